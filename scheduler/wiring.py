@@ -83,7 +83,6 @@ class NodeParts:
     reporter: Reporter
     system_tasks: SystemTaskRegistry
     watch: NodeWatch
-    """Looks, whenever it is told to, whether attempts wait for workers."""
     close: Callable[[], None]
     """Lets go of everything but the node's connections, what was made last first."""
 
@@ -139,8 +138,7 @@ def build_node(
         closing.callback(reporter.close)
         undo.pop_all()
     client = ClientPorts(opened.writer, lambda: stores, clock, counting)
-    watch = NodeWatch(runner, clock, counting, thread_ms)
-    closing.callback(watch.close)
+    closing.callback((watch := NodeWatch(runner, clock, counting, thread_ms)).close)
     close, probes = closing.close, _probes(node, opened, systems)
     return NodeParts(client, node, observation, probes, reporter, system_tasks, watch, close)
 

@@ -86,13 +86,8 @@ def _executors(spec: dict[str, Any], note: Callable[[int], None]) -> dict[str, A
                 while not _stopping.is_set():
                     sum(range(1_000))
 
-    works = {
-        "noop": NoOp,
-        "limited": Limited,
-        "wait": Waiting,
-        "failing": Failing,
-        "computing": Computing,
-    }
+    works = {"noop": NoOp, "limited": Limited, "wait": Waiting, "failing": Failing}
+    works["computing"] = Computing
     return {"executor": works[work]}
 
 

@@ -9,6 +9,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable
 from datetime import timedelta
+from typing import cast
 
 from actors.model.backoff import RetryPolicy
 from actors.model.executor_attributes import (
@@ -126,4 +127,6 @@ class AsyncGuest(Guest):
             outcome: object = await asyncio.to_thread(executor.execute, task)
         else:
             outcome = executor.execute(task)
-        return await outcome if inspect.isawaitable(outcome) else outcome  # type: ignore[return-value]
+        if inspect.isawaitable(outcome):
+            outcome = await outcome
+        return cast("Outcome | None", outcome)

@@ -242,7 +242,7 @@ class RegisteredAttempts(ABC):
         """
         self._registry = AttemptRegistry()
         self._telemetry = telemetry
-        self._require_codecs = require_codecs
+        self.require_codecs = require_codecs
         self._rng = rng
         self._born = process.generation
         """Of the process whose node this is."""
@@ -302,7 +302,7 @@ class RegisteredAttempts(ABC):
         attempt, used = running.attempt, running.attempt.task.attempts.used
         if is_sealed(attempt.task.body):
             try:
-                self._require_codecs(attempt.task.body)
+                self.require_codecs(attempt.task.body)
             except CannotRunHere as error:
                 return AttemptEnded(
                     attempt,

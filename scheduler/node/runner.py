@@ -93,9 +93,12 @@ class WorkerRunner(LimitedAttempts):
             call_later=self._timers.call_later,
             begin=self._begin_batch,
         )
-        self._starts = DurableStarts(
-            READY_PER_WORKER * settings.workers,
-            gate=gate,
+        self._starts = self._durable_starts(limits)
+
+    def _durable_starts(self, limits: NodeLimits) -> DurableStarts:
+        return DurableStarts(
+            READY_PER_WORKER * self._settings.workers,
+            gate=self._gate,
             submit=self._submit_to_workers,
             refuse=self._refuse,
             give_up_later=partial(self._timers.call_later, round(1000 * START_DEADLINE_S)),
@@ -267,7 +270,7 @@ class WorkerRunner(LimitedAttempts):
         return timeout_ms_of(running.executor, running.attempt.timeout_ms)
 
     def _left_ms(self, running: RunningAttempt, timeout_ms: int | None) -> float | None:
-        """Return how much of its time an attempt has left: what made its executor has taken some."""
+        """Return how much of its time an attempt has left: its constructor has taken some."""
         if timeout_ms is None:
             return None
         begun_ms = running.started_monotonic_ms

@@ -403,6 +403,7 @@ class VirtualScheduler:
 
     def _make_node(self) -> VirtualNode:
         def effects_of(runner: VirtualRunner) -> Effects:
+            runner.require_codecs = self._executors.require_codecs
             return Effects(
                 settings=self.settings.tree,
                 partition_count=self._partitions,
@@ -424,7 +425,6 @@ class VirtualScheduler:
             telemetry=self.telemetry,
             rules=self._executors.flow_rules,
             on_node=self._executors.limits,
-            require_codecs=self._executors.require_codecs,
         )
 
     def _system_tasks(self) -> SystemTaskRegistry:

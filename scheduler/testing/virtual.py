@@ -25,7 +25,6 @@ from actors.model.backoff import JITTER
 from actors.model.bucket import HOUR_MS
 from actors.model.events import AttemptStarted
 from actors.model.flow import FlowRules
-from actors.model.sealed import refuse_sealed
 from actors.model.settings import (
     ExecutionSettings,
     TreeSettings,
@@ -157,7 +156,6 @@ class VirtualRunner(LimitedAttempts):
         gate: Callable[[Attempt], bool],
         telemetry: Telemetry,
         limits: NodeLimits = NO_LIMITS,
-        require_codecs: Callable[[bytes], None] = refuse_sealed,
         rng: random.Random = JITTER,
     ) -> None:
         super().__init__(
@@ -167,7 +165,6 @@ class VirtualRunner(LimitedAttempts):
             limits=limits,
             # Asked for by ``next_timer_ms``.
             wake_later=lambda _: None,
-            require_codecs=require_codecs,
             rng=rng,
         )
         self._ready: deque[RunningAttempt] = deque()
@@ -361,7 +358,6 @@ class VirtualNode:
         rng: random.Random | None = None,
         rules: FlowRules = FlowRules.NONE,
         on_node: Mapping[str | None, int] | None = None,
-        require_codecs: Callable[[bytes], None] = refuse_sealed,
     ) -> None:
         chance = rng or random.Random(0)  # noqa: S311 - a repeatable test, no secret
         self.log = MemoryLog(broker, settings, clock)
@@ -371,7 +367,6 @@ class VirtualNode:
             gate=self.lease.allows,
             telemetry=telemetry,
             limits=NodeLimits(rules, on_node or {}, len(broker.partitions), self.lease),
-            require_codecs=require_codecs,
             rng=chance,
         )
         self.lease.also_tell(self.runner.heed)

@@ -1,4 +1,4 @@
-"""P7: what user code does to its thread, its event loop or its process is no other attempt's matter."""
+"""P7: what user code does to its thread, event loop or process is not another attempt's matter."""
 
 import asyncio
 import contextlib
@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from tenacity import wait_fixed
 
 from scheduler import Hourhand, Limit, RetryPolicy, Scheduler, Settings
 from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
@@ -24,6 +25,13 @@ WAIT_S = 30.0
 TASKS = 12
 
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
+
+
+async def one_turn() -> None:
+    """Let the loop do what else is ready."""
+    turned = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(turned.set_result, None)
+    await turned
 
 
 @contextlib.contextmanager
@@ -72,7 +80,8 @@ def context_setters(done: Callable[[object], object]) -> Hourhand:
     async def async_batch(payloads: list[dict[str, Any]]) -> None:
         look()
 
-    app.scheduled = (blocking, coroutine, awaitable, batch, async_batch)  # type: ignore[attr-defined]
+    functions = (blocking, coroutine, awaitable, batch, async_batch)
+    app.scheduled = functions  # type: ignore[attr-defined]
     return app
 
 
@@ -122,15 +131,13 @@ def test_p7_attempts_that_are_cancelled_before_their_first_step_run_later(
         for _ in range(5):
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
-            turned = asyncio.get_running_loop().create_future()
-            asyncio.get_running_loop().call_soon(turned.set_result, None)
-            await turned
+            await one_turn()
 
-    @app.task("single", retry=RetryPolicy(wait=lambda _: 0.05))  # type: ignore[arg-type]
+    @app.task("single", retry=RetryPolicy(wait=wait_fixed(0.05)))
     async def single(payload: dict[str, int]) -> None:
         ran.put(payload["number"])
 
-    @app.batch("batch", wait=timedelta(0), retry=RetryPolicy(wait=lambda _: 0.05))  # type: ignore[arg-type]
+    @app.batch("batch", wait=timedelta(0), retry=RetryPolicy(wait=wait_fixed(0.05)))
     async def batch(payloads: list[dict[str, int]]) -> None:
         for payload in payloads:
             ran.put(payload["number"])

@@ -103,12 +103,10 @@ class SimulatedRunner(LimitedAttempts):
             "loop": waiting_attempts(limits.rules),
             "immediate": AttemptsInTurn(),
         }
-        self._queued: dict[int, _Slot] = {}
-        """What is known of those that wait there, by the attempt's id."""
+        self._queued = dict[int, _Slot]()  # What is known of those that wait, by attempts' ids.
         self._behind, self._not_done = dict[Attempt, RunningAttempt](), set[Attempt]()
-        self._starting: list[tuple[str, _Slot]] = []
+        self._starting, self._sequence = list[tuple[str, _Slot]](), count()
         self._ends: list[tuple[float, int, str, _Slot]] = []
-        self._sequence = count()
         self._starts = DurableStarts(
             2 * workers,
             gate=gate,

@@ -98,7 +98,7 @@ SITES = {
     "scheduler/node/runner.py WorkerRunner._attempt execute": FORWARDED,
     "scheduler/node/runner.py WorkerRunner._execute_async execute": FORWARDED,
     "scheduler/payloads/codecs.py PayloadCodecs._opened decode": "decode",
-    "scheduler/payloads/codecs.py PayloadCodecs._require knows": "knows",
+    "scheduler/payloads/codecs.py PayloadCodecs._lacking knows": "knows",
     # In the thread of a client, which gets the error.
     "scheduler/payloads/codecs.py PayloadCodecs._sealed encode": BUILT,
     "scheduler/ports/batches.py BatchMember.retry retry": FORWARDED,

@@ -106,6 +106,17 @@ class Immediate(SystemExecutor):
         raise AssertionError(f"{task.key} did not take the fast path")
 
 
+@pytest.fixture(autouse=True)
+def immediate_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have it made as what runs system tasks is: at once, and nobody's guest."""
+    make = UserExecutors.make
+
+    def made(users: UserExecutors, kind: str | None) -> TaskExecutor:
+        return Immediate() if users.default is Immediate else make(users, kind)
+
+    monkeypatch.setattr(UserExecutors, "make", made)
+
+
 def installation(folder: Path, *, traces: bool = True) -> Settings:
     """Return an embedded installation."""
     return Settings(
@@ -125,16 +136,10 @@ def finished(spans: InMemorySpanExporter, names: Sequence[str]) -> dict[str, lis
 
 @pytest.mark.parametrize("executor", [Blocking, Async, Immediate])
 def test_a_task_is_one_trace_from_its_caller_to_its_completion(
-    tmp_path: Path,
-    spans: InMemorySpanExporter,
-    monkeypatch: pytest.MonkeyPatch,
-    executor: type[TaskExecutor],
+    tmp_path: Path, spans: InMemorySpanExporter, executor: type[TaskExecutor]
 ) -> None:
     """A client in one process, the node in another: here, one after the other on one folder."""
     settings = installation(tmp_path)
-    if executor is Immediate:
-        # What runs system tasks is made at once, and is nobody's guest.
-        monkeypatch.setattr(UserExecutors, "make", lambda _users, _kind: Immediate())
     with (
         SchedulerClient(settings) as client,
         trace.get_tracer("user").start_as_current_span("web request") as request,
