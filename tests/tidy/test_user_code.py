@@ -97,7 +97,7 @@ SITES = {
     "scheduler/executors/registry.py Hourhand.batch batches_max": BUILT,
     "scheduler/node/runner.py WorkerRunner._attempt execute": FORWARDED,
     "scheduler/node/runner.py WorkerRunner._execute_async execute": FORWARDED,
-    "scheduler/payloads/codecs.py PayloadCodecs._opened decode": "decode",
+    "scheduler/payloads/codecs.py PayloadCodecs._decoded decode": "decode",
     "scheduler/payloads/codecs.py PayloadCodecs._lacking knows": "knows",
     # In the thread of a client, which gets the error.
     "scheduler/payloads/codecs.py PayloadCodecs._sealed encode": BUILT,
