@@ -84,7 +84,7 @@ def _closed_out_of_order(box: Box) -> Complaints:
 
 
 def p5_done_is_done(box: Box) -> Complaints:
-    """A done key does not begin again; no outcome is forgotten before it is durable; attempts count."""
+    """A done key does not begin again; no outcome is forgotten before it is durable."""
     for fact in box.ledger.begun:
         if fact.done:
             yield f"{fact.run.key} began although it was done: {fact.done}"
