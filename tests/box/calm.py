@@ -192,7 +192,7 @@ class CalmEnd:
         due_ms = self._box.clock.now_ms() - self._window.slow_attempt_ms
         found = [
             key
-            for key in remembered(self._box.truth, self._box.ledger)
+            for key in remembered(self._box.truth, self._box.ledger, self._box.history)
             if key.scheduled_ms < due_ms and self._is_behind(key, held, sick)
         ]
         # What no executor is known for is at hand, though no attempt of it was asked for.

@@ -11,16 +11,19 @@ from collections.abc import Iterator
 from actors.model.key import TaskKey
 from tests.box.ledger import Ledger
 from tests.box.owner import PARTITION
+from tests.simulation.history import History, OutcomeStored
 from tests.simulation.truth import Truth
 
 
-def remembered(truth: Truth, ledger: Ledger) -> Iterator[TaskKey]:
+def remembered(truth: Truth, ledger: Ledger, history: History) -> Iterator[TaskKey]:
     """Yield open keys, of which no attempt was ever asked for, whose row somebody holds.
 
     Nothing may be under way: each row is in the store, and whoever refers to it besides, or to
     its data, is the subtree.
     """
     asked = {fact.run.key for fact in ledger.asked}
+    # An outcome that was stored may have the data of the row that it replaced.
+    moved = {id(each.outcome.moved_data) for each in history.of(OutcomeStored)}
     found = [truth.row(PARTITION, key) for key in ledger.known_keys()]
     found += [fact.run.attempt.task for fact in ledger.asked]
     # What was moved has the data of the row that it was.
@@ -28,7 +31,11 @@ def remembered(truth: Truth, ledger: Ledger) -> Iterator[TaskKey]:
     alike = Counter(id(row.data) for row in rows.values())
     found.clear()
     rows.clear()
-    held = [key for key in ledger.open_keys() if key not in asked and _is_held(truth, key, alike)]
+    held = [
+        key
+        for key in ledger.open_keys()
+        if key not in asked and _data_of(truth, key) not in moved and _is_held(truth, key, alike)
+    ]
     if held:
         # What is forgotten in a circle may still be there.
         gc.collect()
@@ -41,3 +48,9 @@ def _is_held(truth: Truth, key: TaskKey, alike: Counter[int]) -> bool:
     # The store's cell and two names here; rows, and a name.
     rows = alike[id(row.data)]
     return sys.getrefcount(row) > 3 or sys.getrefcount(row.data) > rows + 1
+
+
+def _data_of(truth: Truth, key: TaskKey) -> int:
+    row = truth.row(PARTITION, key)
+    assert row is not None, "an open key has a row"
+    return id(row.data)
