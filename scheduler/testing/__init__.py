@@ -105,9 +105,7 @@ class VirtualScheduler:
         self.telemetry = RecordingTelemetry(LoggingTelemetry())
         self._executions = Executions(self.telemetry.events)
         self.broker = MemoryBroker(partitions, self.clock)
-        data = MemoryStores()
-        data.clock = self.clock
-        self.stores = open_memory_stores(data)
+        self.stores = open_memory_stores(MemoryStores(self.clock))
         self.messages = MemoryMessages(self.clock)
         """What was sent to topics of others."""
         self.callbacks = RecordingCaller(self.clock)

@@ -64,8 +64,7 @@ class World:
         self.trace: Trace = deque(maxlen=TRACE_MAX)
         self.network = Network(self.clock, self._fork())
         made_of = (scenario.partitions, self.clock, self.network.to_log, scenario.batch_bytes_max)
-        self.broker, self.data = MemoryBroker(*made_of), MemoryStores()
-        self.data.clock = self.clock
+        self.broker, self.data = MemoryBroker(*made_of), MemoryStores(self.clock)
         self._wakes, self.sheets = Wakes[Member](), list[tuple[float, OperatorSheet]]()
         self.truth = Truth(self.broker, self.data, self.settings)
         self.recorder = Recorder(self)

@@ -96,9 +96,12 @@ def _index_at(keys: list[_RowKey], time_ms: int) -> int:
 
 
 class MemoryStores:
-    """What a store holds, whoever has it open."""
+    """What a store holds, whoever has it open.
 
-    def __init__(self) -> None:
+    Rows that expire vanish by ``clock``; without one, nothing vanishes by itself.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
         self.tasks: Rows[StoredTask] = Rows()
         self.completions: Rows[Completion] = Rows()
         self.attempts: Rows[AttemptRecord] = Rows()
@@ -109,8 +112,7 @@ class MemoryStores:
         """By partition."""
         self.expiries: dict[tuple[int, DefinitionName], float] = {}
         """When rows of definitions vanish by themselves, by the clock that only measures."""
-        self.clock: Clock | None = None
-        """By which they do; without one nothing vanishes by itself."""
+        self.clock = clock
         self.partition_count: int | None = None
         self.reports: dict[str, NodeReport] = {}
         """By node."""
