@@ -232,7 +232,7 @@ class Box:
             (1, self.owner.advance),
             (0.3, self.owner.commit),
             (0.5 if shape.pauses else 0, self._pause),
-            (0.25 if shape.moves else 0, self._move),
+            (0.5 if shape.moves else 0, self._move),
         ]
         return [act for _, act in acts], [weight for weight, _ in acts]
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.executor_attributes import policy_of
 from actors.model.key import TaskKey
 from actors.ports.runner import AttemptListener, Executable
 
@@ -188,6 +189,9 @@ class HandRunner:
         A batch begins as a whole or as far as there is room for it.
         """
         chain = [run, *self._behind(run)]
+        if run.attempt.was_given_up and self._is_used_up(run) and self._gate(run.attempt):
+            self._use_up(run)
+            return
         if run.step is Step.WAITING and run.attempt.record_starts is not None:
             if not self._gate(run.attempt):
                 self._refuse(run)
@@ -200,13 +204,30 @@ class HandRunner:
             return
         for each in chain:
             if not self._begin(each, is_first=each is run):
-                self._refuse(each)
+                if each.step is not Step.ENDED:
+                    self._refuse(each)
                 return
+
+    def _is_used_up(self, run: HandRun) -> bool:
+        used = run.attempt.task.attempts.used
+        return bool(used) and used >= policy_of(run.executor).attempts_max
+
+    def _use_up(self, run: HandRun) -> None:
+        """End an attempt that its policy does not allow, and what follows it."""
+        behind, now_ms, used = (
+            self._behind(run),
+            self._clock.now_ms(),
+            run.attempt.task.attempts.used,
+        )
+        ruling = policy_of(run.executor).ruling(used, after_ms=0)
+        self._end(run, AttemptEnded(run.attempt, Ending.USED_UP, now_ms, now_ms, ruling=ruling))
+        for each in behind:
+            self._end(each, _not_started(each.attempt, now_ms))
 
     def end(self, run: HandRun, pick: Callable[[], Ending]) -> None:
         """Let user code end, that of a whole batch at once; ``pick`` says how."""
         for each in self.batch_of(run):
-            self._end(each, self._ended(each.attempt, pick()))
+            self._end(each, self._ended(each, pick()))
 
     def batch_of(self, run: HandRun) -> list[HandRun]:
         """Return an attempt that runs, and what runs behind it."""
@@ -216,16 +237,21 @@ class HandRunner:
             batch.append(following)
         return batch
 
-    def _ended(self, attempt: Attempt, ending: Ending) -> AttemptEnded:
+    def _ended(self, run: HandRun, ending: Ending) -> AttemptEnded:
+        attempt, executor = run.attempt, run.executor
         now_ms = self._clock.now_ms()
         failed = ending in {Ending.FAILED, Ending.TIMED_OUT}
         is_retry = ending is Ending.RETRY
+        after_ms = self._rng.choice((None, 0, 30)) if is_retry else None
+        used = attempt.task.attempts.used + 1
+        ruling = policy_of(executor).ruling(used, after_ms=after_ms) if failed or is_retry else None
         return AttemptEnded(
             attempt,
             ending,
             now_ms,
             now_ms,
-            retry_after_ms=self._rng.choice((None, 0, 30)) if is_retry else None,
+            retry_after_ms=after_ms,
+            ruling=ruling,
             reason="of no use" if ending is Ending.DROPPED else None,
             error_class="ValueError" if failed else None,
             error_message="no" if failed else None,
@@ -237,6 +263,9 @@ class HandRunner:
             started = False
         has_room = is_first or self._rng.random() < 0.8
         if not (started and has_room and self._gate(run.attempt)):
+            return False
+        if self._is_used_up(run):
+            self._use_up(run)
             return False
         run.step, run.begun_ms = Step.RUNNING, self._clock.monotonic_ms()
         self._observer.run_begun(run)

@@ -238,7 +238,7 @@ class Ledger:
 
     def _is_durable(self, run: HandRun) -> bool:
         ended = run.ended
-        if ended is None or run.void or ended.ending is Ending.NOT_STARTED:
+        if ended is None or run.void or not ended.ending.is_of_user_code:
             return True
         if not self._owner.continues(run.attempt.epoch):
             # Whether it counts depends on who owned the partition meanwhile.

@@ -63,6 +63,18 @@ def test_runs(seed: int) -> None:
 
 
 @seeds
+def test_moved_runs(seed: int) -> None:
+    """The same under commands, in a partition that moves and a store that fails."""
+    check("moved_runs", seed)
+
+
+@seeds
+def test_moved_places(seed: int) -> None:
+    """Kinds without order in a partition that moves and is paused."""
+    check("moved_places", seed)
+
+
+@seeds
 def test_small(seed: int) -> None:
     """Windows and queues so small that most tasks are left to the store."""
     check("small", seed)
