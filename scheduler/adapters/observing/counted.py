@@ -40,6 +40,8 @@ from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.observation import Observation
 from scheduler.observe.self_check import SHARE_MASK, SelfCheck
 
+_OF_THE_WHOLE = frozenset({"close", "installation_id"})
+"""What ``Stores`` has beside the stores."""
 _GROUPED = frozenset({"insert_tasks", "insert_completions", "insert_attempts"})
 """Writes that take many rows at a time: (partition, rows, write time)."""
 
@@ -87,7 +89,7 @@ def measured_stores(stores: Stores, clock: Clock, telemetry: Telemetry) -> Store
     wrapped = {
         name: cast("Any", MeasuredStore(getattr(stores, name), clock, telemetry))
         for name in stores.__struct_fields__
-        if name != "close"
+        if name not in _OF_THE_WHOLE
     }
     return msgspec.structs.replace(stores, **wrapped)
 

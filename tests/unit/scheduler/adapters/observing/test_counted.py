@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
+import msgspec
 import pytest
 
 from actors.kernel.simulated import VirtualClock
@@ -32,6 +33,18 @@ def test_a_write_tells_its_rows_and_the_time_until_its_answer() -> None:
 
     assert written.result(timeout=30) is None
     assert told.events == [StoreCalled("insert_tasks", 2, 250.0)]
+
+
+def test_what_the_stores_have_beside_them_is_passed_on() -> None:
+    """A node opens its log with the id of its installation."""
+    opened = msgspec.structs.replace(
+        open_memory_stores(MemoryStores()), installation_id=lambda: "an-id"
+    )
+
+    stores = measured_stores(opened, VirtualClock(NOW_MS), RecordingTelemetry())
+
+    assert stores.installation_id() == "an-id"
+    assert stores.close is opened.close
 
 
 def test_a_failed_read_tells_its_code() -> None:
