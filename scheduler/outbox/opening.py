@@ -3,6 +3,7 @@
 Decides that only; drivers are imported here when they are needed.
 """
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -18,6 +19,7 @@ from scheduler.outbox.table import Dialect
 if TYPE_CHECKING:
     from scheduler.outbox.postgres import PostgresOutbox
 
+_SCHEME = re.compile("[a-z][a-z0-9+]{0,19}", re.ASCII | re.IGNORECASE)
 _SQLITE = "sqlite:///"
 _POSTGRESQL = ("postgresql://", "postgres://")
 
@@ -69,8 +71,12 @@ def _url(settings: Settings) -> str:
     scheme, separator, rest = url.partition("://")
     url = f"{scheme.partition('+')[0]}{separator}{rest}"
     if not url.startswith((_SQLITE, *_POSTGRESQL)):
+        # A URL without its beginning starts with a user and a password.
+        known = separator and _SCHEME.fullmatch(scheme)
         raise SettingsInvalid(
             "outbox.url begins with postgresql:// or sqlite:///, and this one with"
-            f" {scheme[:20] + separator!r}"
+            f" {scheme + separator!r}"
+            if known
+            else "outbox.url must begin with postgresql:// or sqlite:///"
         )
     return url

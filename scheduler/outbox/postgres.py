@@ -9,6 +9,7 @@ notifications, and does not depend on them.
 import contextlib
 import logging
 import random
+import re
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
@@ -16,8 +17,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
-from actors.model.errors import OutboxUnavailable
+from actors.model.errors import OutboxUnavailable, SettingsInvalid
 from actors.ports.clock import Clock
 from scheduler.outbox.ports import ROWS_COUNTED_MAX, ClaimedRows, OutboxLag, OutboxRow
 from scheduler.outbox.sqlite import table_missing
@@ -57,14 +59,38 @@ FROM (SELECT written_ms FROM {table} ORDER BY id LIMIT {counted}) AS waiting
 """
 
 
+def require_readable(url: str) -> str:
+    """Return the URL; SettingsInvalid where part of a password could be taken for something else.
+
+    The driver's errors quote what they cannot read, and the host or port that they try, so such a
+    URL never reaches a connection.  The refusal quotes nothing of it.
+    """
+    try:
+        parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    except (psycopg.Error, UnicodeError):
+        parts = None
+    if parts is not None:
+        is_split_well = "@" not in parts.get("host", "") + parts.get("dbname", "")
+        if is_split_well and re.fullmatch("[0-9,]*", parts.get("port", ""), re.ASCII):
+            return url
+    # Outside of the handler: as its context, the driver's error would be shown with a trace.
+    raise SettingsInvalid(
+        "outbox.url cannot be read as postgresql://user:password@host:port/database. Write special"
+        " characters of the user and the password percent-encoded: % is %25, a space %20, @ %40,"
+        " / %2F, ? %3F, [ %5B, ] %5D. Or leave the password out, and name it in PGPASSWORD or in"
+        " PostgreSQL's password file"
+    )
+
+
 class PostgresOutbox:
     """The table of one database; connects when it is first needed, and again after a failure.
 
-    ``delivery_ms``: how long the log may try to deliver a record after it was appended.
+    ``delivery_ms``: how long the log may try to deliver a record after it was appended.  Raises
+    SettingsInvalid for a URL that cannot be read.
     """
 
     def __init__(self, url: str, table: str, clock: Clock, delivery_ms: int) -> None:
-        self._url = url
+        self._url = require_readable(url)
         self._table = table
         self._clock = clock
         # A mover that stands still keeps its lanes until no record of its claim can be delivered.
