@@ -6,6 +6,7 @@ store that refuses an error's message would cost more than the error.
 
 import logging
 import reprlib
+import sys
 import traceback
 from types import CodeType, TracebackType
 
@@ -18,6 +19,8 @@ _UNITS_MS = (
     ("min", 60_000),
     ("s", 1_000),
 )
+
+_INDENT = "  "
 
 UNSHOWN_STACK = "its trace cannot be shown"
 
@@ -100,8 +103,15 @@ def log_raised(
     """
     try:
         # First, as a handler of the log prints what it cannot format, and raises again.
-        traceback.format_exc()
-        logger.log(level, text, *arguments, exc_info=True)
+        stack = logged_stack(traceback.format_exc())
+        if not logger.isEnabledFor(level):
+            return
+        file, number, function, _ = logger.findCaller(stacklevel=2)
+        line = logger.makeRecord(
+            logger.name, level, file, number, text, arguments, sys.exc_info(), function
+        )
+        line.exc_text = stack
+        logger.handle(line)
     except BaseException:  # noqa: BLE001 - as in message_of
         alone = f"{text}; the error cannot be shown"
         logger.log(level, alone, *arguments)
@@ -114,6 +124,32 @@ def duration_text(duration_ms: int) -> str:
         if count >= 1:
             return f"{count} {unit}{'s' if unit == 'year' and count > 1 else ''}"
     return f"{duration_ms} ms"
+
+
+def printable_text(text: str) -> str:
+    """Return the text as one line that moves no cursor: what cannot be printed is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def printable_lines(text: str) -> str:
+    """Return the text with its line feeds, and everything else that cannot be printed escaped."""
+    return "\n".join(map(printable_text, text.split("\n")))
+
+
+def logged_stack(stack: str) -> str:
+    """Return a stack as it follows a line of a log: each of its lines is indented.
+
+    A message or a note of several lines, one of them in the form of the log's, is then seen to
+    belong to the stack.  A stack that is indented already is returned as it is.
+    """
+    lines = printable_lines(stack.rstrip("\n")).split("\n")
+    if all(line.startswith(_INDENT) for line in lines):
+        return "\n".join(lines)
+    return "\n".join(f"{_INDENT}{line}" for line in lines)
 
 
 def storable_text(text: str) -> str:

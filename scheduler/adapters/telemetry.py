@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from actors.model.definition import ordering_id_parts
-from actors.model.display import class_name_of, log_raised, message_of
+from actors.model.display import class_name_of, log_raised, logged_stack, message_of, stack_of
 from actors.model.events import (
     AssignmentReceived,
     AttemptAbandoned,
@@ -67,6 +67,7 @@ from actors.model.events import (
 from actors.model.status import AttemptResult
 from scheduler.process.user_code import is_interrupt
 
+_STACK_CHARS_MAX = 100_000
 _NEVER = 1
 """Below every level: what only counts, and would be a line of numbers for each batch."""
 
@@ -209,13 +210,14 @@ def _line(
     extra = {"event": name, "event_fields": values, "event_key": getattr(event, "key", None)}
     exc_info, stack = None, None
     if isinstance(event, AttemptFailed) and _tells_stack(event):
-        exc_info, stack = (type(event.error), event.error, event.error.__traceback__), event.stack
+        exc_info = (type(event.error), event.error, event.error.__traceback__)
+        stack = event.stack or stack_of(event.error, _STACK_CHARS_MAX)
     line = log.makeRecord(
         log.name, level, __file__, 0, "%s %s", (name, shown), exc_info, "emit", extra
     )
     if stack is not None:
         # Formatted once for all handlers and the history, and not under a handler's lock.
-        line.exc_text = stack.rstrip("\n")
+        line.exc_text = logged_stack(stack)
     return line
 
 

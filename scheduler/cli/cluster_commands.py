@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actors.model.bucket import HOUR_MS
+from actors.model.display import printable_lines
 from actors.model.errors import InvalidInput
 from scheduler.admin.answers import Answer
 from scheduler.admin.auditing import AuditEntries, parse_place
@@ -31,7 +32,7 @@ from scheduler.cli.session import (
     ResultOptions,
     command_session,
 )
-from scheduler.cli.text_output import cell_of, heading_of, print_rows
+from scheduler.cli.text_output import cell_of, heading_of, print_rows, print_text
 from scheduler.configuration.optional_dependencies import required_by
 from scheduler.process.interrupts import signals_taken_by
 
@@ -126,7 +127,7 @@ def ahead(
         most = max([each.due for each in found.bars] + [1])
         for each in found.bars:
             bar = "#" * -(-each.due * _BAR_CHARS // most)
-            typer.echo(f"{each.time}  {each.due:>9}  {bar}".rstrip())
+            print_text(f"{each.time}  {each.due:>9}  {bar}".rstrip())
 
 
 def buckets(
@@ -276,7 +277,7 @@ def _headline(status: ClusterStatus) -> Text:
     if status.error:
         parts.append(f"the store does not answer: {status.error}")
     # Text, not markup: names and errors come from outside.
-    return Text("\n".join(parts))
+    return Text(printable_lines("\n".join(parts)))
 
 
 def _table(rows: Sequence[Answer], columns: tuple[str, ...]) -> Table:

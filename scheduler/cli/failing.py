@@ -18,6 +18,7 @@ from typing import NoReturn
 
 import typer
 
+from actors.model.display import printable_lines, printable_text
 from actors.model.errors import CallerError, HourhandError, OperatorError
 from scheduler.process.interrupts import EXIT_INTERRUPTED
 
@@ -67,7 +68,8 @@ def _fail(
     error: Exception, message: str, code: str, exit_code: int, *, debug: bool, hint: str = ""
 ) -> NoReturn:
     if debug:
-        traceback.print_exception(error, file=sys.stderr)
+        trace = "".join(traceback.format_exception(error))
+        typer.echo(printable_lines(trace.rstrip("\n")), err=True)
     say_error(message, code, exit_code, hint)
     raise typer.Exit(exit_code) from error
 
@@ -84,7 +86,7 @@ def say_error(message: str, code: str, exit_code: int, hint: str = "") -> None:
 
 def say(line: str) -> None:
     """Tell the person something that is not a result: on standard error, after the name."""
-    typer.echo(f"hourhand: {line}", err=True)
+    typer.echo(printable_text(f"hourhand: {line}"), err=True)
 
 
 def leave_at_once() -> None:

@@ -38,6 +38,7 @@ from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import ResultOptions, command_session
 from scheduler.cli.task_commands import KeyArgument, print_outcome
 from scheduler.cli.task_text import listing_lines, view_lines
+from scheduler.cli.text_output import print_text
 from scheduler.futures.answers import answered
 from scheduler.futures.steps import begun
 from scheduler.reading.inspector import TaskState, as_executed
@@ -201,7 +202,7 @@ def _list(service: AdminService, chosen: Filter, output: OutputFormat) -> None:
         typer.echo(as_json(replace(page, tasks=shown)))
         return
     if listing.tasks:
-        typer.echo("\n".join(listing_lines(listing, service.clock.now_ms())))
+        print_text("\n".join(listing_lines(listing, service.clock.now_ms())))
     elif listing.next_after is None:
         say("no tasks found; --from and --to widen the time, --internal adds Hourhand's own")
     _say_rest(listing.next_after)
@@ -229,7 +230,7 @@ def _act_on_all(
         following = None if selection.next_after is None else str(selection.next_after)
         typer.echo(as_json(replace(report, next_after=following)))
     else:
-        typer.echo(report.words)
+        print_text(report.words)
         _say_rest(selection.next_after)
     exit_for(report.outcomes)
 
@@ -266,7 +267,7 @@ def show(
             typer.echo(as_json(executed_task(ShownTask.of(view), executions, limits)))
         else:
             lines = view_lines(view, now_ms, executions.get(str(parsed)), limits.get(str(parsed)))
-            typer.echo("\n".join(lines))
+            print_text("\n".join(lines))
         if view.state is TaskState.UNKNOWN:
             message = f"nothing is stored under {view.key}: never scheduled, or still in the log"
             say_error(message, UNKNOWN_KEY, EXIT_CALLER)

@@ -10,7 +10,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from actors.model.display import message_of
+from actors.model.display import logged_stack, message_of, printable_text
 from actors.model.errors import SettingsInvalid
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import Settings
@@ -18,6 +18,21 @@ from scheduler.node.current_attempt import current_attempt
 
 _PEOPLE = "%(asctime)s %(levelname)-7s {process}%(name)s %(message)s"
 _STACK_CHARS_MAX = 8_000
+
+
+class TextLines(logging.Formatter):
+    """One line for a person, and below it, indented, the stack of an error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines; whatever a message holds, it is one, and moves no cursor."""
+        record.message = record.getMessage()
+        record.asctime = self.formatTime(record, self.datefmt)
+        lines = [printable_text(self.formatMessage(record))]
+        if record.exc_info and record.exc_info[1] is not None:
+            lines.append(logged_stack(record.exc_text or self.formatException(record.exc_info)))
+        if record.stack_info:
+            lines.append(logged_stack(record.stack_info))
+        return "\n".join(lines)
 
 
 class JsonLines(logging.Formatter):
@@ -81,7 +96,7 @@ def log_to_stderr(
         handler.setFormatter(JsonLines(task_data=observe.log_task_data, process=process))
     else:
         marked = "" if process is None else f"[{process}] "
-        handler.setFormatter(logging.Formatter(_PEOPLE.format(process=marked)))
+        handler.setFormatter(TextLines(_PEOPLE.format(process=marked)))
     logging.basicConfig(handlers=[handler], level=max(number, logging.INFO))
     # Drivers' own debug lines would bury the node's.
     logging.getLogger("hourhand").setLevel(number)

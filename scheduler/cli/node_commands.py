@@ -35,6 +35,7 @@ from scheduler.cli.session import (
     ResultOptions,
     command_session,
 )
+from scheduler.cli.text_output import print_text
 from scheduler.configuration.settings import Settings
 from scheduler.executors.loading import load_executors
 from scheduler.scheduler import Scheduler
@@ -134,7 +135,7 @@ def migrate(
             typer.echo(as_json({"done": done}))
             return
         for line in done or ["everything is there already: nothing to do"]:
-            typer.echo(line)
+            print_text(line)
 
 
 def demo(
@@ -233,7 +234,7 @@ def _asked(address: str) -> dict[str, Any]:
 
 def _show_health(answer: dict[str, Any]) -> None:
     for name, check in answer["checks"].items():
-        typer.echo(f"{'ok     ' if check['ok'] else 'FAILING'} {name}: {check['detail']}")
+        print_text(f"{'ok     ' if check['ok'] else 'FAILING'} {name}: {check['detail']}")
 
 
 def show_settings(
@@ -255,7 +256,7 @@ def show_settings(
             typer.echo(as_json(masked(settings)))
             return
         for name, value in _flattened("", masked(settings)):
-            typer.echo(f"{name} = {as_json(value)}")
+            print_text(f"{name} = {as_json(value)}")
 
 
 def _flattened(prefix: str, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -275,7 +276,7 @@ def version(*, debug: DebugOption = False) -> None:
       hourhand version
     """
     with reported_errors(debug=debug):
-        typer.echo(version_line())
+        print_text(version_line())
 
 
 def version_line() -> str:

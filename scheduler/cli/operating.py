@@ -30,6 +30,7 @@ from scheduler.cli.session import (
     command_session,
     require_installation,
 )
+from scheduler.cli.text_output import print_text
 from scheduler.configuration.settings import Settings
 
 _SHOWN_MAX = 20
@@ -155,7 +156,7 @@ class NamedAct:
         if given.wants_json:
             typer.echo(as_json(report))
         elif self.known:
-            typer.echo(report.words)
+            print_text(report.words)
         for each in map(facts_of, report.results):
             if "detail" in each:
                 say(f"{each.get('name') or each.get('key')}: {each['detail']}")

@@ -18,7 +18,7 @@ from scheduler.cli.session import (
     ResultOptions,
     command_session,
 )
-from scheduler.cli.text_output import fact_lines
+from scheduler.cli.text_output import fact_lines, print_text
 from scheduler.outbox.mover import OutboxMover
 from scheduler.outbox.opening import migrate_outbox, open_outbox
 from scheduler.outbox.table import dialect_of, migration_statements
@@ -100,14 +100,14 @@ def migrate(
             if common.wants_json:
                 typer.echo(as_json({"statements": statements}))
             else:
-                typer.echo("\n".join(f"{each};" for each in statements))
+                print_text("\n".join(f"{each};" for each in statements))
             return
         done = migrate_outbox(settings, wiring.open_clock())
         if common.wants_json:
             typer.echo(as_json({"done": done}))
             return
         for line in done or ["everything is there already: nothing to do"]:
-            typer.echo(line)
+            print_text(line)
 
 
 @app.command()
@@ -130,4 +130,4 @@ def status(*, url: UrlOption = None, common: ResultOptions) -> None:
         if common.wants_json:
             typer.echo(as_json(facts))
             return
-        typer.echo("\n".join(fact_lines(facts)))
+        print_text("\n".join(fact_lines(facts)))

@@ -20,6 +20,7 @@ from scheduler.cli import task_input
 from scheduler.cli.failing import EXIT_CALLER, reported_errors, say
 from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import Commands, ResultOptions
+from scheduler.cli.text_output import print_text
 from scheduler.configuration.optional_dependencies import required_by
 
 app = Commands(
@@ -91,15 +92,15 @@ def show_summary(summary: dict[str, Any], output: OutputFormat) -> None:
     width = max(map(len, summary))
     for name, fact in summary.items():
         if isinstance(fact, list):
-            typer.echo(f"{name}:")
+            print_text(f"{name}:")
             for row in fact:
-                typer.echo("  " + "  ".join(_one_line(value) for value in row.values()))
+                print_text("  " + "  ".join(_one_line(value) for value in row.values()))
         elif isinstance(fact, dict):
-            typer.echo(f"{name}:")
+            print_text(f"{name}:")
             for part, value in fact.items():
-                typer.echo(f"  {part}: {_one_line(value)}")
+                print_text(f"  {part}: {_one_line(value)}")
         else:
-            typer.echo(f"{name:<{width}}  {_one_line(fact)}")
+            print_text(f"{name:<{width}}  {_one_line(fact)}")
 
 
 def _one_line(fact: object) -> str:

@@ -32,7 +32,7 @@ from scheduler.cli.operating import (
 from scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from scheduler.cli.session import Commands, ResultOptions, command_session
 from scheduler.cli.task_commands import WaitOption
-from scheduler.cli.text_output import fact_lines, print_rows
+from scheduler.cli.text_output import fact_lines, print_rows, print_text
 from scheduler.configuration.settings import Settings
 from scheduler.records.receipt import Receipt
 from scheduler.services.recurring.rule import Overlap
@@ -213,11 +213,11 @@ def show(
         alone = replace(value, next_times=UNSET, last_runs=UNSET)
         facts = facts_of(alone)
         rule = {name: fact for name, fact in facts.pop("rule").items() if fact is not None}
-        typer.echo("\n".join(fact_lines({**facts, **rule})))
+        print_text("\n".join(fact_lines({**facts, **rule})))
         for each in value.next_times or ():
-            typer.echo(f"next time    {each.time} {each.local}")
+            print_text(f"next time    {each.time} {each.local}")
         for run in value.last_runs or ():
-            typer.echo(f"last run     {run.state:<10} {run.key}")
+            print_text(f"last run     {run.state:<10} {run.key}")
 
 
 @app.command("list")
@@ -265,7 +265,7 @@ def _set(
     if output is OutputFormat.JSON:
         typer.echo(as_json(ShownReceipt.of(receipt)))
     else:
-        typer.echo(
+        print_text(
             f"accepted: a node that runs applies it ({receipt.partition}:{receipt.offset} in the"
             f" log); `hourhand recurring show {shlex.quote(name)}` shows it then"
         )

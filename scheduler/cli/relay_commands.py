@@ -44,7 +44,7 @@ from scheduler.cli.session import (
     command_session,
 )
 from scheduler.cli.task_commands import WaitOption
-from scheduler.cli.text_output import fact_lines, print_rows
+from scheduler.cli.text_output import fact_lines, print_rows, print_text
 from scheduler.configuration.settings import Settings
 from scheduler.executors.loading import load_executors
 from scheduler.kafka_only.envelope import Envelope, NoEnvelope, read_envelope
@@ -196,7 +196,7 @@ def show(
         if common.wants_json:
             typer.echo(as_json(value))
             return
-        typer.echo("\n".join(fact_lines(facts_of(value))))
+        print_text("\n".join(fact_lines(facts_of(value))))
 
 
 def _add_act(action: Action, text: str) -> None:

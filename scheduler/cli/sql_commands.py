@@ -4,6 +4,7 @@
 import csv
 import io
 import json
+import sys
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from actors.model.display import printable_text
 from actors.model.errors import InvalidInput
 from actors.model.instant import from_millis
 from scheduler import wiring
@@ -129,8 +131,10 @@ def _printed(answer: "QueryAnswer", output: RowFormat) -> str:
         case RowFormat.CSV:
             written = io.StringIO()
             writer = csv.writer(written, lineterminator="\n")
-            writer.writerow(answer.columns)
-            writer.writerows([_cell(value, "") for value in row] for row in answer.rows)
+            # A file gets each cell as it is, a terminal what cannot act on it.
+            shown = printable_text if sys.stdout.isatty() else str
+            writer.writerow(map(shown, answer.columns))
+            writer.writerows([shown(_cell(value, "")) for value in row] for row in answer.rows)
             return written.getvalue()
         case RowFormat.TABLE:
             return _table(answer)

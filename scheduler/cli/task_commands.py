@@ -33,6 +33,7 @@ from scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, say
 from scheduler.cli.operating import ReasonOption, act_on_tasks, operator_service
 from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import ResultOptions, command_session
+from scheduler.cli.text_output import print_text
 from scheduler.client.client import Receipt, SchedulerClient
 from scheduler.configuration.settings import Settings
 
@@ -186,7 +187,7 @@ def schedule(
         if given.wants_json:
             typer.echo(as_json(ShownReceipt.of(receipt)))
         else:
-            typer.echo(str(receipt.key))
+            print_text(str(receipt.key))
         if window:
             say(
                 "this is the key of the request, which a node decides: `hourhand list"
@@ -325,7 +326,7 @@ def print_outcome(
     if output is OutputFormat.JSON:
         typer.echo(as_json(shown))
         return
-    typer.echo(f"{shown.outcome} {shown.new_key}" if shown.new_key else shown.outcome)
+    print_text(f"{shown.outcome} {shown.new_key}" if shown.new_key else shown.outcome)
 
 
 def _acknowledged(future: "Future[Receipt]", settings: Settings) -> Receipt:
@@ -366,7 +367,7 @@ def schedule_file(
     if output is OutputFormat.JSON:
         typer.echo(as_json({"accepted": result.accepted, "rejected": rejected}))
     else:
-        typer.echo(f"accepted {result.accepted}, rejected {rejected}")
+        print_text(f"accepted {result.accepted}, rejected {rejected}")
     if result.interrupted_by is not None:
         raise result.interrupted_by
     if rejected:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import typer
 
-from actors.model.display import duration_text
+from actors.model.display import duration_text, printable_lines
 from scheduler.admin.answers import Answer
 from scheduler.cli.rendering import as_json, facts_of
 
@@ -42,6 +42,8 @@ _COLOURS = {
     "unknown": typer.colors.RED,
 }
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?Z")
+_STYLE = re.compile("(\x1b\\[(?:3[1-6]|0)m)")
+"""What ``typer.style`` puts around a word in one of these colours."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -64,7 +66,7 @@ def cell_of(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
-        return ", ".join(str(each) for each in value) or "-"
+        return one_line(", ".join(str(each) for each in value)) or "-"
     if isinstance(value, int | float) and name.endswith("Ms"):
         return duration_text(round(value))
     instant = _INSTANT.fullmatch(value) if isinstance(value, str) else None
@@ -83,10 +85,18 @@ def due_text(due_ms: int, now_ms: int) -> str:
     return f"in {duration_text(away_ms)}" if away_ms >= 0 else f"{duration_text(-away_ms)} ago"
 
 
+def print_text(text: str) -> None:
+    """Print lines of a result; what could act on a terminal, but for our colours, is escaped."""
+    pieces = _STYLE.split(text) if sys.stdout.isatty() else [text]
+    # Every second piece is a style.
+    shown = [each if n % 2 else printable_lines(each) for n, each in enumerate(pieces)]
+    typer.echo("".join(shown))
+
+
 def print_rows(rows: Iterable[Answer | Mapping[str, object]], columns: Sequence[str]) -> None:
     """Print fields of answers as a table."""
     for line in row_lines(rows, columns):
-        typer.echo(line)
+        print_text(line)
 
 
 def row_lines(

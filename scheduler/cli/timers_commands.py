@@ -19,7 +19,7 @@ from scheduler.cli.session import (
     command_session,
 )
 from scheduler.cli.task_text import view_lines
-from scheduler.cli.text_output import fact_lines, print_rows
+from scheduler.cli.text_output import fact_lines, print_rows, print_text
 from scheduler.configuration.optional_dependencies import required_by
 from scheduler.executors.loading import load_executors
 
@@ -135,10 +135,10 @@ def show(
             typer.echo(as_json(value))
             return
         value = service.timers.listed(found, data=service.settings.admin.show_data)
-        typer.echo("\n".join(fact_lines(facts_of(value))))
+        print_text("\n".join(fact_lines(facts_of(value))))
         for view in service.timers.open_tasks(found):
             typer.echo()
-            typer.echo("\n".join(view_lines(view, service.clock.now_ms())))
+            print_text("\n".join(view_lines(view, service.clock.now_ms())))
 
 
 @app.command()

@@ -23,7 +23,7 @@ from scheduler.cli.rendering import as_json, facts_of
 from scheduler.cli.session import ResultOptions
 from scheduler.cli.task_commands import KeyArgument
 from scheduler.cli.task_text import last_error
-from scheduler.cli.text_output import print_rows
+from scheduler.cli.text_output import print_rows, print_text
 from scheduler.reading.inspector import TaskState
 
 _WAIT_S = 10.0
@@ -120,7 +120,7 @@ def unblock(
         if common.wants_json:
             typer.echo(as_json(replace(report, not_blocked=free)))
         elif keys:
-            typer.echo(report.words)
+            print_text(report.words)
         if free:
             say(f"nothing blocks {', '.join(map(repr, free[:5]))}")
             raise typer.Exit(EXIT_CALLER)
@@ -145,9 +145,9 @@ def waiting(
             return
         more = "or more " if found.more else ""
         verb = "waits" if found.waiting == 1 else "wait"
-        typer.echo(f"{found.waiting} {more}{verb} behind it")
+        print_text(f"{found.waiting} {more}{verb} behind it")
         for each in found.first:
-            typer.echo(each)
+            print_text(each)
 
 
 def limited(

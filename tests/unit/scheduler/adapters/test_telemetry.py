@@ -9,7 +9,7 @@ from msgspec.structs import fields
 
 from actors.model import events
 from actors.model.codec import CommandKind
-from actors.model.display import UNSHOWN_STACK, stack_of
+from actors.model.display import UNSHOWN_STACK, logged_stack, stack_of
 from actors.model.errors import LogUnavailable
 from actors.model.events import Event
 from actors.model.key import TaskKey
@@ -133,7 +133,8 @@ def test_a_failed_attempt_is_told_with_the_error_itself_and_its_stack(
     assert f"key={a_key()} attempt=2 result=failure" in record.getMessage()
     assert "error=KeyError error_message=\"'no such customer'\"" in record.getMessage()
     shown = logging.Formatter().format(record)
-    assert shown.endswith(logging.Formatter().formatException(record.exc_info))
+    stack = logging.Formatter().formatException(record.exc_info)
+    assert shown.endswith(logged_stack(stack))
     assert "in look_up_customer" in shown
 
 
