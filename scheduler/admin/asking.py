@@ -87,6 +87,13 @@ Instant = Annotated[
 ]
 KeyBehind = Annotated[str | None, Query(max_length=KEY_CHARS_MAX, json_schema_extra=_TASK_KEY)]
 Time = Annotated[str | None, Query(max_length=40, json_schema_extra=_TIME)]
+WithData = Annotated[
+    bool,
+    Query(
+        description="Whether each is shown with its data. A page is as large then as the data of"
+        " all that is on it."
+    ),
+]
 Limit = Annotated[int, Query(ge=1, le=1_000)]
 Priority = Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)]
 KindText = Annotated[str, Field(max_length=1_000, json_schema_extra=_KIND)]

@@ -23,6 +23,7 @@ from scheduler.admin.asking import (
     RelayBody,
     Time,
     TimersBody,
+    WithData,
     admin_router,
     parsed_key,
     parsed_ms,
@@ -120,11 +121,13 @@ def _add_installation(router: TypedRouter, service: AdminService) -> None:
 
 
 def _add_recurring(router: TypedRouter, service: AdminService) -> None:
-    schedules, data = service.recurring, service.settings.admin.show_data
+    schedules, shows_data = service.recurring, service.settings.admin.show_data
 
     @router.get("/recurring", tags=["recurring"], summary="Recurring schedules, in pages")
-    def page(limit: Limit = 100, after: Cursor = None) -> ScheduleListing:
-        return ScheduleListing.of(schedules.page(after, limit), data=data)
+    def page(
+        limit: Limit = 100, after: Cursor = None, *, data: WithData = False
+    ) -> ScheduleListing:
+        return ScheduleListing.of(schedules.page(after, limit), data=data and shows_data)
 
     @router.get(
         "/recurring/schedule",
@@ -142,7 +145,7 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
         found = schedules.find(name)
         if found is None:
             raise _unknown(service, "schedule", "no recurring schedule has this name", name=name)
-        return ScheduleAnswer(recurring=schedules.shown(found, next_, data=data))
+        return ScheduleAnswer(recurring=schedules.shown(found, next_, data=shows_data))
 
 
 def _add_recurring_acts(router: TypedRouter, service: AdminService) -> None:
@@ -173,15 +176,17 @@ def _add_recurring_acts(router: TypedRouter, service: AdminService) -> None:
 
 
 def _add_timers(router: TypedRouter, service: AdminService) -> None:
-    timers, data = service.timers, service.settings.admin.show_data
+    timers, shows_data = service.timers, service.settings.admin.show_data
 
     @router.get("/timers", tags=["timers"], summary="Timers, those of a tag, in pages")
     def page(
         tag: Annotated[str | None, Query(max_length=100)] = None,
         limit: Limit = 100,
         after: Cursor = None,
+        *,
+        data: WithData = False,
     ) -> TimerListing:
-        return timers.page(tag, after, limit, data=data)
+        return timers.page(tag, after, limit, data=data and shows_data)
 
     @router.get(
         "/timers/timer", tags=["timers"], summary="One with what it waits for", responses=NOT_FOUND
@@ -190,7 +195,7 @@ def _add_timers(router: TypedRouter, service: AdminService) -> None:
         found = timers.find(timer_id)
         if found is None:
             raise _unknown(service, "timer", "no timer has this id, or it has ended", id=timer_id)
-        return TimerAnswer(timer=timers.shown(found, data=data))
+        return TimerAnswer(timer=timers.shown(found, data=shows_data))
 
     @router.post("/timers/delete", tags=["timers"], summary="End timers", responses=ACT_REFUSALS)
     def delete(body: TimersBody, request: Request) -> Preview | TimersEnded:

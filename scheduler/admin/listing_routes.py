@@ -24,6 +24,7 @@ from scheduler.admin.asking import (
     Limit,
     OrderingId,
     Time,
+    WithData,
     admin_router,
     is_system_id,
     parsed_key,
@@ -71,6 +72,7 @@ class _Asked:
     kind: Kind = None
     system: System = False
     after: KeyBehind = None
+    data: WithData = False
 
     @property
     def filter(self) -> TaskFilter:
@@ -120,7 +122,7 @@ def _add_listing(router: TypedRouter, service: AdminService) -> None:
             found = list_newest(part, from_ms, to_ms, asked.limit, behind)
         else:
             found = part(from_ms, to_ms, asked.limit, behind)
-        return _page(service, found, attempts=attempts)
+        return _page(service, found, asked, attempts=attempts)
 
 
 def _add_open(router: TypedRouter, service: AdminService) -> None:
@@ -133,7 +135,7 @@ def _add_open(router: TypedRouter, service: AdminService) -> None:
     def open_tasks(*, to: Time = None, asked: Annotated[_Asked, Depends()]) -> ShownTasks:
         check_partition(service, asked.partition)
         to_ms = service.clock.now_ms() + _AHEAD_MS if to is None else parsed_ms("to", to)
-        return _page(service, _open(service, asked, to_ms))
+        return _page(service, _open(service, asked, to_ms), asked)
 
 
 def _parts(service: AdminService, asked: _Asked) -> ListPart:
@@ -226,8 +228,10 @@ def _as_running(view: TaskView) -> TaskView:
     return replaced(view, state=TaskState.RUNNING) if view.state in _MAY_RUN else view
 
 
-def _page(service: AdminService, listing: TaskListing, *, attempts: bool = False) -> ShownTasks:
-    page = ShownTasks.of(listing, data=service.settings.admin.show_data)
+def _page(
+    service: AdminService, listing: TaskListing, asked: _Asked, *, attempts: bool = False
+) -> ShownTasks:
+    page = ShownTasks.of(listing, data=asked.data and service.settings.admin.show_data)
     executed, limits = service.cluster.executions(), service.cluster.limits()
     shown = (executed_task(each, executed, limits) for each in page.tasks)
     return replace(page, tasks=[_counted(each, attempts=attempts) for each in shown])

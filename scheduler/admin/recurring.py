@@ -255,7 +255,7 @@ class RecurringSchedules:
         return replace(
             ShownSchedule.of(schedule, data=data),
             next_times=times,
-            last_runs=[ShownTask.of(each, data=data) for each in runs],
+            last_runs=[ShownTask.of(each, data=False) for each in runs],
         )
 
     def change(

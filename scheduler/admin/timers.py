@@ -135,7 +135,7 @@ class Timers:
 
     def shown(self, timer: FoundTimer, *, data: bool) -> ShownTimer:
         """Show one timer with its open tasks: the pop it waits for, or that is tried again."""
-        tasks = [ShownTask.of(each, data=data) for each in self.open_tasks(timer)]
+        tasks = [ShownTask.of(each, data=False) for each in self.open_tasks(timer)]
         return replace(self.listed(timer, data=data), open=tasks)
 
     def open_tasks(self, timer: FoundTimer) -> Sequence[TaskView]:

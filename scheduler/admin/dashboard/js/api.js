@@ -5,6 +5,7 @@
  * A refusal is an error with the API's own words.
  */
 
+import { readJson, writeJson } from "./json_text.js";
 import { authorization, signIn } from "./session.js";
 
 const BASE = new URL("api/v1/", document.baseURI);
@@ -35,7 +36,7 @@ export function ask(path, parameters = {}, options = {}) {
 export function act(path, body, method = "POST") {
   return answered(new URL(path, BASE), {
     method,
-    body: JSON.stringify(body),
+    body: writeJson(body),
     headers: { "Content-Type": "application/json" },
   });
 }
@@ -47,7 +48,7 @@ export async function openStream(signal) {
 
 async function answered(address, options) {
   const answer = await sent(address, options);
-  return answer.status === 204 ? null : answer.json();
+  return answer.status === 204 ? null : readJson(await answer.text());
 }
 
 async function sent(address, options) {

@@ -8,6 +8,7 @@ import { outcomes, soon } from "./acts.js";
 import { act } from "./api.js";
 import { confirmed, Unreadable } from "./dialog.js";
 import { durationMs, moment, nowMs, shortDuration } from "./format.js";
+import { indented, JsonText } from "./json_text.js";
 import { stateWord } from "./parts.js";
 
 /** Schedule a task; resolves to whether it was done. */
@@ -134,7 +135,7 @@ function ruleFields(known, isHidden) {
       name: "data",
       label: "Data of the tasks (a JSON object)",
       type: "area",
-      value: isHidden ? "" : JSON.stringify(rule?.data ?? {}, null, 2),
+      value: isHidden ? "" : indented(rule?.data ?? {}),
       hint: isHidden ? "hidden by admin.show_data; leave empty to keep it" : null,
     },
     {
@@ -174,10 +175,11 @@ function ruleFields(known, isHidden) {
 
 function parsed(name, text) {
   try {
-    return JSON.parse(text);
+    JSON.parse(text);
   } catch (error) {
     throw new Unreadable(`${name} is not valid JSON: ${error.message}`);
   }
+  return new JsonText(text);
 }
 
 function readDuration(name, text) {

@@ -3,6 +3,7 @@
  */
 
 import { fill, h, icon } from "./dom.js";
+import { indented } from "./json_text.js";
 
 const TONES = {
   pending: ["accent", "pending"],
@@ -134,7 +135,7 @@ export function timeInput(name, value) {
 
 /** A value as JSON that is easy on the eye. */
 export function json(value) {
-  const text = JSON.stringify(value, null, 2) ?? "null";
+  const text = indented(value);
   const pre = h("pre", { class: "code", tabindex: "0" });
   let end = 0;
   for (const found of text.matchAll(TOKENS)) {

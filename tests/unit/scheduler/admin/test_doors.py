@@ -72,6 +72,9 @@ def test_a_recurring_schedule_is_shown_with_its_next_times_and_last_runs() -> No
         {"time": "2026-01-01T00:30:00.000Z", "local": "2026-01-01T01:30:00+01:00"},
         {"time": "2026-01-01T00:40:00.000Z", "local": "2026-01-01T01:40:00+01:00"},
     ]
+    (listed,) = api.get("/recurring")[1]["recurring"]
+    (whole,) = api.get("/recurring", data=True)[1]["recurring"]
+    assert "data" not in listed["rule"] and whole["rule"]["data"] == {"a": 1}
     assert api.get("/recurring/schedule", name="m")[1]["code"] == "unknown-schedule"
     hidden = api_of(scheduler, show_data=False).get("/recurring/schedule", name="n")[1]
     assert "data" not in hidden["recurring"]["rule"]
@@ -161,7 +164,10 @@ def test_a_timer_is_shown_with_the_pop_that_is_tried_again() -> None:
     (pop,) = shown["open"]
     assert (pop["state"], pop["attempts"][0]["result"]) == ("retrying", "retry")
     assert shown["opaque"] == "o"
-    assert "opaque" not in api_of(bench.scheduler, show_data=False).get("/timers")[1]["timers"][0]
+    assert "opaque" not in api.get("/timers")[1]["timers"][0]
+    assert api.get("/timers", data=True)[1]["timers"][0]["opaque"] == "o"
+    hidden = api_of(bench.scheduler, show_data=False)
+    assert "opaque" not in hidden.get("/timers", data=True)[1]["timers"][0]
     assert api.get("/timers/timer", id="junk")[1]["code"] == "unknown-timer"
 
 

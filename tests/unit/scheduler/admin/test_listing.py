@@ -122,7 +122,7 @@ def test_tasks_are_shown_with_their_kind_and_chosen_by_it() -> None:
     world.schedule(mail, due(60, "b"))
 
     plain, shown = sorted(
-        world.get("/tasks", **WINDOW)[1]["tasks"], key=lambda each: "kind" in each
+        world.get("/tasks", **WINDOW, data=True)[1]["tasks"], key=lambda each: "kind" in each
     )
     assert (shown["kind"], shown["taskData"]) == ("mail", mail.data)
     assert "kind" not in plain
@@ -185,3 +185,15 @@ def test_an_unblock_names_ids_or_an_error() -> None:
         assert world.post("/actions/unblock", {"how": "retry", **wrong})[0] == 400
     told = world.post("/actions/unblock", {"how": "retry", "errorClass": "KeyError"})[1]
     assert told["code"] == "too-many-tasks"
+
+
+def test_a_page_of_tasks_has_their_data_only_where_it_is_asked_for() -> None:
+    """Data may be most of a megabyte a task, and a page a thousand tasks."""
+    world = World()
+    world.schedule(due(60, "a").model_copy(update={"data": {"x": "y" * 100_000}}))
+
+    for path, window in (("/tasks", WINDOW), ("/tasks/open", {})):
+        plain = world.get(path, **window)[1]["tasks"]
+        whole = world.get(path, **window, data=True)[1]["tasks"]
+        assert "taskData" not in plain[0] and len(str(plain)) < 1_000
+        assert whole[0] == {**plain[0], "taskData": {"x": "y" * 100_000}}

@@ -94,8 +94,17 @@ function open() {
       kind: "small",
       disabled: whyNot() !== null,
       title: whyNot(),
-      act: () => list.done(setRecurring(row)),
+      act: () => list.done(edited(row.name)),
     });
+  }
+
+  async function edited(name) {
+    try {
+      return await setRecurring((await ask("recurring/schedule", { name, next: 0 })).recurring);
+    } catch (error) {
+      toast(error.message);
+      return false;
+    }
   }
 
   function act(change, names) {

@@ -4,6 +4,7 @@ import { actOnTasks, fitting, pauseOrResume, whyNot } from "../acts.js";
 import { ask } from "../api.js";
 import { fill, h } from "../dom.js";
 import { count, counted, duration, moment, nowMs, when } from "../format.js";
+import { indented } from "../json_text.js";
 import { latest, on } from "../live.js";
 import {
   button,
@@ -89,7 +90,7 @@ function open(parameters) {
         card("What happened", { aside: counted(task.attempts.length, "attempt") }, timeline(task)),
         card(
           "Data",
-          { aside: "taskData" in task ? copier(JSON.stringify(task.taskData, null, 2)) : null },
+          { aside: "taskData" in task ? copier(indented(task.taskData)) : null },
           "taskData" in task
             ? json(task.taskData)
             : h(
