@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
+from actors.model.display import printable_text
 from actors.model.errors import InvalidInput
 from actors.model.key import TaskKey
 from scheduler.admin.acting import Action, TasksActedOn, Tried
@@ -91,7 +92,7 @@ def agreed(count: int, what: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise InvalidInput(f"this would {what} ({count}): pass --yes to do it without being asked")
-    typer.confirm(f"{what} ({count})?", abort=True, err=True)
+    typer.confirm(printable_text(f"{what} ({count})?"), abort=True, err=True)
 
 
 def act_on_tasks(

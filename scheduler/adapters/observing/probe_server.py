@@ -17,6 +17,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from actors.model.display import printable_text
 from actors.model.errors import SettingsInvalid
 from actors.ports.clock import Clock
 from scheduler.observe.health import Check, Health, is_well
@@ -181,4 +182,6 @@ def served(host: str, port: int, answering: Answering, clock: Clock) -> ProbeSer
 
 def _as_text(checks: Sequence[Check]) -> Answer:
     lines = [f"{'ok' if check.ok else 'FAILING'} {check.name}: {check.detail}" for check in checks]
-    return (200 if is_well(checks) else 503), _TEXT, ("\n".join(lines) + "\n").encode()
+    # A driver's error may quote anything, in several lines.
+    text = "".join(f"{printable_text(line)}\n" for line in lines)
+    return (200 if is_well(checks) else 503), _TEXT, text.encode()

@@ -12,11 +12,13 @@ import scheduler.cli
 from actors.model.display import log_raised
 from actors.model.events import AttemptFailed
 from actors.model.status import AttemptResult
+from scheduler.adapters.observing.probe_server import _as_text
 from scheduler.adapters.telemetry import LoggingTelemetry
 from scheduler.cli.failing import reported_errors, say, say_error
 from scheduler.cli.log_lines import TextLines
 from scheduler.cli.sql_commands import RowFormat, _printed
 from scheduler.cli.text_output import cell_of, coloured, print_text
+from scheduler.observe.health import Check
 from scheduler.sql.database import QueryAnswer
 from tests.builders import a_key
 
@@ -174,6 +176,14 @@ def test_csv_is_exact_in_a_file_and_cannot_act_on_a_terminal(
     told = _printed(answer, RowFormat.CSV)
     _requires_harmless(told)
     assert told.count("\n") == 2
+
+
+def test_health_in_text_is_a_line_for_each_check() -> None:
+    """The detail may be a driver's error."""
+    _, _, body = _as_text([Check("log", ok=False, detail=HOSTILE + "\udc80")])
+
+    _requires_harmless(body.decode())
+    assert body.count(b"\n") == 1
 
 
 _PLAIN = {"as_json", "dumps", "get_help", "version_line", "_printed", "printable_text"}
