@@ -1,22 +1,26 @@
 """Makes callbacks over HTTP: only where they are allowed to go, and never for long.
 
-Decides which address a host name means for this one request, and connects to that address and no
-other, so that a name cannot mean something else a moment later.  Redirects are failures and not
-followed, proxies of the environment are not used, cookies are not kept.
+Decides which addresses a host name means for this one request, and connects to the allowed ones
+alone, one after another until one answers, so that a name cannot mean something else a moment
+later.  Redirects are failures and not followed, proxies of the environment are not used, cookies
+are not kept.
 """
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import re
 import socket
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from ssl import SSLContext
+from typing import NamedTuple
 from urllib.parse import quote
 
 from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from actors.ports.clock import Clock
@@ -77,10 +81,12 @@ class HttpCaller:
             raise CallbackFailed(f"answered with {status}, not 200")
 
     async def _post(self, uri: str, body: bytes, sequence_number: int, of: str) -> int:
-        url, host = _parsed(uri)
-        address = await self._address_of(url)
+        target = _parsed(uri)
+        url = target.url
+        addresses = await self._allowed(url.raw_host or "", url.port)
         headers = {
-            "Host": host,
+            "Host": url.raw_authority,
+            **target.login,
             "Content-Type": "application/octet-stream",
             "X-Sequence-Number": str(sequence_number),
             **self._signature(uri, body, sequence_number, of),
@@ -89,7 +95,9 @@ class HttpCaller:
         left_bytes = self._settings.callback_answer_bytes_max
         session = await self._opened()
         async with session.post(
-            _at(url, address),
+            # A name of several addresses is looked up and judged once more by the connector, which
+            # tries them as RFC 8305 says.
+            _at(url, addresses[0]) if len(addresses) == 1 else url,
             data=body,
             headers=headers,
             allow_redirects=False,
@@ -102,15 +110,17 @@ class HttpCaller:
                     raise CallbackFailed(f"the answer is longer than {most_bytes} bytes")
             return answer.status
 
-    async def _address_of(self, url: URL) -> str:
-        """Return the address to connect to; raises CallbackFailed where none is allowed."""
-        host = url.host or ""
-        found = await _addresses(url.raw_host or "", url.port)
-        named = _ANYWHERE in self._hosts or host.lower() in self._hosts
-        for address in found:
-            if named or any(_is_in(address, network) for network in self._networks):
-                return str(address)
-        raise CallbackFailed(f"{host} is not among timers.callback_targets")
+    async def _allowed(self, host: str, port: int | None) -> list[Address]:
+        """Return the addresses that may be connected to; raises CallbackFailed where none may."""
+        found = await _addresses(host, port)
+        # As people write it: xn--bcher-kva.example is bücher.example.
+        name = URL.build(scheme="http", host=host).host or ""
+        if _ANYWHERE in self._hosts or name.lower() in self._hosts:
+            return found
+        found = [each for each in found if any(_is_in(each, network) for network in self._networks)]
+        if not found:
+            raise CallbackFailed(f"{name} is not among timers.callback_targets")
+        return found
 
     def _signature(self, uri: str, body: bytes, sequence_number: int, of: str) -> dict[str, str]:
         """Return the header that proves who calls back, whom, for what, and when.
@@ -127,16 +137,53 @@ class HttpCaller:
 
     async def _opened(self) -> ClientSession:
         if self._session is None:
-            self._sessions = _kept_open(self._encryption)
+            self._sessions = _kept_open(self._encryption, _Judged(self._allowed))
             self._session = await anext(self._sessions)
         return self._session
 
 
-async def _kept_open(encryption: SSLContext | None) -> AsyncGenerator[ClientSession, None]:
+class _Judged(AbstractResolver):
+    """Looks names up for the connector, and leaves out the addresses that are not allowed."""
+
+    def __init__(
+        self, allowed: Callable[[str, int | None], Coroutine[None, None, list[Address]]]
+    ) -> None:
+        self._allowed = allowed
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Return the allowed addresses of a name."""
+        del family
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address),
+                port=port,
+                family=socket.AF_INET if address.version == 4 else socket.AF_INET6,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in await self._allowed(host, port)
+        ]
+
+    async def close(self) -> None:
+        """Do nothing: nothing is kept."""
+
+
+async def _kept_open(
+    encryption: SSLContext | None, resolver: AbstractResolver
+) -> AsyncGenerator[ClientSession, None]:
     """Yield one session: the event loop closes its generators, and with this one the session."""
     async with ClientSession(
         # A callback does not wait for another one's connection.
-        connector=TCPConnector(limit=0, keepalive_timeout=IDLE_S, ssl=encryption or True),
+        connector=TCPConnector(
+            limit=0,
+            keepalive_timeout=IDLE_S,
+            ssl=encryption or True,
+            resolver=resolver,
+            use_dns_cache=False,
+        ),
         cookie_jar=DummyCookieJar(),
         timeout=ClientTimeout(total=None),
         auto_decompress=False,
@@ -145,20 +192,35 @@ async def _kept_open(encryption: SSLContext | None) -> AsyncGenerator[ClientSess
         yield session
 
 
+class _Target(NamedTuple):
+    """Where a URI leads, and the header of the login in it, if there is one."""
+
+    url: URL
+    login: Mapping[str, str]
+
+
 @lru_cache(maxsize=10_000)
-def _parsed(uri: str) -> tuple[URL, str]:
-    """Return a URI without who asks, and its ``Host``; most callbacks go to a few of them.
+def _parsed(uri: str) -> _Target:
+    """Return a URI without its login, which is sent as Basic authorization (RFC 7617).
 
     Escapes stay as they are written: the endpoint compares the signed URL with what it is asked.
     """
-    url = URL(uri, encoded=_WRITTEN_AS_SENT.fullmatch(uri) is not None).with_user(None)
-    return url, url.raw_authority
+    try:
+        url = URL(uri, encoded=_WRITTEN_AS_SENT.fullmatch(uri) is not None)
+        bare = url.with_user(None)
+    except ValueError:
+        # The library's reason may quote the login.
+        raise CallbackFailed("the URL of the callback cannot be read") from None
+    if url.user is None and url.password is None:
+        return _Target(bare, {})
+    login = base64.b64encode(f"{url.user or ''}:{url.password or ''}".encode()).decode()
+    return _Target(bare, {"Authorization": f"Basic {login}"})
 
 
 @lru_cache(maxsize=10_000)
-def _at(url: URL, address: str) -> URL:
+def _at(url: URL, address: Address) -> URL:
     """Return where to connect to: what is an address already is not looked up again."""
-    return url.with_host(address)
+    return url.with_host(str(address))
 
 
 async def _addresses(host: str, port: int | None) -> list[Address]:

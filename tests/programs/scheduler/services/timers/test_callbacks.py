@@ -1,6 +1,7 @@
 """Callbacks over a real socket: what counts as success, where they go, how long they may take."""
 
 import asyncio
+import base64
 import hashlib
 import hmac
 from collections.abc import Callable, Coroutine
@@ -128,7 +129,7 @@ def test_connections_are_closed_with_the_loop() -> None:
 
 
 def test_a_request_has_what_is_documented_and_nothing_else() -> None:
-    """The URL as the timer has it, without a login; no cookie that an answer brought."""
+    """The URL as the timer has it, its login as a header; no cookie that an answer brought."""
     answer = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"
 
     async def twice(caller: HttpCaller, endpoint: Endpoint) -> None:
@@ -145,7 +146,38 @@ def test_a_request_has_what_is_documented_and_nothing_else() -> None:
             "content-type: application/octet-stream",
             "content-length: 4",
             "x-sequence-number: 7",
+            "authorization: basic yw5uonnly3jlda==",
         }
+
+
+@pytest.mark.parametrize(
+    ("login", "sent"),
+    [
+        ("user:pass%20word", "user:pass word"),
+        ("user", "user:"),
+        (":token", ":token"),
+        ("a%3Ab:%C3%A9%40", "a:b:é@"),
+    ],
+)
+def test_a_login_in_a_url_is_sent_as_basic_authorization(login: str, sent: str) -> None:
+    """Escapes are those of the URL, and the text is UTF-8."""
+    endpoint = run(OK, lambda caller, it: call(caller, it, f"{login}@127.0.0.1"))
+
+    ((head, _),) = endpoint.requests
+    assert f"Authorization: Basic {base64.b64encode(sent.encode()).decode()}" in head
+
+
+@pytest.mark.parametrize("host", ["ho\u2100st", "127.0.0.1:99999", "[", "a b", "nowhere.invalid"])
+def test_no_failure_tells_the_login(host: str) -> None:
+    """It is written to the log."""
+
+    async def ask(caller: HttpCaller, _endpoint: Endpoint) -> None:
+        with pytest.raises(CallbackFailed) as failed:
+            await caller.call(f"http://ann:secret@{host}/", b"", 1, OF)
+        assert "secret" not in str(failed.value)
+        assert failed.value.__suppress_context__
+
+    run(OK, ask, callback_targets=("*",))
 
 
 def test_callbacks_are_signed_with_a_key() -> None:
