@@ -7,6 +7,7 @@ whole seconds outside and milliseconds inside.
 import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -95,6 +96,13 @@ def split_id(text: str) -> tuple[str, int] | None:
 def _http(uri: str) -> str:
     if not uri.isprintable() or " " in uri:
         raise ValueError("it must be an http or https URL")
+    try:
+        parts = urlsplit(uri)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError("it must be a URL with a host, and a port from 1 to 65535") from None
+    if not host or port == 0:
+        raise ValueError("it must be a URL with a host, and a port from 1 to 65535")
     return uri
 
 

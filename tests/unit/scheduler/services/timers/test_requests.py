@@ -68,6 +68,44 @@ def test_a_bad_request_is_400_with_the_reason_as_text(what: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "uri",
+    [
+        "http://localhost:99999/",
+        "http://localhost:65536/",
+        "http://localhost:0/",
+        "http://localhost:-1/",
+        "http://localhost:http/",
+        "http://[::1/",
+        "http://",
+        "http:///path",
+    ],
+)
+def test_a_url_that_nobody_can_be_called_at_is_refused(uri: str) -> None:
+    """When the timer is made or the schedule declared, not at each of its pops."""
+    bench = TimersBench()
+    timer = a_timer()
+    timer["callback"]["http"]["uri"] = uri
+    schedule = {"schedule": {"every": 10}, "callback": timer["callback"]}
+
+    for answer in (
+        bench.post(timer),
+        bench.http.put("/timers/0123456789abcdef-2", json=timer),
+        bench.http.put("/recurring/n", json=schedule),
+    ):
+        assert answer.status_code == 400
+        assert "callback.http.uri" in answer.text
+
+
+@pytest.mark.parametrize("port", ["", ":", ":1", ":65535"])
+def test_every_port_that_there_is_is_taken(port: str) -> None:
+    """Or none, which is the scheme's own."""
+    timer = a_timer()
+    timer["callback"]["http"]["uri"] = f"http://localhost{port}/"
+
+    assert TimersBench().post(timer).status_code == 200
+
+
+@pytest.mark.parametrize(
     "body",
     [b"", b"{", b"\xff\xfe", b"nan", b"[" * 100_000, b'{"timing":"\\ud800"}', b"x" * 300_000],
 )
