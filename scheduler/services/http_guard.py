@@ -71,9 +71,8 @@ class Door:
     """Names besides loopback's by which a door without tokens may be reached."""
     requests_per_s_max: int
     requests_burst: int
-    body_kinds: Collection[str] = (JSON,)
-    """Content types of what changes something; the empty one is a request without a type.  None
-    that a page's form can send belongs here."""
+    programs_say_json: bool = True
+    """Whether what changes something must be of the type JSON where no browser asks, too."""
     open_to: str = ""
     """Whoever asks has this name: somebody else asked for a login before."""
 
@@ -132,8 +131,10 @@ class HttpGuard:
             return _MAY_ONLY_READ
         if _is_of_another_site(headers):
             return _CROSS_SITE
+        if not self._door.programs_say_json and not _is_of_a_browser(headers):
+            return asker
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        return asker if kind.decode("latin-1") in self._door.body_kinds else _NOT_JSON
+        return asker if kind == JSON.encode() else _NOT_JSON
 
     def _asker(self, headers: Mapping[bytes, bytes]) -> Asker | Refusal:
         if self._door.open_to:
@@ -159,6 +160,14 @@ class HttpGuard:
         if len(self._strangers) > STRANGERS_MAX:
             self._strangers.popitem(last=False)
         return bucket
+
+
+def _is_of_a_browser(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a browser asks: each of them names the page's origin, or where the request is from.
+
+    A form of another site's page can send text and forms, and never JSON.
+    """
+    return any(each == b"origin" or each.startswith(b"sec-fetch-") for each in headers)
 
 
 def _is_of_another_site(headers: Mapping[bytes, bytes]) -> bool:

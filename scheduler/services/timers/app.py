@@ -5,6 +5,7 @@ request that cannot be read with 400, never with 422.
 """
 
 import json
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
@@ -19,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from actors.model.errors import HourhandError, OperatorError
 from actors.ports.clock import Clock
 from scheduler.configuration.door_settings import TimerSettings
-from scheduler.services.http_guard import JSON, Door, HttpGuard, Refusal
+from scheduler.services.http_guard import Door, HttpGuard, Refusal
 from scheduler.services.timers.recurring_routes import RecurringService, add_recurring
 from scheduler.services.timers.service import TimerService
 from scheduler.services.timers.timer import (
@@ -34,8 +35,6 @@ from scheduler.services.typed_routes import TypedApp, TypedRouter, described
 
 _OPEN_PATHS = frozenset({"/ping"})
 _TIMERS = "/timers"
-_BODY_KINDS = (JSON, "")
-"""The seed's clients send JSON with its type, or text without one; no page's form does either."""
 _LIST_DEFAULT, _LIST_MAX = 100, 1_000
 _REFUSED = (
     InvalidTimer,
@@ -106,7 +105,8 @@ def _door(settings: TimerSettings) -> Door:
         host_names=settings.host_names,
         requests_per_s_max=settings.requests_per_s_max,
         requests_burst=settings.requests_burst,
-        body_kinds=_BODY_KINDS,
+        # As the seed, which looks at no type: curl -d says that it sends a form.
+        programs_say_json=False,
     )
 
 
@@ -125,8 +125,14 @@ class _Guarded:
             told = self._guard.judge(scope, needs_token=scope["path"] not in _OPEN_PATHS)
             if isinstance(told, Refusal):
                 app = _answer(told)
+            scope = {**scope, "headers": _read_as_json(scope["headers"])}
             receive = _bounded(receive, self._body_bytes_max)
         await app(scope, receive, send)
+
+
+def _read_as_json(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return headers without a content type: the framework reads such a body as JSON."""
+    return [each for each in headers if each[0] != b"content-type"]
 
 
 def _bounded(receive: Receive, bytes_max: int) -> Receive:

@@ -99,13 +99,23 @@ OPEN_DOORS: dict[str, Callable[[dict[str, str]], httpx.Response]] = {
 }
 
 
+FORM_TYPES = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x")
+OWN_PAGES: tuple[dict[str, str], ...] = (
+    {"Origin": "http://localhost"},
+    {"Sec-Fetch-Site": "same-origin"},
+    {"Sec-Fetch-Site": "none"},
+    {"Sec-Fetch-Mode": "navigate"},
+    {"Sec-Fetch-Dest": "document"},
+    {"Sec-Fetch-User": "?1"},
+)
+"""What a browser says of a request, though none of it is of another site's page."""
+
+
 @pytest.mark.parametrize("door", OPEN_DOORS)
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({"Content-Type": "text/plain"}, 415),
-        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
-        ({"Content-Type": "multipart/form-data; boundary=x"}, 415),
+        *[({"Content-Type": kind, **browser}, 415) for kind in FORM_TYPES for browser in OWN_PAGES],
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-site"}, 403),
         ({"Origin": "https://evil.example"}, 403),
@@ -139,6 +149,28 @@ def test_clients_of_the_seed_are_taken_as_they_are() -> None:
     assert http.put(path, content=TIMER).status_code == 200
     assert http.delete(path, headers={"Content-Type": "application/json"}).status_code == 200
     assert http.delete(path).status_code == 200
+
+
+@pytest.mark.parametrize("kind", [*FORM_TYPES, "application/octet-stream", "", "?"])
+def test_a_program_may_call_its_json_what_it_likes(kind: str) -> None:
+    """The seed looks at no type, and `curl -d` says that it sends a form."""
+    http, headers = TimersBench().http, {"Content-Type": kind}
+    made = http.post("/timers", content=TIMER, headers=headers)
+    path = made.headers["location"]
+
+    assert made.status_code == 200
+    assert http.put(path, content=TIMER, headers=headers).status_code == 200
+    schedule = b'{"schedule":{"every":10},' + TIMER[TIMER.index(b'"callback"') :]
+    assert http.put("/recurring/n", content=schedule, headers=headers).status_code == 200
+    assert http.post("/recurring/n/pause", headers=headers).status_code == 200
+    assert http.delete(path, headers=headers).status_code == 200
+    assert http.post("/timers", content=b"a=b", headers=headers).status_code == 400
+
+
+@pytest.mark.parametrize("kind", FORM_TYPES)
+def test_the_admin_api_takes_json_alone(kind: str) -> None:
+    """Nothing was built for it before it was there."""
+    assert OPEN_DOORS["admin"]({"Content-Type": kind}).status_code == 415
 
 
 def test_a_name_of_the_settings_is_served_without_tokens() -> None:
