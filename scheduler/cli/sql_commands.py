@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from scheduler.sql.database import QueryAnswer, ReadOnlyDatabase
 
 _MEMORY_BYTES_MAX = 1_000_000_000
+_SPILL_BYTES_MAX = 4_000_000_000
 
 
 class RowFormat(StrEnum):
@@ -97,7 +98,7 @@ def sql(
 def _opened() -> "ReadOnlyDatabase":
     with required_by("`hourhand sql`"):
         from scheduler.sql.database import ReadOnlyDatabase
-    return ReadOnlyDatabase(_MEMORY_BYTES_MAX)
+    return ReadOnlyDatabase(_MEMORY_BYTES_MAX, _SPILL_BYTES_MAX)
 
 
 def _fill(

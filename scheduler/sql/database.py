@@ -1,12 +1,15 @@
 """A DuckDB database in memory that answers one question and can change nothing.
 
 Decides what a question may be: one statement that only reads.  Files it may read are those of the
-folder it was given; it has no network, and memory up to a limit.
+folder it was given; it has no network, and memory up to a limit.  What does not fit is spilled to
+a folder of its own, up to another limit, which is removed at the end.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -16,6 +19,11 @@ from actors.model.errors import InvalidQuery
 
 _ROWS_INSERTED = 10_000
 """At a time."""
+_EXPLAIN = re.compile(
+    r"\s*EXPLAIN\s+"
+    r"(?:ANALYZE\s+|\(\s*(?:(?:ANALYZE|FORMAT\s+\w+)\s*,?\s*)+\)\s*)?(?P<explained>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 class QueryAnswer(NamedTuple):
@@ -38,10 +46,15 @@ class QueriedTable:
 class ReadOnlyDatabase:
     """Is filled, sealed, and then asked; a context manager that closes it."""
 
-    def __init__(self, memory_bytes_max: int) -> None:
+    def __init__(self, memory_bytes_max: int, spill_bytes_max: int) -> None:
+        self._limits_mb = memory_bytes_max // 1_000_000, spill_bytes_max // 1_000_000
+        memory_mb, spill_mb = self._limits_mb
+        self._spill = TemporaryDirectory(prefix="hourhand-sql-")
         self._connection = duckdb.connect(":memory:")
         self._connection.execute("SET TimeZone = 'UTC'")
-        self._connection.execute(f"SET memory_limit = '{memory_bytes_max // 1_000_000}MB'")
+        self._connection.execute(f"SET memory_limit = '{memory_mb}MB'")
+        self._connection.execute(f"SET temp_directory = '{_quoted(self._spill.name)}'")
+        self._connection.execute(f"SET max_temp_directory_size = '{spill_mb}MB'")
 
     def __enter__(self) -> Self:
         return self
@@ -53,6 +66,7 @@ class ReadOnlyDatabase:
         trace: TracebackType | None,
     ) -> None:
         self._connection.close()
+        self._spill.cleanup()
 
     def fill(self, table: QueriedTable, rows: Sequence[Sequence[Any]]) -> None:
         """Make a table of these rows; times are aware datetimes, JSON is text."""
@@ -70,14 +84,12 @@ class ReadOnlyDatabase:
 
     def show_files(self, name: str, files: Path) -> None:
         """Make a view of the Parquet files of a pattern."""
-        pattern = str(files).replace("'", "''")
-        self.show(name, f"SELECT * FROM read_parquet('{pattern}')")
+        self.show(name, f"SELECT * FROM read_parquet('{_quoted(str(files))}')")
 
     def seal(self, folder: Path | None = None) -> None:
         """Read no file from now on but those of the folder, and change no setting."""
         if folder is not None:
-            allowed = str(folder).replace("'", "''")
-            self._connection.execute(f"SET allowed_directories = ['{allowed}/']")
+            self._connection.execute(f"SET allowed_directories = ['{_quoted(str(folder))}/']")
         self._connection.execute("SET autoinstall_known_extensions = false")
         self._connection.execute("SET autoload_known_extensions = false")
         self._connection.execute("SET enable_external_access = false")
@@ -87,10 +99,16 @@ class ReadOnlyDatabase:
         """Answer a question with at most so many rows; InvalidQuery where it cannot be."""
         try:
             statements = duckdb.extract_statements(question)
-            self._require_one_that_reads(statements)
+            _require_one_that_reads(statements)
             cursor = self._connection.execute(question)
             rows = cursor.fetchmany(rows_max + 1)
             columns = tuple(str(each[0]) for each in cursor.description or ())
+        except duckdb.OutOfMemoryException:
+            memory_mb, spill_mb = self._limits_mb
+            raise InvalidQuery(
+                f"the answer needs more than {memory_mb} MB of memory and {spill_mb} MB of files:"
+                " ask for less at once, or sort and group fewer rows"
+            ) from None
         except duckdb.Error as error:
             message = " ".join(str(error).split())
             raise InvalidQuery(
@@ -103,11 +121,20 @@ class ReadOnlyDatabase:
         found = self._connection.execute("SHOW TABLES").fetchall()
         return sorted(str(name) for (name, *_) in found)
 
-    @staticmethod
-    def _require_one_that_reads(statements: Sequence[Any]) -> None:
-        readers = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
-        if len(statements) != 1 or statements[0].type not in readers:
-            raise InvalidQuery(
-                "a question is one statement that reads, such as SELECT or DESCRIBE: nothing is"
-                " changed here"
-            )
+
+def _require_one_that_reads(statements: Sequence[Any]) -> None:
+    """Raise InvalidQuery unless there is one statement, and it reads, as does what it explains."""
+    kind = duckdb.StatementType
+    if len(statements) == 1 and statements[0].type == kind.EXPLAIN:
+        # EXPLAIN ANALYZE runs what it explains, of which DuckDB tells nothing.
+        found = _EXPLAIN.fullmatch(statements[0].query)
+        statements = duckdb.extract_statements(found["explained"]) if found else ()
+    if len(statements) != 1 or statements[0].type != kind.SELECT:
+        raise InvalidQuery(
+            "a question is one statement that reads, such as SELECT or DESCRIBE: nothing is"
+            " changed here"
+        )
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
