@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from actors.model.display import shown
@@ -43,6 +44,7 @@ class ClaimCheck:
             raise SettingsInvalid(f"ClaimCheck cannot open {shown(url)}: {error}") from error
         self._is_local = "file" in _protocols(self._files.protocol)
         self._threshold_bytes = threshold_bytes
+        self._durable_folders: set[Path] = set()
 
     def __repr__(self) -> str:
         return f"ClaimCheck(threshold_bytes={self._threshold_bytes})"
@@ -59,7 +61,7 @@ class ClaimCheck:
         digest = sha256(data).hexdigest()
         path = self._path_of(digest)
         if self._is_local:
-            _write_durably(path, data)
+            self._write_durably(Path(path), data)
         else:
             self._files.pipe_file(path, data)
         return EncodedPayload(digest.encode())
@@ -88,6 +90,22 @@ class ClaimCheck:
             raise PayloadDamaged(f"what is kept as {digest} is not what was put there")
         return found
 
+    def _write_durably(self, path: Path, data: bytes) -> None:
+        """Write a file of this machine so that it is whole, and there after a power cut."""
+        folder = path.parent
+        _make_durably(folder)
+        if folder not in self._durable_folders:
+            # Another process may have made it, and not come to this yet.
+            _sync(folder.parent)
+            self._durable_folders.add(folder)
+        handle, temporary = tempfile.mkstemp(dir=folder)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+        _sync(folder)
+
     def _path_of(self, digest: str) -> str:
         return f"{self._root}/{digest[:2]}/{digest}"
 
@@ -96,18 +114,19 @@ def _protocols(found: str | tuple[str, ...]) -> tuple[str, ...]:
     return (found,) if isinstance(found, str) else found
 
 
-def _write_durably(path: str, data: bytes) -> None:
-    """Write a file of this machine so that it is whole, and there after a power cut."""
-    folder = os.path.dirname(path)  # noqa: PTH120 - fsspec's paths are texts
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - as above
-    handle, temporary = tempfile.mkstemp(dir=folder)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)  # noqa: PTH105 - as above
-    directory = os.open(folder, os.O_RDONLY)
+def _make_durably(folder: Path) -> None:
+    """Make a folder that is for its owner alone, with those above it; there after a power cut."""
+    if folder.is_dir():
+        return
+    _make_durably(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Have the names in a folder outlive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(descriptor)
     finally:
-        os.close(directory)
+        os.close(descriptor)

@@ -62,6 +62,49 @@ def test_files_are_for_their_owner_alone_and_no_part_of_one_is_left(tmp_path: Pa
     assert file.name.startswith(file.parent.name)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+@pytest.mark.parametrize("umask", [0, 0o022, 0o077])
+def test_folders_that_it_makes_are_for_their_owner_alone(umask: int, tmp_path: Path) -> None:
+    """Under any umask, up to the first that was there, which is left as it is."""
+    tmp_path.chmod(0o755)
+    before = os.umask(umask)
+    try:
+        ClaimCheck(str(tmp_path / "a" / "b"), threshold_bytes=1).encode(b"data", b"")
+    finally:
+        os.umask(before)
+
+    (file,) = _files(tmp_path)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    made = [tmp_path / "a", tmp_path / "a" / "b", file.parent]
+    assert [stat.S_IMODE(each.stat().st_mode) for each in made] == [0o700] * 3
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are synced on POSIX")
+@pytest.mark.parametrize("there", ["", "a", "a/b", "a/b/3a"])
+def test_each_name_on_the_way_to_a_claim_is_synced(
+    there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut the file is there; also where another process had just made a folder."""
+    (tmp_path / there).mkdir(parents=True, exist_ok=True)
+    known: set[Path] = {each for each in tmp_path.rglob("*") if each.name != "3a"}
+    synced: set[Path] = set()
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        found = os.fstat(descriptor).st_ino
+        for each in (tmp_path, *tmp_path.rglob("*")):
+            if each.is_dir() and each.stat().st_ino == found:
+                synced.update(each.iterdir())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    claim = ClaimCheck(str(tmp_path / "a" / "b"), threshold_bytes=1).encode(b"data", b"")
+
+    assert claim is not None and claim.data.startswith(b"3a")
+    assert known | synced >= set(tmp_path.rglob("*"))
+
+
 @pytest.mark.parametrize("url", ["file", "memory"])
 @pytest.mark.parametrize("executor", [_Note, _NoteAsync])
 def test_user_code_gets_what_was_claimed(
