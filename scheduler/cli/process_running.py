@@ -2,7 +2,7 @@
 
 Decides how many, that children are fresh interpreters with the command line of this one, and what
 follows from the end of a child: a new one after a growing pause, or the end of all where a first
-start shows that command or installation is wrong.  Child and parent hold one end each of a socket.
+start shows that command or installation is wrong.  A child that does not end in time is killed.  Child and parent hold one end each of a socket.
 Its end tells the child to stop, whether the parent asked for that or was killed itself, and on it
 the child says once that it works, and where it is asked.  Never looks at tasks.
 """
@@ -45,6 +45,8 @@ PAUSE_MIN_MS = 500
 PAUSE_MAX_MS = 30_000
 STEADY_MS = 60_000
 """What has lived for so long ends for a new reason: its pauses begin anew."""
+CLOSING_MS = 15_000
+"""So long a child may take to stop after its attempts' deadline, before it is killed."""
 NO_PORT = "-"
 """Said in place of a port where none is served."""
 MakeCommand = Callable[[int, int], Sequence[str]]
@@ -116,7 +118,8 @@ def run_processes(settings: Settings, count: int) -> int:
         # Not by fork: a child would have the locks and the libraries' threads of this process.
         return [sys.executable, *sys.orig_argv[1:], *chosen, "--child", f"{number}:{descriptor}"]
 
-    supervisor = Supervisor(command, count, clock=wiring.open_clock())
+    stop_ms = settings.tree.recovery.drain_deadline_ms + CLOSING_MS
+    supervisor = Supervisor(command, count, clock=wiring.open_clock(), stop_ms=stop_ms)
     served = wiring.serve_processes(settings, supervisor.children)
     try:
         if served is not None:
@@ -204,12 +207,17 @@ class Supervisor:
         count: int,
         *,
         clock: Clock,
+        stop_ms: int,
         make_pauses: Callable[[], RestartPauses] = RestartPauses,
     ) -> None:
+        """``stop_ms`` is how long a child may take to end once it was told to."""
         self._clock = clock
+        self._stop_ms = stop_ms
         self._children = [_Child(number, make_command) for number in range(1, count + 1)]
         self._pauses = {child.number: make_pauses() for child in self._children}
         self._signals = 0
+        self._cut_off = False
+        """Whether a child was killed."""
         self._failed: int | None = None
         """Exit code of a first start that shows that none can succeed."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -222,13 +230,14 @@ class Supervisor:
     def run(self, on_started: Callable[[], None] = lambda: None) -> int:
         """Run in the main thread until stopped; return the exit code.
 
-        The first SIGINT or SIGTERM lets all children drain; a second one kills them.
+        The first SIGINT or SIGTERM lets all children drain; a second one kills them, and so does
+        the end of the time that they have for it.
         """
         with signals_taken_by(self._take_signal):
             asyncio.run(self._run(on_started))
         if self._failed is not None:
             return self._failed
-        return EXIT_INTERRUPTED if self._signals > 1 else 0
+        return EXIT_INTERRUPTED if self._cut_off else 0
 
     async def _run(self, on_started: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -268,11 +277,20 @@ class Supervisor:
         logger.info("signal %d: %s", number, _SAID[self._signals > 1])
 
     def _stop(self) -> None:
+        assert self._loop is not None, "it is called on the loop"
         self._stopping.set()
         for child in self._children:
             child.stop()
+        self._loop.call_later(self._stop_ms / 1000, self._kill_late)
+
+    def _kill_late(self) -> None:
+        """Kill what has not ended: a process may be frozen, or wait for a disk that hangs."""
+        late = ", ".join(str(child.number) for child in self._children if child.is_there)
+        logger.warning("process %s did not end within %d ms: killed", late, self._stop_ms)
+        self._kill()
 
     def _kill(self) -> None:
+        self._cut_off = True
         for child in self._children:
             child.kill()
 
@@ -312,6 +330,11 @@ class _Child:
     def state(self) -> ChildState:
         """What is known of it now."""
         return ChildState(self.number, self._up, self._port, self.restarts, self._detail)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has a process."""
+        return self._process is not None
 
     async def live(self) -> int:
         """Start a process, and return its exit code once it has ended; below 0 a signal's."""

@@ -28,6 +28,7 @@ supervisor = Supervisor(
     lambda number, descriptor: [*child, str(number), str(descriptor)],
     2,
     clock=SystemClock(),
+    stop_ms=int(sys.argv[2]),
     make_pauses=lambda: RestartPauses(pause_min_ms=1, pause_max_ms=2),
 )
 sys.exit(supervisor.run())
@@ -52,14 +53,16 @@ say("drained", sys.argv[1])
 
 
 @contextmanager
-def supervised(folder: Path, child: str) -> Iterator["subprocess.Popen[str]"]:
+def supervised(
+    folder: Path, child: str, stop_ms: int = 1_000 * WAIT_S
+) -> Iterator["subprocess.Popen[str]"]:
     """Run two children under a supervisor in a process of its own."""
     (folder / "child.py").write_text(textwrap.dedent(child))
     program = folder / "supervisor.py"
     program.write_text(_SUPERVISOR)
     root = str(Path(__file__).parents[4])
     process = subprocess.Popen(
-        [sys.executable, program, folder / "child.py"],
+        [sys.executable, program, folder / "child.py", str(stop_ms)],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": root},
@@ -120,6 +123,23 @@ def test_a_second_signal_kills_children_that_do_not_end(tmp_path: Path) -> None:
 
         process.send_signal(signal.SIGTERM)
 
+        assert process.wait(WAIT_S) == 130
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_a_child_that_is_frozen_is_killed_when_its_time_is_over(up: bool, tmp_path: Path) -> None:
+    """It hears neither its line nor a signal; its sibling drains, and what was cut off is said."""
+    frozen = "os.kill(os.getpid(), signal.SIGSTOP)"
+    first, second = ("pass", frozen) if up else (frozen, "pass")
+    freeze = "if sys.argv[1] == '1': "
+    before, after = _WELL.split("line.sendall")
+    child = f"{before}say('begins', sys.argv[1])\n{freeze}{first}\nline.sendall{after}"
+    with supervised(tmp_path, f"{child}\n{freeze}{second}\n{_UNTIL_ENDED}", 1_500) as process:
+        said(process, r"begins (\d)", 2)
+
+        process.send_signal(signal.SIGTERM)
+
+        said(process, "process 1 did not end within 1500 ms: killed")
         assert process.wait(WAIT_S) == 130
 
 
