@@ -12,6 +12,7 @@
     │   ├── TaskNotFound              no open task has both ids, or nothing is stored any more
     │   ├── SeveralTasks              more than one open task has both ids
     │   ├── InvalidInput              a file that holds no tasks, or a folder in use
+    │   ├── SparkNotStarted           no Java 17, another Python, or a user without a name
     │   ├── InvalidExecutor           nothing that could run a task at the path given
     │   ├── NotConnected              scheduled through a registry without an open client
     │   ├── NoSuchSchedule            a recurring schedule that is not there
@@ -109,6 +110,12 @@ class InvalidInput(CallerError, ValueError):
     """A file or folder that a job was given is missing, is in use, or holds something else."""
 
     code = "invalid-input"
+
+
+class SparkNotStarted(CallerError):
+    """Spark cannot start with what it finds: no Java 17, another Python, a user without a name."""
+
+    code = "spark-not-started"
 
 
 class InvalidExecutor(CallerError, ValueError):

@@ -28,6 +28,7 @@ EXTRA_OF = {
     "plotly": "spark",
     "psycopg": "postgres",
     "pyarrow": "spark",
+    "py4j": "spark",
     "pyspark": "spark",
     "starlette": "http",
     "uvicorn": "http",

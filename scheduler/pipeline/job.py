@@ -5,17 +5,19 @@ there, not as Spark's account of it.
 """
 
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from actors.model import errors
-from actors.model.errors import HourhandError, InvalidInput, SparkFailed
+from actors.model.errors import HourhandError, InvalidInput, SparkFailed, SparkNotStarted
 from scheduler import wiring
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.session import open_session
@@ -28,6 +30,12 @@ EXAMPLES_MAX = 20
 """Rows of each kind that a summary shows: what it holds never grows with the data."""
 _PROGRESS_S = 2.0
 _RAISED = re.compile(r"actors\.model\.errors\.(\w+): (.+)")
+_IN_WORKER = re.compile(
+    r"Traceback \(most recent call last\):\n.*?^\s*((?:\w+\.)*\w+(?:Error|Exception)\b: [^\n]+)",
+    re.DOTALL | re.MULTILINE,
+)
+"""The line of a worker's trace that says what went wrong."""
+_OTHER_PYTHON = "PYTHON_VERSION_MISMATCH"
 _SPARK_CLASS = re.compile(r"^\[[A-Z_.]+\] ")
 
 
@@ -59,7 +67,7 @@ def spark_job(name: str, job: JobOptions) -> Iterator[SparkSession]:
     watcher.start()
     try:
         yield spark
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise_readable(error)
     finally:
         ended.set()
@@ -107,14 +115,32 @@ def _tell_progress(spark: SparkSession, name: str, say: Say, ended: threading.Ev
             said = line
 
 
-def raise_readable(error: PySparkException) -> NoReturn:
+def raise_readable(error: PySparkException | Py4JError) -> NoReturn:
     """Raise what a worker raised, or Spark's own complaint in one line."""
     text = str(error)
     raised = _RAISED.search(text)
     kind = getattr(errors, raised[1], None) if raised else None
     if raised and isinstance(kind, type) and issubclass(kind, HourhandError):
         raise kind(raised[2].strip()) from error
-    first = _SPARK_CLASS.sub("", text.splitlines()[0] if text else type(error).__name__)
-    if (error.getCondition() or "").startswith(("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")):
-        raise InvalidInput(f"the input cannot be read: {first}") from error
-    raise SparkFailed(f"Spark could not run the job: {first}") from error
+    reason = _reason_of(text) or type(error).__name__
+    if _OTHER_PYTHON in text:
+        raise SparkNotStarted(
+            f"Spark's workers have another Python than this command: {reason} Unset"
+            f" PYSPARK_PYTHON, or set it to {sys.executable} on every machine"
+        ) from error
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    if (condition or "").startswith(("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")):
+        raise InvalidInput(f"the input cannot be read: {reason}") from error
+    raise SparkFailed(f"Spark could not run the job: {reason}") from error
+
+
+def _reason_of(text: str) -> str:
+    """Return the line that says what went wrong: a worker's last one, else Spark's first."""
+    in_worker = _IN_WORKER.search(text)
+    if in_worker:
+        return in_worker[1]
+    lines = [line.removeprefix(": ") for line in text.splitlines()]
+    if lines and lines[0].startswith("An error occurred while calling"):
+        # The bridge to Java says only what it called.
+        del lines[0]
+    return _SPARK_CLASS.sub("", lines[0] if lines else "")

@@ -1,15 +1,19 @@
 """The Spark session of a job: local unless told otherwise, quiet, in UTC.
 
 Decides the few settings of Spark that the pipeline depends on; everything else is the user's, by
-spark-defaults.conf or ``--conf``.
+spark-defaults.conf or ``--conf``.  Where Spark does not start it finds out why.
 """
 
 import os
+import pwd
+import shutil
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from actors.model.errors import SparkNotStarted
 from scheduler.pipeline.source import HourhandDataSource
 
 _NEEDED = {
@@ -38,7 +42,8 @@ def open_session(
 ) -> SparkSession:
     """Return a session with the data source registered; an active one is used as it is.
 
-    ``master`` is Spark's: ``local[2]``, ``spark://…``, ``yarn``, ``k8s://…``.
+    ``master`` is Spark's: ``local[2]``, ``spark://…``, ``yarn``, ``k8s://…``.  Raises
+    SparkNotStarted where there is no session to be had.
     """
     # Without it workers start whatever Python is first in the path, without our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -47,7 +52,10 @@ def open_session(
     local = _LOCAL if (master or "local").startswith("local") else {}
     for key, value in {**_QUIET, **local, **(conf or {}), **_NEEDED}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        raise SparkNotStarted(f"Spark did not start: {_cause_of(error)}") from error
     spark.sparkContext.setLogLevel("ERROR")
     return register(spark)
 
@@ -59,3 +67,26 @@ def register(spark: SparkSession) -> SparkSession:
             spark.conf.set(key, value)
     spark.dataSource.register(HourhandDataSource)
     return spark
+
+
+def _cause_of(error: Exception) -> str:
+    """Return what Spark misses here, and what to do; its own words say that for few causes."""
+    spark_home = os.environ.get("SPARK_HOME")
+    if spark_home is not None and not (Path(spark_home) / "bin" / "spark-submit").is_file():
+        return f"SPARK_HOME is {spark_home!r}, where no Spark is: unset or correct it"
+    java_home = os.environ.get("JAVA_HOME")
+    java = "java" if java_home is None else str(Path(java_home) / "bin" / "java")
+    if shutil.which(java) is None:
+        told = "no java is in PATH" if java_home is None else f"JAVA_HOME is {java_home!r}"
+        return f"there is no Java ({told}): install Java 17 or newer, or set JAVA_HOME to one"
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return (
+            f"the user {os.getuid()} has no name, and Java needs one: add it to /etc/passwd, or run"
+            " as a user that is there"
+        )
+    said = " ".join(str(error).split())
+    return (
+        f"{said} (it needs Java 17 or newer, and found {shutil.which(java)}: see what it printed)"
+    )

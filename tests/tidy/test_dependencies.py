@@ -13,7 +13,12 @@ from tests.tidy.source import ROOT, project_metadata, report, sources
 
 GATHERED = {"all", "pipeline"}
 """Extras that only name others."""
-BROUGHT_ALONG = {"pydantic_core": "pydantic", "starlette": "fastapi", "yarl": "aiohttp"}
+BROUGHT_ALONG = {
+    "py4j": "pyspark",
+    "pydantic_core": "pydantic",
+    "starlette": "fastapi",
+    "yarl": "aiohttp",
+}
 """Imported, though another package brings it."""
 OURS = {"actors", "hourhand", "scheduler"}
 _ROW = re.compile(r"^\| ([\w-]+) \| ([<>=.,\d]+) \| (\w*) \| (.+) \|$", re.MULTILINE)
