@@ -94,6 +94,22 @@ def test_sizes_are_limited() -> None:
     assert world.http.get("/task", params={"key": "x" * 61_000}).status_code == 400
 
 
+def test_p13_a_body_that_is_sent_in_pieces_is_read_no_further_than_its_limit() -> None:
+    """It is refused with the first byte too many, however much would come behind that."""
+    world = World(request_bytes_max=1_000)
+    sent: list[bytes] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            sent.append(b"x" * 600)
+            yield sent[-1]
+
+    kind = {"Content-Type": "application/json"}
+    answer = world.http.post("/pauses", content=pieces(), headers=kind)
+
+    assert (answer.status_code, len(sent)) == (413, 2)
+
+
 def test_rates_are_limited() -> None:
     """And again allowed a second later."""
     world = World(requests_per_s_max=1, requests_burst=3)

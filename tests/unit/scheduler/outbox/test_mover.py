@@ -89,6 +89,20 @@ class ExpiredClaims(SqliteOutbox):
             yield replace(claimed, until_ms=-1.0)
 
 
+class FailingLetters(MemoryWriter):
+    """A log that takes tasks, and whose dead letters fail once they are on their way."""
+
+    failing_record: bytes | None = None
+    """The record whose dead letter fails; None for all."""
+
+    def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
+        if self.failing_record not in (None, record.value):
+            return super().dead_letter(record, reason)
+        future: Future[Position] = Future()
+        future.set_exception(LogUnavailable("the topic of dead letters is away"))
+        return future
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     """Return a world of its own."""
@@ -217,6 +231,29 @@ def test_a_record_that_the_log_finds_too_large_becomes_a_dead_letter(world: Worl
 
     assert len(world.letters()) == 1
     assert len(world.values()) == 1
+
+
+@pytest.mark.parametrize("failing", [b"not a record", None], ids=["the second", "all"])
+def test_p25_a_row_whose_dead_letter_failed_stays_until_there_is_one(
+    world: World, failing: bytes | None
+) -> None:
+    """Good rows of the same claim are moved all the same."""
+    for record in (_RUN_NOW, b"not a record"):
+        world.insert(record)
+    world.schedule("a")
+    writer = FailingLetters(world.broker)
+    writer.failing_record = failing
+    mover = world.mover_to(writer)
+
+    with pytest.raises(LogUnavailable, match="dead letters is away"):
+        mover.move()
+
+    have_letters = 0 if failing is None else 1
+    assert len(world.letters()) == mover.refused_rows == have_letters
+    assert (world.waiting(), mover.moved_rows) == (2 - have_letters, 1)
+    assert world.mover.move() == 2 - have_letters
+    assert [letter.value for letter in world.letters()] == [_RUN_NOW, b"not a record"]
+    assert world.waiting() == 0
 
 
 def test_a_claim_that_was_held_for_too_long_sends_nothing(world: World) -> None:

@@ -1,5 +1,6 @@
 """Requests of the timer service: what is refused and how, who may ask, and how much."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -136,7 +137,7 @@ def test_a_refusal_names_the_field_and_what_was_in_it() -> None:
 
 
 def test_a_body_above_the_limit_is_refused_with_the_limit() -> None:
-    """Before all of it is read."""
+    """At each way in."""
     bench = TimersBench(TimerSettings(requests_per_s_max=0, request_bytes_max=1_000))
     too_long = a_timer(unknown="x" * 1_000)
 
@@ -146,6 +147,29 @@ def test_a_body_above_the_limit_is_refused_with_the_limit() -> None:
         bench.http.put("/recurring/n", json=too_long),
     ):
         assert (answer.status_code, answer.text) == (400, "the body is longer than 1000 bytes")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/timers"), ("PUT", "/timers/0123456789abcdef-2"), ("PUT", "/recurring/n")],
+)
+def test_p13_a_body_that_is_sent_in_pieces_is_read_no_further_than_its_limit(
+    method: str, path: str
+) -> None:
+    """It is refused with the first byte too many, however much would come behind that."""
+    bench = TimersBench(TimerSettings(requests_per_s_max=0, request_bytes_max=1_000))
+    sent: list[bytes] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            sent.append(b"x" * 600)
+            yield sent[-1]
+
+    kind = {"Content-Type": "application/json"}
+    answer = bench.http.request(method, path, content=pieces(), headers=kind)
+
+    assert (answer.status_code, answer.text) == (400, "the body is longer than 1000 bytes")
+    assert len(sent) == 2
 
 
 def test_unknown_fields_are_ignored_and_internal_ones_too() -> None:
