@@ -105,6 +105,34 @@ def test_each_name_on_the_way_to_a_claim_is_synced(
     assert known | synced >= set(tmp_path.rglob("*"))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="folders are synced on POSIX alone")
+def test_p1_a_claim_is_on_disk_before_its_file_has_its_name_and_its_name_before_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that outlives a power cut claims what outlives it too."""
+    steps: list[tuple[str, int, int]] = []
+    sync, rename = os.fsync, os.replace
+
+    def noting_sync(descriptor: int) -> None:
+        sync(descriptor)
+        found = os.fstat(descriptor)
+        steps.append(("sync", found.st_ino, 0 if stat.S_ISDIR(found.st_mode) else found.st_size))
+
+    def noting_rename(old: str, new: str) -> None:
+        steps.append(("name", os.stat(old).st_ino, os.stat(old).st_size))  # noqa: PTH116
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", noting_sync)
+    monkeypatch.setattr(os, "replace", noting_rename)
+
+    ClaimCheck(str(tmp_path), threshold_bytes=1).encode(b"data", b"")
+
+    (file,) = _files(tmp_path)
+    whole, folder = (file.stat().st_ino, 4), (file.parent.stat().st_ino, 0)
+    wanted = [("sync", *whole), ("name", *whole), ("sync", *folder)]
+    assert [step for step in steps if step in wanted] == wanted
+
+
 @pytest.mark.parametrize("url", ["file", "memory"])
 @pytest.mark.parametrize("executor", [_Note, _NoteAsync])
 def test_user_code_gets_what_was_claimed(

@@ -1,6 +1,8 @@
-"""A member that leaves its group lets go of partitions before its driver closes."""
+"""A member whose partitions go lets go of them: before its driver closes, or as they are lost."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -90,3 +92,41 @@ def test_the_driver_is_closed_once_it_has_left_its_group(named_for: int, polls: 
     real.close()
 
     assert driver.calls.count("poll") == polls and driver.calls[-1] == "close"
+
+
+class Heard:
+    """Notes what it is told, and when the lease ended just then."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        self._log = log
+        self.told: list[tuple[str, list[int], float]] = []
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        self.told.append(("assigned", list(partitions), self._log.lease_ends_ms()))
+
+    def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
+        raise AssertionError(f"{partitions} are lost already: nothing may be committed")
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        self.told.append(("lost", list(partitions), self._log.lease_ends_ms()))
+
+
+def test_p3_a_member_that_lost_its_partitions_has_no_lease_when_it_says_so() -> None:
+    """Another member owns them by now; a worker that asks the lease may begin no attempt."""
+    settings = Settings(log="kafka", group=GroupSettings(assignor="cooperative-sticky"))
+    clock = VirtualClock()
+    log = KafkaLog(settings, clock)
+    log._listener = heard = Heard(log)
+    log._assigned = {0, 3}
+    log._lease.polled(clock.monotonic_ms())
+    log._lease.accepted(clock.monotonic_ms())
+    driver = Driver(lambda _driver: None)
+
+    before_ms = log.lease_ends_ms()
+    log._on_lost(driver, [TopicPartition(settings.topic.name, each) for each in (0, 3)])
+    log._consumer.close()
+
+    assert before_ms > clock.monotonic_ms()
+    assert heard.told == [("lost", [0, 3], -math.inf)]
+    assert log.lease_ends_ms() == -math.inf
+    assert driver.calls == ["let go of [0, 3]"]
