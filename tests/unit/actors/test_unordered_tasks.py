@@ -250,6 +250,25 @@ def test_a_pause_leaves_what_waits_and_ends_with_the_last_at_hand() -> None:
     assert bench.last is not None and bench.last.first_ms is None
 
 
+@pytest.mark.parametrize("kind", [None, PAIR], ids=["in order", "without order"])
+def test_p8_a_read_under_way_ends_with_a_pause(kind: str | None) -> None:
+    """What the id holds back no watermark, takes no slot and is taken from no answer: the parent
+    reads it when the pause is over.
+    """
+    bench = Unordered()
+    bench.send("a", kind)
+    bench.end("a", in_doubt=True)
+    bench.asked(kind)
+    assert bench.last is not None and bench.last.first_ms is not None
+
+    bench.tell(PauseOrdering())
+    paused = bench.last
+    bench.answer(kind, of_kind("a", kind))
+
+    assert paused is not None and paused.first_ms is None
+    assert (bench.begun, bench.slots, bench.harness.siblings.memory.slots_taken) == ("a", 0, 0)
+
+
 def test_what_was_left_behind_is_read_for_each_kind() -> None:
     """Each takes its own of the range, and what another knows is not taken twice."""
     bench = Unordered()
@@ -313,6 +332,27 @@ def test_p6_a_later_record_reaches_the_task_wherever_it_is() -> None:
     assert bench.slots == 1
 
 
+@pytest.mark.parametrize("kind", [None, PAIR], ids=["in order", "without order"])
+def test_p13_a_task_at_hand_counts_once_with_the_largest_of_its_records(kind: str | None) -> None:
+    """However many there are; its executor may still have the larger one."""
+    bench, small = Unordered(), of_kind("a", kind)
+    memory = bench.harness.siblings.memory
+    bench.send("a", kind)
+    named = b'"hourhand.kind":"pair",' if kind else b""
+    large = StoredTask(small.key, b'{%b"text":"%b"}' % (named, b"x" * 1_000), 0)
+    assert memory.executing_bytes == small.held_bytes < large.held_bytes
+    held: list[int] = []
+
+    for offset, task in enumerate((large, large, small, large), start=1):
+        bench.slots += 1
+        bench.tell(ExecuteTask(replace(task, offset=offset)))
+        held.append(memory.executing_bytes)
+    bench.end("a", offset=4)
+
+    assert held == [large.held_bytes] * 4
+    assert (memory.executing_bytes, bench.slots) == (0, 0)
+
+
 def test_p6_a_record_that_came_too_late_for_the_attempt_runs_again() -> None:
     """The executor had ended before it heard of it."""
     bench = Unordered()
@@ -351,6 +391,24 @@ def test_a_command_withdraws_what_waits_and_asks_the_executor_of_what_is_at_hand
     assert [m.key for m in told if isinstance(m, WithdrawTask)] == [task_named("a").key]
     bench.end("a")
     assert bench.asked().up_to == task_named("c").key
+
+
+@pytest.mark.parametrize("kind", [None, PAIR], ids=["in order", "without order"])
+@pytest.mark.parametrize("withdrawal", Withdrawal)
+def test_p6_a_task_at_hand_is_read_again_where_its_withdrawal_may_leave_it_open(
+    withdrawal: Withdrawal, kind: str | None
+) -> None:
+    """The executor lets it go before the command is durable, which may still fail."""
+    bench = Unordered()
+    bench.send("ab", kind)
+
+    bench.tell(WithdrawTask(task_named("a").key, withdrawal, Probe()))
+    bench.end("a")
+
+    asked = bench.harness.persistence.take_all(LoadOrdering)
+    key = task_named("a").key
+    may_be_open = withdrawal is not Withdrawal.CLOSE
+    assert [each.after < key <= each.up_to for each in asked] == [True] * may_be_open
 
 
 def test_attempts_of_an_earlier_tree_hold_their_places() -> None:
