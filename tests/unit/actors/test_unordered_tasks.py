@@ -259,12 +259,13 @@ def test_p8_a_read_under_way_ends_with_a_pause(kind: str | None) -> None:
     bench.send("a", kind)
     bench.end("a", in_doubt=True)
     bench.asked(kind)
-    assert bench.last is not None and bench.last.first_ms is not None
+    reading = bench.last
 
     bench.tell(PauseOrdering())
     paused = bench.last
     bench.answer(kind, of_kind("a", kind))
 
+    assert reading is not None and reading.first_ms is not None
     assert paused is not None and paused.first_ms is None
     assert (bench.begun, bench.slots, bench.harness.siblings.memory.slots_taken) == ("a", 0, 0)
 

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from actors.model.attempts import AttemptEnded, Ending
+from actors.model.backoff import RetryPolicy
 from actors.model.events import AttemptAbandoned, AttemptStuck
 from actors.model.settings import ExecutionSettings
 from actors.model.task import Task
@@ -204,6 +205,29 @@ def test_an_abandoned_async_attempt_is_cancelled_and_forgotten(bench: Bench, sus
 
     assert executor.cancelled.wait(TIMEOUT_S) and bench.ends.empty()
     assert len(bench.telemetry.of(AttemptAbandoned)) == 1
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+@pytest.mark.parametrize("retry", [RetryPolicy(drop_on=BaseException), RetryPolicy(attempts_max=1)])
+def test_p16_a_policy_is_not_asked_of_an_attempt_that_was_cancelled_with_its_partition(
+    bench: Bench, retry: RetryPolicy, suspect: bool
+) -> None:
+    """Its error is the engine's: whoever adopts it runs the task again, and drops nothing."""
+
+    class Strict(Waiting):
+        def __init__(self) -> None:
+            super().__init__()
+            self.retry = retry
+
+    executor = Strict()
+    attempt = bench.run(executor, an_attempt(suspect=suspect))
+    assert executor.begun.wait(TIMEOUT_S)
+    adopted: SimpleQueue[AttemptEnded] = SimpleQueue()
+
+    bench.runner.drain((0,), give_up="the test says so")
+    bench.runner.adopt(attempt, adopted.put)
+
+    assert adopted.get(timeout=TIMEOUT_S).ending is Ending.NOT_STARTED
 
 
 def test_an_attempt_abandoned_before_it_awaits_is_cancelled(bench: Bench) -> None:

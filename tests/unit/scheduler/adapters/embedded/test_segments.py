@@ -14,11 +14,13 @@ from actors.model.key import TaskKey
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.status import Completion, CompletionResult
 from scheduler.adapters.completion_segments import SEGMENT_ROWS_MIN
+from scheduler.adapters.embedded.bulk import open_bulk
 from scheduler.adapters.embedded.connection import open_connection
 from scheduler.adapters.embedded.folder import store_file
 from scheduler.adapters.embedded.schema import STORE
 from scheduler.adapters.embedded.stores import open_stores
 from scheduler.configuration.settings import EmbeddedSettings, Settings
+from scheduler.ports.bulk import BulkTable
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, settings_of
 
 WRITE_TIME = 5 << EPOCH_SHIFT
@@ -106,6 +108,42 @@ def test_what_is_turned_into_a_row_loses_against_a_later_row(tmp_path: Path) -> 
     write(settings_of(tmp_path), group, [reopened])
 
     assert found(as_rows(tmp_path))[3] == reopened
+
+
+def test_p5_hours_are_swept_of_the_segments_that_were_there_and_of_no_later_one(
+    tmp_path: Path,
+) -> None:
+    """Another owner may have written since; a sweep of an owner that is none any more is late."""
+    opened = settings_of(tmp_path)
+    before, after = successes(SEGMENT_ROWS_MIN), successes(SEGMENT_ROWS_MIN, 1_000)
+    write(opened, before, after)
+
+    for write_time, left in ((WRITE_TIME - 1, before + after), (WRITE_TIME, after)):
+        stores = open_stores(opened)
+        stores.status.delete_statuses(0, 0, HOUR_MS, write_time).result(WAIT_S)
+        stores.close()
+        assert found(opened) == left
+
+
+def test_p5_a_job_deletes_entries_as_it_read_them_and_none_that_was_written_since(
+    tmp_path: Path,
+) -> None:
+    """A key may have run again."""
+    opened, group = settings_of(tmp_path), successes(SEGMENT_ROWS_MIN)
+    write(opened, group)
+    with closing(open_bulk(opened)) as bulk:
+        buckets = bulk.list_buckets(BulkTable.STATUSES, [0], 0, HOUR_MS)
+        read = list(bulk.scan(BulkTable.STATUSES, buckets, 0, HOUR_MS))
+    again = [msgspec.structs.replace(each, offset=8) for each in group]
+    stores = open_stores(opened)
+    stores.status.insert_completions(0, again, WRITE_TIME + 1).result(WAIT_S)
+    stores.close()
+
+    with closing(open_bulk(opened)) as bulk:
+        for bucket, page in read:
+            bulk.delete_rows(BulkTable.STATUSES, bucket, page)
+
+    assert found(opened) == again and segments_in(tmp_path) == 1
 
 
 def test_of_a_row_and_a_segment_the_later_one_stands(tmp_path: Path) -> None:
