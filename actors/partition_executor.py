@@ -13,6 +13,7 @@ from typing import NamedTuple, assert_never
 import msgspec
 
 from actors.kernel.actor import Actor
+from actors.kernel.context import Look
 from actors.kernel.ref import Ref
 from actors.messages import (
     AdoptAttempt,
@@ -79,7 +80,7 @@ class _Left(NamedTuple):
     held: bool
 
 
-class _SlowCheckDue(msgspec.Struct, frozen=True):
+class _SlowCheckDue(Look, msgspec.Struct, frozen=True):
     pass
 
 

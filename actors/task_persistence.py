@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.kernel.actor import Actor
+from actors.kernel.context import Look
 from actors.kernel.operations import Ask, Operation, Operations, Resolved
 from actors.messages import (
     CompletionRecorded,
@@ -83,7 +84,7 @@ ORDERINGS_LOADED_MAX = 32
 """Ordering ids whose waiting tasks are read at once."""
 
 
-class _AdvanceDue(msgspec.Struct, frozen=True):
+class _AdvanceDue(Look, msgspec.Struct, frozen=True):
     pass
 
 

@@ -9,7 +9,7 @@ import random
 from collections import deque
 
 from actors.kernel.actor import Actor, bind_actor
-from actors.kernel.context import ActorContext, Start, Timer, context_of
+from actors.kernel.context import ActorContext, Look, Start, Timer, context_of
 from actors.kernel.ref import Ref
 from actors.kernel.supervision import FailureListener, deliver, stop_tree
 from actors.kernel.timers import TimerQueue
@@ -75,6 +75,7 @@ class SimulatedSystem:
         self._on_failure = on_failure
         self._ready: deque[ActorContext] = deque()
         self._timers = TimerQueue()
+        self._looks = TimerQueue()
         self._closed = False
 
     def spawn_root(self, actor: Actor) -> Ref:
@@ -102,11 +103,13 @@ class SimulatedSystem:
 
     def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
         """Post a message after a virtual delay."""
-        return self._timers.add(self.clock.monotonic_ms() + delay_ms, context, message)
+        queue = self._looks if isinstance(message, Look) else self._timers
+        return queue.add(self.clock.monotonic_ms() + delay_ms, context, message)
 
     def run_one(self) -> bool:
         """Deliver one message; return False where no mailbox has any and no timer is due."""
-        while timer := self._timers.pop_due(self.clock.monotonic_ms()):
+        now_ms = self.clock.monotonic_ms()
+        while timer := self._earlier_queue().pop_due(now_ms):
             self.post(timer.context, timer)
         if not self._ready:
             return False
@@ -144,10 +147,21 @@ class SimulatedSystem:
 
     def next_timer_ms(self) -> float | None:
         """Return the monotonic time of the earliest timer; None without timers."""
+        return self._earlier_queue().next_due_ms()
+
+    def next_deadline_ms(self) -> float | None:
+        """Return the monotonic time of the earliest timer that does more than look; None without
+        such timers.
+        """
         return self._timers.next_due_ms()
+
+    def _earlier_queue(self) -> TimerQueue:
+        timer_ms, look_ms = self._timers.next_due_ms(), self._looks.next_due_ms()
+        is_look = look_ms is not None and (timer_ms is None or look_ms < timer_ms)
+        return self._looks if is_look else self._timers
 
     def close(self) -> None:
         """Forget all messages and timers; nothing runs any more."""
         self._closed = True
         self._ready.clear()
-        self._timers = TimerQueue()
+        self._timers, self._looks = TimerQueue(), TimerQueue()

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from actors.kernel.simulated import VirtualClock
+from actors.model.bucket import HOUR_MS
 from actors.model.codec import encode_data
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
@@ -53,13 +54,13 @@ from scheduler.testing.recording import (
 from scheduler.testing.virtual import (
     ROUNDS_MAX,
     VIRTUAL_GROUP,
-    VIRTUAL_TREE,
     RecordingCaller,
     VirtualNode,
     VirtualPorts,
     VirtualRunner,
     awaited,
     virtual_kinds,
+    virtual_tree,
 )
 
 __all__ = ["Execution", "RecordingTelemetry", "RefusedTask", "VirtualScheduler", "execute_task"]
@@ -96,12 +97,12 @@ class VirtualScheduler:
         executors: Executors | None = None,
         middleware: Sequence[Middleware] = (),
         payloads: PayloadCodecs | None = None,
-        tree: TreeSettings = VIRTUAL_TREE,
+        tree: TreeSettings | None = None,
         partitions: int = 4,
         now: datetime = datetime(2026, 1, 1, tzinfo=UTC),
     ) -> None:
         self.clock = VirtualClock(to_millis(now))
-        self.settings = Settings(tree=tree, group=VIRTUAL_GROUP)
+        self.settings = Settings(tree=virtual_tree(tree or TreeSettings()), group=VIRTUAL_GROUP)
         self.telemetry = RecordingTelemetry(LoggingTelemetry())
         self._executions = Executions(self.telemetry.events)
         self.broker = MemoryBroker(partitions, self.clock)
@@ -223,15 +224,8 @@ class VirtualScheduler:
     def advance(self, delta: timedelta | None = None, **units: float) -> list[Execution]:
         """Let time pass (``timedelta`` or its keywords), and return what ran meanwhile."""
         delta_ms = (delta or timedelta(**units)) / timedelta(milliseconds=1)
-        begun, end_ms = len(self.executions), self.clock.monotonic_ms() + delta_ms
-        while True:
-            self._work()
-            next_ms = self._next_moment_ms()
-            if next_ms is None or next_ms > end_ms:
-                break
-            self.clock.advance(max(0.0, next_ms - self.clock.monotonic_ms()))
-        self.clock.advance(end_ms - self.clock.monotonic_ms())
-        self._work()
+        begun = len(self.executions)
+        self._pass(delta_ms, lambda: False)
         return self.executions[begun:]
 
     def run_due(self) -> list[Execution]:
@@ -241,18 +235,33 @@ class VirtualScheduler:
     def drain(self, within: timedelta = timedelta(days=366)) -> list[Execution]:
         """Let time pass until nothing is open; AssertionError where ``within`` is not enough."""
         begun = len(self.executions)
-        end_ms = self.clock.monotonic_ms() + within / timedelta(milliseconds=1)
-        while self._open_count():
-            next_ms = self._next_moment_ms()
-            if next_ms is None or next_ms > end_ms:
-                left = [task.key for task in self.all_scheduled()]
-                listed = ", ".join(str(key) for key in left[:LISTED_MAX])
-                claim = f"still open after {within}: {listed} …"
-                failed = (each for each in self.executions[begun:] if each.key in left)
-                raise AssertionError(explained(claim, ("attempts of these", failed)))
-            self.clock.advance(max(0.0, next_ms - self.clock.monotonic_ms()))
-            self._work()
+        self._pass(within / timedelta(milliseconds=1), lambda: not self._open_count())
+        if self._open_count():
+            left = [task.key for task in self.all_scheduled()]
+            listed = ", ".join(str(key) for key in left[:LISTED_MAX])
+            claim = f"still open after {within}: {listed} …"
+            failed = (each for each in self.executions[begun:] if each.key in left)
+            raise AssertionError(explained(claim, ("attempts of these", failed)))
         return self.executions[begun:]
+
+    def _pass(self, delta_ms: float, is_over: Callable[[], bool]) -> None:
+        """Let time pass, from one moment at which something happens to the next.
+
+        Between two of them it passes in steps that double, at whose ends a node tidies: what it
+        does as the second thing, a retention after the first, is done behind a long rest, too.
+        """
+        end_ms = self.clock.monotonic_ms() + delta_ms
+        step_ms: float = HOUR_MS
+        self._work()
+        while (now_ms := self.clock.monotonic_ms()) < end_ms and not is_over():
+            next_ms = self._next_moment_ms()
+            if next_ms is None or next_ms > now_ms + step_ms:
+                self.clock.advance(min(step_ms, end_ms - now_ms))
+                step_ms *= 2
+            else:
+                self.clock.advance(min(max(now_ms, next_ms), end_ms) - now_ms)
+                step_ms = HOUR_MS
+            self._work()
 
     def _open_count(self) -> int:
         """Count what is open, again only when something was stored or closed since."""
@@ -434,7 +443,7 @@ class VirtualScheduler:
             pass
 
     def _next_moment_ms(self) -> float | None:
-        return None if self._node is None else self._node.next_timer_ms()
+        return None if self._node is None else self._node.next_deadline_ms()
 
 
 def execute_task(executor: TaskExecutor, task: Task, *, attempt: int = 1, fence: int = 1) -> object:

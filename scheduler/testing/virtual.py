@@ -25,12 +25,8 @@ from actors.model.backoff import JITTER
 from actors.model.bucket import HOUR_MS
 from actors.model.events import AttemptStarted
 from actors.model.flow import FlowRules
-from actors.model.settings import (
-    ExecutionSettings,
-    TreeSettings,
-    WatermarkSettings,
-    WindowSettings,
-)
+from actors.model.instant import INSTANT_MAX_MS
+from actors.model.settings import TreeSettings
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.store import Stores
@@ -54,26 +50,35 @@ from scheduler.process.forking import end_child
 from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.services.timers.executor import CallbackFailed, Caller
 
-VIRTUAL_TREE = TreeSettings(
-    # Background work once an hour at most: a test that lets a year pass should not wait for it.
-    window=WindowSettings(
-        look_ahead_ms=HOUR_MS,
-        prefetch_ms=60_000,
-        clock_check_ms=60_000,
-        slow_attempt_ms=HOUR_MS,
-    ),
-    watermark=WatermarkSettings(interval_ms=HOUR_MS),
-    execution=ExecutionSettings(),
-)
-"""Settings of the tree that suit a clock which jumps."""
-
 _FOR_EVER_MS = 10**15
+_BOUNDLESS = 10**15
 
 VIRTUAL_GROUP = GroupSettings.model_construct(
     # Not validated: a clock that jumps by a year must not cost the only node its membership.
     session_timeout_ms=_FOR_EVER_MS,
     max_poll_interval_ms=_FOR_EVER_MS,
 )
+
+
+def virtual_tree(tree: TreeSettings) -> TreeSettings:
+    """Return settings of the tree that suit a clock which jumps.
+
+    All tasks are in memory, however far ahead and however many, and nobody sets the clock unseen:
+    else a node would look at its store and its clock all the time, for nothing.
+    """
+    # Not validated: no node has such a window.
+    window = tree.window.model_copy(
+        update={
+            "look_ahead_ms": INSTANT_MAX_MS,
+            "tasks_max": _BOUNDLESS,
+            "memory_bytes_max": _BOUNDLESS,
+            "clock_check_ms": _FOR_EVER_MS,
+            "slow_attempt_ms": HOUR_MS,
+        }
+    )
+    watermark = tree.watermark.model_copy(update={"interval_ms": HOUR_MS})
+    return tree.model_copy(update={"window": window, "watermark": watermark})
+
 
 ROUNDS_MAX = 1_000_000
 """A bound on the work between two moments, so that a task which reschedules itself for now
@@ -413,5 +418,15 @@ class VirtualNode:
 
     def next_timer_ms(self) -> float | None:
         """Return the monotonic time at which the tree wants to go on by itself."""
-        moments = (self.system.next_timer_ms(), self.runner.next_timer_ms())
-        return min((each for each in moments if each is not None), default=None)
+        return _earliest(self.system.next_timer_ms(), self.runner.next_timer_ms())
+
+    def next_deadline_ms(self) -> float | None:
+        """Return the monotonic time at which something happens by itself; None for never.
+
+        What only looks, and tidies, comes late without harm.
+        """
+        return _earliest(self.system.next_deadline_ms(), self.runner.next_timer_ms())
+
+
+def _earliest(*moments_ms: float | None) -> float | None:
+    return min((each for each in moments_ms if each is not None), default=None)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from actors.kernel.actor import Actor
-from actors.kernel.context import Timer
+from actors.kernel.context import Look, Timer
 from actors.kernel.ref import Ref
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
 
@@ -155,6 +155,28 @@ def test_a_cancelled_timer_does_not_fire() -> None:
     _run(system)
 
     assert next_ms == 20 and note.told == ["yes"]
+
+
+def test_a_timer_that_only_looks_is_not_a_deadline() -> None:
+    """It fires in its turn among the others, and waits for nobody but the clock."""
+    system, clock = _system()
+    note, look = Note(), Look()
+    system.spawn_root(note)
+    _run(system)
+    note.after(20, look)
+    only_look = system.next_deadline_ms()
+    for delay_ms, message in ((30, "late"), (10, "early")):
+        note.after(delay_ms, message)
+
+    moments = system.next_timer_ms(), system.next_deadline_ms()
+    clock.advance(15)
+    _run(system)
+    later = system.next_timer_ms(), system.next_deadline_ms()
+    clock.advance(85)
+    _run(system)
+
+    assert only_look is None and moments == (10, 10) and later == (20, 30)
+    assert note.told == ["early", look, "late"]
 
 
 def test_a_timer_cancelled_in_the_moment_it_falls_due_does_not_fire() -> None:
