@@ -84,7 +84,8 @@ class VirtualScheduler:
     """A scheduler for tests: one node, a client, and a clock you move.
 
     ``executor``, ``executors``, ``middleware`` and ``payloads`` as for ``Scheduler``; ``now`` is
-    where the clock starts, aware.  Everything that has been recorded is in ``executions``,
+    where the clock starts, aware.  Of ``tree`` all holds but how far and how often a node
+    looks ahead and how much it keeps in memory.  Everything recorded is in ``executions``,
     ``refusals`` and ``events``; failed attempts are logged as a node logs them.  Works in a test
     that is a coroutine as well: an ``async def execute`` then runs on an event loop of its own, in
     another thread, which is waited for.
@@ -102,7 +103,7 @@ class VirtualScheduler:
         now: datetime = datetime(2026, 1, 1, tzinfo=UTC),
     ) -> None:
         self.clock = VirtualClock(to_millis(now))
-        self.settings = Settings(tree=virtual_tree(tree or TreeSettings()), group=VIRTUAL_GROUP)
+        self.settings = Settings(tree=virtual_tree(tree), group=VIRTUAL_GROUP)
         self.telemetry = RecordingTelemetry(LoggingTelemetry())
         self._executions = Executions(self.telemetry.events)
         self.broker = MemoryBroker(partitions, self.clock)

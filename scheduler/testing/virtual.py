@@ -60,12 +60,13 @@ VIRTUAL_GROUP = GroupSettings.model_construct(
 )
 
 
-def virtual_tree(tree: TreeSettings) -> TreeSettings:
+def virtual_tree(tree: TreeSettings | None) -> TreeSettings:
     """Return settings of the tree that suit a clock which jumps.
 
     All tasks are in memory, however far ahead and however many, and nobody sets the clock unseen:
     else a node would look at its store and its clock all the time, for nothing.
     """
+    tree = tree or TreeSettings()
     # Not validated: no node has such a window.
     window = tree.window.model_copy(
         update={
