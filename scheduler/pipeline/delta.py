@@ -29,11 +29,13 @@ def check_format(name: str) -> None:
 
 
 @contextmanager
-def times_of(name: str, spark: SparkSession) -> Iterator[None]:
-    """Write times as the format has them: Delta's are instants, which Spark's own are not."""
+def written_as_instants(spark: SparkSession) -> Iterator[None]:
+    """Write times as instants in microseconds.
+
+    Spark's own form, INT96, names no zone, and pandas and pyarrow read years after 2262 wrongly.
+    """
     before = spark.conf.get(_TIMES)
-    if name == DELTA:
-        spark.conf.set(_TIMES, "TIMESTAMP_MICROS")
+    spark.conf.set(_TIMES, "TIMESTAMP_MICROS")
     try:
         yield
     finally:

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from actors.model.errors import InvalidInput, StoreUnavailable
 from actors.model.instant import format_instant
 from scheduler import wiring
-from scheduler.pipeline.delta import PARQUET, check_format, finish_table, times_of
+from scheduler.pipeline.delta import PARQUET, check_format, finish_table, written_as_instants
 from scheduler.pipeline.job import JobOptions, Summary, spark_job
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.quiescence import SETTLE_S, Quiescence, at_rest, log_name, store_name
@@ -188,7 +188,7 @@ def run_export(job: JobOptions, plan: ExportPlan) -> Summary:
         if job.dry_run:
             return {**summary, "tables": {name: _rows(each) for name, each in frames.items()}}
         begin_export(spark, folder)
-        with times_of(plan.format, spark):
+        with written_as_instants(spark):
             tables = {name: _write(spark, folder, name, each) for name, each in frames.items()}
         for name, counts in tables.items():
             finish_table(plan.format, f"{folder}/{name}", counts["rows"])

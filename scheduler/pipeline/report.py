@@ -24,7 +24,7 @@ from pyspark.sql import functions as f
 from actors.model.errors import InvalidInput
 from actors.model.instant import from_millis
 from scheduler import wiring
-from scheduler.pipeline.delta import PARQUET, check_format, finish_table, times_of
+from scheduler.pipeline.delta import PARQUET, check_format, finish_table, written_as_instants
 from scheduler.pipeline.job import JobOptions, Summary, read_table, spark_job
 from scheduler.pipeline.states import OPEN_STATES
 
@@ -151,7 +151,7 @@ def run_report(job: JobOptions, plan: ReportPlan) -> Summary:
         raise InvalidInput("the period of a report begins before it ends, a year before at most")
     check_format(plan.format)
     now_ms = wiring.open_clock().now_ms()
-    with spark_job("report", job) as spark, times_of(plan.format, spark):
+    with spark_job("report", job) as spark, written_as_instants(spark):
         views = _views(spark, job, plan, now_ms)
         total = views.pop("total").first()
         assert total is not None, "an aggregate without groups has one row"

@@ -1,13 +1,17 @@
 """Tables as Delta tables: what Delta's readers see, and that Parquet's see what they saw before."""
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyarrow.parquet import read_table
 from pyspark.sql import SparkSession
 
 from actors.model.errors import InvalidInput, SettingsInvalid, StoreUnavailable
-from scheduler.pipeline.delta import DELTA, finish_table
+from actors.model.instant import to_millis
+from actors.model.key import TaskKey
+from scheduler.pipeline.delta import DELTA, PARQUET, finish_table
 from scheduler.pipeline.export import ExportPlan, run_export
 from scheduler.pipeline.report import ReportPlan, run_report
 from scheduler.pipeline.restore import ImportPlan, run_import
@@ -54,7 +58,7 @@ def test_an_export_is_delta_tables_that_are_imported_and_asked_as_before(
     fields = {each.name: each.type for each in deltalake.DeltaTable(out / "tasks").schema().fields}
     assert fields["scheduled_time"] == deltalake.schema.PrimitiveType("timestamp")
 
-    with ReadOnlyDatabase(1_000_000_000) as database:
+    with ReadOnlyDatabase(1_000_000_000, 1_000_000_000) as database:
         show_export(database, out)
         database.seal(out)
         assert database.ask("SELECT count(*) FROM tasks", 1).rows == [(len(_KEYS),)]
@@ -63,10 +67,28 @@ def test_an_export_is_delta_tables_that_are_imported_and_asked_as_before(
     assert imported["copied"]["tasks"]["rows"] == len(_KEYS)
 
 
+@pytest.mark.parametrize("format_name", [PARQUET, DELTA])
+def test_times_of_every_year_are_right_for_plain_readers(
+    format_name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Nanoseconds since 1970 end in 2262; what is read beyond must not be another year."""
+    settings, out = settings_of(tmp_path / "a"), tmp_path / "out"
+    far = datetime(9998, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    filled = Installation(settings)
+    filled.add_tasks([TaskKey(to_millis(far), "far", "away")], data=b'{"n":1}')
+    filled.close()
+
+    run_export(job_on(settings), ExportPlan(str(out), SETTLE_S, format_name))
+
+    (file,) = [each for each in (out / "tasks").glob("*.parquet") if read_table(each).num_rows]
+    assert read_table(file)["scheduled_time"].to_pylist() == [far]
+    assert spark.read.parquet(str(out / "tasks")).count() == 1
+
+
 def test_a_report_is_delta_tables_and_once_more_parquet(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """What was a Delta table is none where it is not asked for; Spark's times are as they were."""
+    """What was a Delta table is none where it is not asked for; Spark's setting is as it was."""
     settings, out = settings_of(tmp_path / "a"), tmp_path / "out"
     _filled(tmp_path / "a")
     job = job_on(settings)
