@@ -20,11 +20,15 @@ from actors.model.ownership import Claim
 from actors.model.task import StoredTask, Task
 from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, wiring
+from scheduler.adapters.memory.stores import open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.pipeline.sink import NO_OFFSET, SinkCounts, SinkPorts, TaskSink, bulk_write_time
 from scheduler.ports.bulk import Bucket, BulkTable
 from scheduler.testing import VirtualScheduler
+from tests.builders import a_stored_task
 from tests.pipeline.installation import PARTITIONS, settings_of
+from tests.promises.group import Group
+from tests.promises.test_p08_no_orphan import QUIET
 
 HOURS_LATER = timedelta(hours=8)
 
@@ -96,15 +100,25 @@ def test_a_row_the_node_looked_for_before_it_was_there_still_runs(
     assert counts == SinkCounts(rows=1, batched=1, logged=1)
 
 
-def test_a_row_far_ahead_is_left_to_the_store(virtual: VirtualScheduler) -> None:
+def test_a_row_far_ahead_is_left_to_the_store() -> None:
     """It is loaded like any other when its time comes, without a record in the log."""
-    row = a_row(virtual, timedelta(days=3))
+    group = Group(tree=QUIET, step_ms=HOUR_MS)
+    group.join()
+    group.advance(1_000)
+    stores = open_memory_stores(group.data)
+    ports = SinkPorts(MemoryWriter(group.broker), stores, _nobody_begins, group.clock.now_ms)
+    sink = TaskSink(
+        ports,
+        write_time=bulk_write_time(group.clock.now_ms()),
+        record_bytes_max=10_000,
+        in_flight_max=10,
+    )
 
-    counts = sink_beside(virtual).write([row])
-    virtual.advance(days=4)
+    counts = sink.write([a_stored_task(due_in_ms=72 * HOUR_MS, uniqueness_key="far")])
+    group.advance(hours=96)
 
     assert counts == SinkCounts(rows=1, batched=1)
-    assert ran(virtual) == [row.key]
+    assert group.journal.names == ["far"]
 
 
 @pytest.mark.parametrize("seed", range(12))
