@@ -12,7 +12,7 @@ from tests.box.calm import CalmEnd
 from tests.box.configurations import CONFIGURATIONS
 from tests.box.promises import complaints_of
 
-SEEDS = int(os.environ.get("BOX_SEEDS", "10"))
+SEEDS = int(os.environ.get("BOX_SEEDS", "3"))
 
 seeds = pytest.mark.parametrize("seed", range(SEEDS))
 

@@ -33,6 +33,8 @@ _SAMPLES: dict[object, object] = {
     str: "text with\nlines and {braces} %s",
     bool: True,
     str | None: None,
+    int | None: 7,
+    TaskKey | None: None,
     BaseException: Unshowable(),
     TaskKey: TaskKey(1_770_601_272_959, "an id, with ünïcode", ""),
     AttemptResult: AttemptResult.FAILURE,

@@ -9,13 +9,7 @@ from collections.abc import Callable, Sequence
 from actors.model.attempts import Attempt
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
-from scheduler.node.attempts import (
-    RegisteredAttempts,
-    RunningAttempt,
-    ended_badly,
-    ended_well,
-    not_started,
-)
+from scheduler.node.attempts import RegisteredAttempts, RunningAttempt, not_started
 
 
 class HeldRunner(RegisteredAttempts):
@@ -58,9 +52,9 @@ class HeldRunner(RegisteredAttempts):
         for each in running:
             now_ms = self._clock.now_ms()
             if isinstance(outcome, Exception):
-                ended = ended_badly(each.attempt, outcome, now_ms, now_ms)
+                ended = self._failed(each, outcome, now_ms, now_ms)
             else:
-                ended = ended_well(each.attempt, outcome, now_ms, now_ms)
+                ended = self._returned(each, outcome, now_ms, now_ms)
             self._registry.end(each, ended)
 
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:

@@ -61,21 +61,27 @@ def topic(
     return name
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all nodes of the group, which work for one store."""
+    return tmp_path_factory.mktemp("store")
+
+
 def test_a_node_runs_over_tls(
-    secure_kafka: KafkaServer, authority: Authority, topic: str, tmp_path: Path
+    secure_kafka: KafkaServer, authority: Authority, topic: str, store: Path
 ) -> None:
     """The broker's certificate and address are verified."""
     server = secure_kafka.address("TLS")
 
-    run_one_task(settings_for(topic, tmp_path, server, tls=trusting(authority)))
+    run_one_task(settings_for(topic, store, server, tls=trusting(authority)))
 
 
 def test_a_node_runs_over_mutual_tls_with_a_nodes_rights(
-    secure_kafka: KafkaServer, authority: Authority, topic: str, tmp_path: Path
+    secure_kafka: KafkaServer, authority: Authority, topic: str, store: Path
 ) -> None:
     """The certificate says who it is; its key is encrypted."""
     server = secure_kafka.address("MUTUAL")
-    settings = settings_for(topic, tmp_path, server, tls=with_certificate(authority))
+    settings = settings_for(topic, store, server, tls=with_certificate(authority))
 
     run_one_task(settings)
     assert topic_warnings(settings) == []
@@ -83,13 +89,18 @@ def test_a_node_runs_over_mutual_tls_with_a_nodes_rights(
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_node_runs_with_a_login_over_tls_with_a_nodes_rights(
-    mechanism: str, secure_kafka: KafkaServer, authority: Authority, topic: str, tmp_path: Path
+    mechanism: str,
+    secure_kafka: KafkaServer,
+    authority: Authority,
+    topic: str,
+    store: Path,
+    tmp_path: Path,
 ) -> None:
     """The password comes from a file."""
     (tmp_path / "password").write_text(f"{SECRET}\n")
     settings = settings_for(
         topic,
-        tmp_path / "data",
+        store,
         secure_kafka.address("SASL"),
         tls=trusting(authority),
         username=CLIENT,
