@@ -2,9 +2,10 @@
 
 Decides how many, that children are fresh interpreters with the command line of this one, and what
 follows from the end of a child: a new one after a growing pause, or the end of all where a first
-start shows that command or installation is wrong.  A child that does not end in time is killed.  Child and parent hold one end each of a socket.
-Its end tells the child to stop, whether the parent asked for that or was killed itself, and on it
-the child says once that it works, and where it is asked.  Never looks at tasks.
+start shows that command or installation is wrong.  A child that does not end in time is killed.
+Child and parent hold one end each of a socket.  Its end tells the child to stop, whether the parent
+asked for that or was killed itself, and on it the child says once that it works, and where it is
+asked.  Never looks at tasks.
 """
 
 import asyncio

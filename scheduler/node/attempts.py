@@ -8,6 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from itertools import chain
 from typing import Any
@@ -301,19 +302,19 @@ class RegisteredAttempts(ABC):
         """
         attempt, used = running.attempt, running.attempt.task.attempts.used
         if is_sealed(attempt.task.body):
-            try:
-                self.require_codecs(attempt.task.body)
-            except CannotRunHere as error:
-                return AttemptEnded(
-                    attempt,
-                    Ending.HELD,
-                    now_ms,
-                    now_ms,
-                    error_class=type(error).__name__,
-                    error_message=str(error),
-                )
-            except BaseException:  # noqa: BLE001, S110 - it is raised again where data is opened
-                pass
+            # Whatever else codecs raise is raised again where the data is opened.
+            with suppress(BaseException):
+                try:
+                    self.require_codecs(attempt.task.body)
+                except CannotRunHere as error:
+                    return AttemptEnded(
+                        attempt,
+                        Ending.HELD,
+                        now_ms,
+                        now_ms,
+                        error_class=type(error).__name__,
+                        error_message=str(error),
+                    )
         if used and used >= (policy := policy_of(running.executor)).attempts_max:
             ruling = policy.ruling(used, after_ms=0)
             return AttemptEnded(attempt, Ending.USED_UP, now_ms, now_ms, ruling=ruling)

@@ -218,6 +218,8 @@ _ATTEMPTS = (
         "pool",
         words=WORKER_POOLS,
     ),
+    _gauge("loop_blocked", "1 while one coroutine has kept the event loop for a second"),
+    _counter("loop_blocks", "Times that one coroutine kept the event loop for a second"),
     _counter(
         "retries_exhausted",
         "Tasks that used up their attempts",

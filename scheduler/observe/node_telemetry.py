@@ -171,6 +171,8 @@ class NodeTelemetry:
             events.TreeRebuilt: self._on_rebuilt,
             events.WorkersExhausted: self._on_workers_exhausted,
             events.WorkersFreed: self._on_workers_freed,
+            events.LoopBlocked: self._on_loop_blocked,
+            events.LoopFreed: self._on_loop_freed,
             events.StoreCalled: self._on_store,
             events.LogCalled: self._on_log,
             events.LimitChanged: lambda e: _add(self.meters["limit_changes_total"][e.limit]),
@@ -385,6 +387,13 @@ class NodeTelemetry:
 
     def _on_workers_freed(self, event: events.WorkersFreed) -> None:
         self.meters["workers_exhausted"][event.pool].value = 0
+
+    def _on_loop_blocked(self, _event: events.LoopBlocked) -> None:
+        self.meters.only("loop_blocked").value = 1
+        self.meters.only("loop_blocks_total").value += 1
+
+    def _on_loop_freed(self, _event: events.LoopFreed) -> None:
+        self.meters.only("loop_blocked").value = 0
 
     # With Kafka alone.
 

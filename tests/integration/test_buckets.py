@@ -271,6 +271,7 @@ def _alter(settings: Settings, name: str, value: str) -> None:
     configure(servers, ResourceType.TOPIC, topic, {name: value})
 
 
+@pytest.mark.long
 def test_a_pending_topic_that_an_operator_raised_is_served_after_a_migrate(
     kafka_server: KafkaServer,
 ) -> None:

@@ -14,7 +14,7 @@ from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TIMERS = 100 // POPS
 INTERVAL_S = 6

@@ -155,6 +155,7 @@ def rows_of(spark: SparkSession, folder: Path) -> list[Row]:
     return spark.read.parquet(str(folder)).collect()
 
 
+@pytest.mark.long
 def test_a_killed_follower_goes_on_without_loss_or_double(
     settings: Settings, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import set_options
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 OLD, NEW = 3, 7
 WAIT_S = 60.0

@@ -147,6 +147,7 @@ def mutual(
     )
 
 
+@pytest.mark.long
 def test_a_node_runs_over_mutual_tls(
     mutual: CassandraServer, authority: Authority, tmp_path: Path
 ) -> None:

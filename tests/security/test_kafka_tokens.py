@@ -26,7 +26,7 @@ from tests.servers.process import SHORT_LIVED
 from tests.servers.running import running
 from tests.waiting import until
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 __all__ = ["heard"]
 
 LIFETIME_S = 5

@@ -19,8 +19,25 @@ from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, a_key
 from tests.unit.scheduler.adapters.test_telemetry import EVENT_CLASSES, an_event
 
-_COUNTED_ELSEWHERE = {events.AssignmentReceived, events.TasksStored, events.AttemptFailed}
-"""Begins what another event ends; is of the hourly counts alone; is counted where it finished."""
+_COUNTED_ELSEWHERE = {
+    *(events.AssignmentReceived, events.TasksStored, events.AttemptFailed),
+    events.LoopFreed,
+}
+"""Begins what another event ends; is of the hourly counts alone; is counted where it finished;
+ends what another event began."""
+
+
+def test_a_loop_is_blocked_until_it_is_freed() -> None:
+    """The gauge goes back; the counter stays."""
+    telemetry, registry = counting()
+
+    telemetry.emit(events.LoopBlocked(1, a_key(), "a.py:1", 1_000))
+    blocked = samples(registry)
+    telemetry.emit(events.LoopFreed(2_000))
+
+    assert blocked["hourhand_loop_blocked", ()] == 1
+    assert samples(registry)["hourhand_loop_blocked", ()] == 0
+    assert samples(registry)["hourhand_loop_blocks_total", ()] == 1
 
 
 def counting() -> tuple[NodeTelemetry, CollectorRegistry]:

@@ -1,12 +1,11 @@
 """Tests of users freeze time with freezegun, which replaces ``datetime`` in every module."""
 
-import tempfile
 from datetime import UTC, datetime, timedelta
 
 from freezegun import freeze_time
 
 from actors.model.events import RecordPoisoned
-from hourhand import Hourhand, Scheduler, SchedulerClient, Settings, Task, TaskExecutor, TaskState
+from hourhand import Hourhand, Task, TaskExecutor
 from scheduler.testing import VirtualScheduler
 
 FROZEN = "2030-01-01 00:00:00"
@@ -88,16 +87,3 @@ def test_a_clock_that_is_set_back_shows_an_hour_twice_under_frozen_time_too() ->
         at = [each.at.strftime("%H:%M") for each in ran if each.key.ordering_id == "often"]
 
     assert at == ["00:00", "00:30", "01:00", "01:30"]
-
-
-def test_a_task_that_a_node_accepted_under_frozen_time_runs() -> None:
-    """The node's clock stands still too, so what is due by it runs, and the client knows."""
-    with tempfile.TemporaryDirectory() as folder, freeze_time(FROZEN):
-        settings = Settings(embedded={"folder": folder})
-        with SchedulerClient(settings) as client:
-            early = client.schedule_task(a_frozen_task(name="early")).result(30).key
-        with Scheduler(settings, executor=Noted) as scheduler:
-            late = scheduler.schedule_task(a_frozen_task(name="late")).result(30).key
-            states = [scheduler.wait_task(key, timeout=30).state for key in (early, late)]
-
-    assert states == [TaskState.SUCCESS, TaskState.SUCCESS]

@@ -1,0 +1,1 @@
+"""The test kit beside a real node."""
