@@ -154,7 +154,12 @@ def _module_of(node: pytest.Item | pytest.Collector) -> pytest.Module:
 
 def _threads_left(found: set[threading.Thread]) -> list[str]:
     """Return the threads that began since then and do not end."""
-    begun = set(threading.enumerate()) - found
+    # One that Python did not start, a driver's, cannot be waited for.
+    begun = {
+        each
+        for each in set(threading.enumerate()) - found
+        if not isinstance(each, threading._DummyThread)
+    }
     for each in begun:
         _join(each, ENDING_S)
     return [f"leaves the thread {each.name!r} behind" for each in begun if each.is_alive()]
