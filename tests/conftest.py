@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.node.current_attempt import note_attempt
 from tests import once_a_run, reruns, several_processes
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
@@ -69,6 +70,12 @@ def _sendable(value: Any) -> Any:
             return type(value)(map(_sendable, value))
         case _:
             return value
+
+
+@pytest.fixture(autouse=True)
+def _no_attempt() -> None:
+    """Forget the attempt that a simulated runner has left in the thread."""
+    note_attempt(None)
 
 
 @pytest.fixture(autouse=True)
