@@ -79,12 +79,10 @@ def _no_attempt() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _log_level() -> Iterator[None]:
-    """Put back the level that a command has set, which a process does once in its life."""
-    logger = logging.getLogger("hourhand")
-    level = logger.level
-    yield
-    logger.setLevel(level)
+def _log_level() -> None:
+    """Put back the levels that a command has set, in a test or for all tests of a file."""
+    logging.getLogger().setLevel(logging.WARNING)
+    logging.getLogger("hourhand").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

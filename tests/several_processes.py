@@ -10,22 +10,32 @@ import pytest
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
+_UNIT = ("tests/unit/", "tests/property/")
+"""Each is judged by what its process does meanwhile: see tests/isolation.py."""
+
 _SPARK = "tests/pipeline/"
 """Its tests share one Spark session, so one process runs them all."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that take longest, so that the processes end at about the same time."""
+    """Begin with the unit tests, and go on with the tests that take longest.
+
+    A driver that another test has used leaves threads and finalizers in the process, which a unit
+    test would be blamed for.  Long tests before short ones let the processes end at about the same
+    time.
+    """
     items.sort(key=_rank)
 
 
 def _rank(item: pytest.Item) -> int:
-    if item.nodeid.startswith(_SPARK):
+    if item.nodeid.startswith(_UNIT):
         return 0
+    if item.nodeid.startswith(_SPARK):
+        return 1
     # A test that waits for a server, or that takes long, says so.
     markers = ("integration", "slow")
-    ranks = [at for at, name in enumerate(markers, start=1) if item.get_closest_marker(name)]
-    return min(ranks, default=len(markers) + 1)
+    ranks = [at for at, name in enumerate(markers, start=2) if item.get_closest_marker(name)]
+    return min(ranks, default=len(markers) + 2)
 
 
 @pytest.hookimpl(optionalhook=True)
