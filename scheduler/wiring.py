@@ -7,7 +7,7 @@ inside the functions, so an embedded installation never loads Kafka's or Cassand
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -134,7 +134,8 @@ def build_node(
         closing.callback(observation.close)
         effects = _effects(settings, opened, runner, system_tasks, executors)
         node = _joined_node(settings, opened, lease, effects, systems)
-        reporter = _reporter(settings, opened, node, runner)
+        without_order = executors.concurrency_per_id
+        reporter = _reporter(settings, opened, node, runner, without_order)
         closing.callback(reporter.close)
         undo.pop_all()
     client = ClientPorts(opened.writer, lambda: stores, clock, counting)
@@ -238,11 +239,20 @@ def _let_hear(middleware: MiddlewareStack, counting: NodeTelemetry, closing: Exi
         counting.also_tell(news)
 
 
-def _reporter(settings: Settings, opened: _Connections, node: Node, runner: NodeRunner) -> Reporter:
+def _reporter(
+    settings: Settings,
+    opened: _Connections,
+    node: Node,
+    runner: NodeRunner,
+    kinds_without_order: Collection[str | None],
+) -> Reporter:
     ends_ms, watch = opened.log.lease_ends_ms, node.sheet_watch
     limits = runner.limited, runner.declared_limits, runner.loans, runner.rates
     return Reporter(
-        Reported(node.describe, ends_ms, lambda: watch.sheet, hourhand_version(), *limits),
+        Reported(
+            *(node.describe, ends_ms, lambda: watch.sheet, hourhand_version(), *limits),
+            kinds_without_order=kinds_without_order,
+        ),
         stores=opened.stores,
         runner=runner,
         telemetry=opened.observation.telemetry,

@@ -205,6 +205,8 @@ class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
     has no limit of a rate, and from a node that does not say."""
     rate_shares: tuple[RateShare, ...] = ()
     """Where it does: those of which most is lent."""
+    kinds_without_order: tuple[str | None, ...] = ()
+    """Those of which several tasks of one ordering id may run at once."""
 
 
 class _SegmentReader(msgspec.Struct, frozen=True, rename="camel"):

@@ -7,6 +7,7 @@ one, in camel case.  Times are RFC 3339.  Null is unknown; what does not apply i
 import json
 from base64 import b64encode
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
@@ -151,6 +152,41 @@ class ShownLimit(Answer, frozen=True):
     node: str
 
 
+class WaitReason(StrEnum):
+    """Why a task does not run."""
+
+    NO_NODE = "no-node"
+    """No node owns its partition."""
+    PAUSED = "paused"
+    """An operator has paused its ordering id, its partition, or everything."""
+    NOT_DUE = "not-due"
+    """Its time has not come."""
+    NO_EXECUTOR = "no-executor"
+    """The node that owns it cannot run it, and another one may."""
+    BLOCKED = "blocked"
+    """It used up its attempts, and an operator decides what becomes of it."""
+    RETRYING = "retrying"
+    """Its next attempt has a time."""
+    BEHIND = "behind"
+    """Another task of its ordering id comes first."""
+    LIMITED = "limited"
+    """It is due and waits because of a limit."""
+    NO_WORKER = "no-worker"
+    """It is due, and its node has not begun it: all workers are busy, or it is being read."""
+
+
+class ShownWait(Answer, frozen=True, kw_only=True):
+    """One reason why a task does not run."""
+
+    reason: WaitReason
+    told: str
+    """The reason in words."""
+    behind: KeyText | UnsetType = UNSET
+    """The task that comes first."""
+    command: str | UnsetType = UNSET
+    """What helps, where a command does."""
+
+
 class ShownTask(Answer, frozen=True):
     """Everything known of a task."""
 
@@ -172,6 +208,8 @@ class ShownTask(Answer, frozen=True):
     attempts: list[ShownAttempt] | UnsetType = UNSET
     running: ShownExecution | UnsetType = UNSET
     limited: ShownLimit | UnsetType = UNSET
+    waits: list[ShownWait] | UnsetType = UNSET
+    """Why it does not run, where it is open and does not: what to mend first comes first."""
     attempt_count: int | UnsetType = UNSET
     last_error: ShownError | UnsetType = UNSET
     """Where the last attempt failed and nothing ended well after it."""

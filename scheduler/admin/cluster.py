@@ -227,6 +227,13 @@ class Cluster:
                 for each in node.report.limited
             }
 
+    def kinds_without_order(self) -> frozenset[str | None]:
+        """Return the kinds of which nodes run several tasks of one ordering id at once."""
+        with self._lock:
+            return frozenset(
+                kind for node in self._alive() for kind in node.report.kinds_without_order
+            )
+
     def declared_limits(self) -> dict[str, Limit]:
         """Return the limits that nodes declare, by name; of two, that of the later process."""
         with self._lock:

@@ -6,6 +6,8 @@ Unknown keys are 404, long windows come in pages, and what nobody answers for is
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from actors.model.bucket import HOUR_MS
 from actors.model.key import TaskKey
@@ -105,7 +107,9 @@ def _add_tasks(router: TypedRouter, service: AdminService) -> None:
     )
     def task(key: Key) -> TaskAnswer:
         view = _known(service, parsed_key(key))
-        return TaskAnswer(task=with_execution(service, ShownTask.of(view, data=data)))
+        shown = with_execution(service, ShownTask.of(view, data=data))
+        waits = service.wait_reasons.of(view, service.clock.now_ms())
+        return TaskAnswer(task=replace(shown, waits=waits or UNSET))
 
     @router.get(
         "/attempts",

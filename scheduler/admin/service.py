@@ -21,6 +21,7 @@ from scheduler.admin.recurring import RecurringSchedules
 from scheduler.admin.relayed import RelayMessages
 from scheduler.admin.sheet_changes import SheetChanges
 from scheduler.admin.timers import Timers
+from scheduler.admin.waiting import WaitReasons
 from scheduler.client.client import ClientPorts, SchedulerClient
 from scheduler.configuration.settings import Settings
 from scheduler.futures.answers import answered
@@ -100,6 +101,7 @@ class AdminService:
         self.timers = Timers(appender, definitions, self.inspector, ports.clock)
         self.relayed = RelayMessages(definitions, self.inspector)
         self.cluster = Cluster(ports.stores, ports.log_view, ports.clock, self.partition_count)
+        self.wait_reasons = WaitReasons(self.cluster, self.inspector)
         self.limits = Limits(
             sheets, self.cluster.declared_limits, self.cluster.rate_reports, ports.clock
         )

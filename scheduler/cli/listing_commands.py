@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from actors.model.definition import RESERVED
@@ -245,7 +246,7 @@ def show(
     *,
     common: ResultOptions,
 ) -> None:
-    """Show a task: its state, data and every attempt.
+    """Show a task: its state, data, attempts, and why it waits.
 
     Exit code 2 if nothing is stored under the key.
 
@@ -260,14 +261,16 @@ def show(
             service.cluster.read()
             executions, now_ms = service.cluster.executions(), service.clock.now_ms()
             limits, found = service.cluster.limits(), service.inspector.show(parsed)
+            waits = service.wait_reasons.of(found, now_ms)
             view = as_executed(
                 found, set(map(TaskKey.parse, executions)), set(map(TaskKey.parse, limits))
             )
         if common.wants_json:
-            typer.echo(as_json(executed_task(ShownTask.of(view), executions, limits)))
+            shown = executed_task(ShownTask.of(view), executions, limits)
+            typer.echo(as_json(replace(shown, waits=waits or UNSET)))
         else:
-            lines = view_lines(view, now_ms, executions.get(str(parsed)), limits.get(str(parsed)))
-            print_text("\n".join(lines))
+            known = executions.get(str(parsed)), limits.get(str(parsed))
+            print_text("\n".join(view_lines(view, now_ms, *known, waits)))
         if view.state is TaskState.UNKNOWN:
             message = f"nothing is stored under {view.key}: never scheduled, or still in the log"
             say_error(message, UNKNOWN_KEY, EXIT_CALLER)

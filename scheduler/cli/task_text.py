@@ -3,10 +3,10 @@
 Decides which facts a person sees, and in which order.  JSON has all of them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from actors.model.status import AttemptRecord
-from scheduler.admin.answers import ShownExecution, ShownLimit, ShownTask, instant_text
+from scheduler.admin.answers import ShownExecution, ShownLimit, ShownTask, ShownWait, instant_text
 from scheduler.cli.rendering import as_json, facts_of
 from scheduler.cli.text_output import cell_of, coloured, due_text, fact_lines, one_line, row_lines
 from scheduler.reading.inspector import TaskListing, TaskState, TaskView
@@ -41,8 +41,9 @@ def view_lines(
     now_ms: int,
     running: ShownExecution | None = None,
     limited: ShownLimit | None = None,
+    waits: Sequence[ShownWait] = (),
 ) -> Iterator[str]:
-    """Yield a task, one fact a line, its attempts last."""
+    """Yield a task, one fact a line, its attempts and why it waits last."""
     value = facts_of(ShownTask.of(view))
     closed = value.get("completion")
     due = f"{cell_of('due', value['scheduledTime'])}, {due_text(view.key.scheduled_ms, now_ms)}"
@@ -64,6 +65,15 @@ def view_lines(
     yield from fact_lines({name: fact for name, fact in facts.items() if fact is not None})
     for attempt in view.attempts:
         yield from _attempt_lines(attempt)
+    yield from wait_lines(waits)
+
+
+def wait_lines(waits: Sequence[ShownWait]) -> Iterator[str]:
+    """Yield why a task does not run, with the command that helps below each reason."""
+    for each in waits:
+        yield f"waits: {one_line(each.told)}"
+        if each.command:
+            yield f"    {each.command}"
 
 
 def _waits_for(limited: ShownLimit) -> str:

@@ -10,7 +10,7 @@ import platform
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from heapq import nlargest
@@ -66,6 +66,7 @@ class Reported:
     limits: Mapping[str, Limit] = field(default_factory=dict)
     loans: LoanDesk | None = None
     rates: Callable[[], NodeRates] = lambda: NO_RATES
+    kinds_without_order: Collection[str | None] = ()
 
 
 class Reporter:
@@ -212,6 +213,7 @@ class Reporter:
             lent=() if loans is None else loans.lent(),
             rate_share=share,
             rate_shares=shares,
+            kinds_without_order=tuple(self._reported.kinds_without_order),
         )
 
     def _rates(self) -> tuple[float | None, tuple[RateShare, ...]]:

@@ -76,13 +76,14 @@ def follow(page: list[Block], folder: Path, terminal: Terminal) -> Iterator[str]
         if block.file is not None:
             (folder / block.file).write_text(block.text, encoding="utf-8")
         elif block.info == "console":
-            for command, expected in _steps(block):
+            for command, expected in steps(block):
                 printed = terminal.type(command)
-                _compare(command, expected, printed)
+                compare(command, expected, printed)
                 yield command
 
 
-def _steps(block: Block) -> list[tuple[str, list[str]]]:
+def steps(block: Block) -> list[tuple[str, list[str]]]:
+    """Return the commands of a block, each with the lines that it must print."""
     steps: list[tuple[str, list[str]]] = []
     for line in block.text.splitlines():
         if line.startswith("$ "):
@@ -92,7 +93,8 @@ def _steps(block: Block) -> list[tuple[str, list[str]]]:
     return steps
 
 
-def _compare(command: str, expected: list[str], printed: list[str]) -> None:
+def compare(command: str, expected: list[str], printed: list[str]) -> None:
+    """Raise AssertionError unless what is expected was printed, in its order."""
     left = iter(printed)
     for line in expected:
         pattern = re.compile(".*".join(re.escape(part) for part in line.strip().split("…")))

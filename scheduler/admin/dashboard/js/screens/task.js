@@ -193,6 +193,7 @@ function facts(task, waits) {
       "Limited by",
       `${task.limited.limit} ${task.limited.value} since ${task.limited.since}`,
     ],
+    task.waits && ["Waits", h("ul", { class: "waits" }, task.waits.map(reason))],
     task.running && ["Running on", `${task.running.node} (attempt ${task.running.attempt})`],
     task.completion?.reason && ["Reason", task.completion.reason],
     task.completion?.movedTo && ["Moved to", when(task.completion.movedTo, { exact: true })],
@@ -203,6 +204,10 @@ function facts(task, waits) {
       h("a", { href: address("tasks", { find: task.orderingId, span: "week" }) }, "all its tasks"),
     ],
   ]);
+}
+
+function reason(wait) {
+  return h("li", {}, wait.told, wait.command && [" ", h("code", {}, wait.command)]);
 }
 
 function timeline(task) {
