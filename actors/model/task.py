@@ -323,6 +323,9 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
     def to_task(self) -> Task:
         """Return the value that user code sees."""
         task = _UnreadTask.__new__(_UnreadTask)
+        # Python 3.11 may collect garbage while it makes an object's dictionary, and a finalizer or
+        # a callback then lets another thread make it too: that frees the dictionary twice.
+        _set_attribute(task, "__dict__", {})
         _set_attribute(task, "__pydantic_private__", {"row": self})
         return task
 

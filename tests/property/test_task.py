@@ -1,6 +1,7 @@
 """A task of a row is the task that was scheduled; and what is known of one row is merged."""
 
 import copy
+import gc
 import pickle
 import sys
 import threading
@@ -168,7 +169,9 @@ def test_a_copy_is_a_task_of_its_own(look: str) -> None:
 
 
 def test_threads_that_read_a_task_at_once_see_the_same_data() -> None:
-    """What one of them changes in it is there for the other."""
+    """What one of them changes in it is there for the other, also where a thread goes on while
+    another one collects garbage.
+    """
     _, made = _both(a_key(), {"lines": [1]}, None)
     tasks = [made() for _ in range(5_000)]
     barrier, seen = threading.Barrier(2), dict[int, list[object]]()
@@ -177,8 +180,13 @@ def test_threads_that_read_a_task_at_once_see_the_same_data() -> None:
         barrier.wait(60)
         seen[reader] = [task.data for task in tasks]
 
-    interval_s = sys.getswitchinterval()
+    def in_python(_phase: str, _facts: dict[str, int]) -> None:
+        """Let threads switch amid a collection, as finalizers do."""
+
+    interval_s, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    gc.set_threshold(5)
     sys.setswitchinterval(1e-6)
+    gc.callbacks.append(in_python)
     try:
         threads = [threading.Thread(target=read, args=(reader,)) for reader in range(2)]
         for thread in threads:
@@ -186,6 +194,8 @@ def test_threads_that_read_a_task_at_once_see_the_same_data() -> None:
         for thread in threads:
             thread.join(60)
     finally:
+        gc.callbacks.remove(in_python)
+        gc.set_threshold(*thresholds)
         sys.setswitchinterval(interval_s)
 
     assert all(one is other for one, other in zip(seen[0], seen[1], strict=True))
