@@ -29,6 +29,12 @@ def audited(world: World) -> list[tuple[str, str, str]]:
     return [(each["who"], each["action"], each["result"]) for each in reversed(entries)]
 
 
+@pytest.fixture(scope="module")
+def untouched() -> World:
+    """Have one installation refuse everything: it stays as it is."""
+    return World()
+
+
 @pytest.mark.parametrize(
     ("action", "state"), [("drop", "dropped"), ("cancel", "cancelled"), ("run-now", "moved")]
 )
@@ -111,16 +117,15 @@ def test_a_filter_is_bounded_as_a_listing_is() -> None:
     "path",
     ["/actions/cancel", "/actions/unblock", "/pauses", "/timers/delete", "/dead-letters/replay"],
 )
-def test_a_bound_beside_the_body_of_an_act_is_refused(path: str) -> None:
+def test_a_bound_beside_the_body_of_an_act_is_refused(untouched: World, path: str) -> None:
     """A query that nothing reads would let an act pass for a bounded one."""
-    world = World()
     task = due(600)
-    world.schedule(task)
+    untouched.schedule(task)
 
-    status, told = world.post(f"{path}?limit=3", {"keys": [str(task.key)]})
+    status, told = untouched.post(f"{path}?limit=3", {"keys": [str(task.key)]})
 
     assert (status, "limit" in told["detail"]) == (400, True)
-    assert state_of(world, task.key) == "pending"
+    assert state_of(untouched, task.key) == "pending"
 
 
 def test_more_than_may_be_acted_on_is_refused() -> None:
@@ -202,18 +207,17 @@ def test_of_many_targets_the_first_are_named() -> None:
         {"scope": "universe"},
     ],
 )
-def test_a_pause_of_nothing_is_refused(target: dict[str, object]) -> None:
+def test_a_pause_of_nothing_is_refused(untouched: World, target: dict[str, object]) -> None:
     """And nothing of a request is done where one target is wrong."""
-    world = World()
     body = {"targets": [{"scope": "ordering", "orderingId": "fine"}, target]}
 
-    answer = world.http.post(
+    answer = untouched.http.post(
         "/pauses",
         content=json.dumps(body).encode(),
         headers={"content-type": "application/json"},
     )
     assert answer.status_code == 400
-    assert world.group.data.sheet == OperatorSheet()
+    assert untouched.group.data.sheet == OperatorSheet()
 
 
 def test_a_dead_letter_is_replayed_where_it_can_be_read() -> None:

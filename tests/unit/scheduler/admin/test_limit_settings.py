@@ -38,6 +38,12 @@ def by_name(settings: dict[str, Any]) -> dict[str, Any]:
     return {each["limit"]: each for each in settings["limits"]}
 
 
+@pytest.fixture(scope="module")
+def untouched() -> World:
+    """Have one installation refuse everything: it stays as it is."""
+    return declaring(mail=MAIL, report=REPORT)
+
+
 def test_limits_are_listed_as_declared_changed_and_reset() -> None:
     """What is not named stays; each act is written down with what held before and after."""
     world = declaring(mail=MAIL, report=REPORT)
@@ -89,16 +95,16 @@ def test_limits_are_listed_as_declared_changed_and_reset() -> None:
         ({"limit": "mail#1", "rate": 5, "key": "x"}, "key"),
     ],
 )
-def test_what_is_unknown_or_means_nothing_is_refused(body: dict[str, object], says: str) -> None:
+def test_what_is_unknown_or_means_nothing_is_refused(
+    untouched: World, body: dict[str, object], says: str
+) -> None:
     """And changes nothing."""
-    world = declaring(mail=MAIL, report=REPORT)
-
-    status, problem = world.post("/limits", body)
+    status, problem = untouched.post("/limits", body)
 
     unknown = body["limit"] == "mial#1"
     assert (status, says in str(problem)) == (404 if unknown else 400, True)
-    assert world.group.data.sheet == OperatorSheet()
-    assert world.post("/limits/reset", {"limits": ["mail#1", "mial#1"]})[0] == 404
+    assert untouched.group.data.sheet == OperatorSheet()
+    assert untouched.post("/limits/reset", {"limits": ["mail#1", "mial#1"]})[0] == 404
 
 
 def test_a_change_that_no_node_declares_is_unused_and_can_be_reset() -> None:

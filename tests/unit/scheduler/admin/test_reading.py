@@ -15,6 +15,12 @@ from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.world import HOUR_MS, PARTITION, WINDOW, World, due
 
 
+@pytest.fixture(scope="module")
+def untouched() -> World:
+    """Have one installation refuse everything: it stays as it is."""
+    return World()
+
+
 def test_an_unknown_key_is_not_found() -> None:
     """PagerDuty's answered 200 with a task that never was."""
     status, told = World().get("/task", key="2030-01-01T00:00:00Z,a,b")
@@ -328,9 +334,11 @@ def test_seconds_of_the_minute_are_those_of_three_days() -> None:
         ("/dead-letters", {"before": "junk"}),
     ],
 )
-def test_a_bad_question_is_refused_in_one_form(path: str, parameters: dict[str, object]) -> None:
+def test_a_bad_question_is_refused_in_one_form(
+    untouched: World, path: str, parameters: dict[str, object]
+) -> None:
     """problem+json, with 400 and a text that says what is wrong."""
-    answer = World().http.get(path, params=parameters)
+    answer = untouched.http.get(path, params=parameters)
 
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
