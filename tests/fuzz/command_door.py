@@ -9,9 +9,7 @@ import logging
 import random
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from scheduler.cli.cli import app
+from tests import command_line
 from tests.fuzz import values
 
 CORPUS = Path(__file__).parent / "corpus" / "commands.jsonl"
@@ -46,7 +44,7 @@ def try_commands(seed: int, count: int, folder: Path) -> int:
 
 
 def _try_line(line: list[str], folder: Path) -> str:
-    result = CliRunner().invoke(app, line, input="")
+    result = command_line.run(*line, stdin="")
     # "run" logs to the standard error of its process, which here ends with the command.
     logging.getLogger().handlers.clear()
     shown = [part[:80] for part in line]

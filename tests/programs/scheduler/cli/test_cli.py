@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from scheduler.cli.cli import app
+from tests import command_line
 
 ROOT = Path(__file__).parents[4]
 
@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def hourhand(*arguments: str, stdin: str | None = None) -> Result:
     """Run a command in this process."""
-    return CliRunner().invoke(app, list(arguments), input=stdin)
+    return command_line.run(*arguments, stdin=stdin)
 
 
 def scheduled(*arguments: str) -> str:

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from scheduler import Settings
-from scheduler.cli.cli import app
 from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from tests import command_line
 
 PARTITIONS = 2
 
@@ -23,7 +23,7 @@ def settings_of(folder: Path) -> Settings:
 def invoke(folder: Path, *arguments: str, typed: str | None = None) -> Result:
     """Run a command on that installation."""
     given = ["--set", f"embedded.folder={folder}", "--set", f"topic.partitions={PARTITIONS}"]
-    return CliRunner().invoke(app, [*arguments, *given], input=typed)
+    return command_line.run(*arguments, *given, stdin=typed)
 
 
 def answer(folder: Path, *arguments: str) -> Any:

@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from scheduler.cli.cli import app
+from tests import command_line
 
 KEY = "2999-01-01T00:00:00Z,a,1"
 COMMANDS = sorted(
@@ -24,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def hourhand(*arguments: str, stdin: str | None = None) -> Result:
     """Run a command in this process."""
-    return CliRunner().invoke(app, list(arguments), input=stdin)
+    return command_line.run(*arguments, stdin=stdin)
 
 
 def scheduled(*arguments: str) -> str:

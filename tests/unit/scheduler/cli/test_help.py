@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 import typer
 from typer.core import TyperGroup
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from scheduler.cli.cli import app
 from scheduler.demo.demo import TASKS_MAX, TASKS_MIN
+from tests import command_line
 
 _TERMINAL_COLUMNS = 80
 
 
 def hourhand(*arguments: str) -> Result:
     """Run a command in this process."""
-    return CliRunner().invoke(app, list(arguments))
+    return command_line.run(*arguments)
 
 
 @cache

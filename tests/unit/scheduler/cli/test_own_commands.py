@@ -6,10 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from scheduler import Scheduler, Settings
-from scheduler.cli.cli import app
+from tests import command_line
 from tests.waiting import until
 
 
@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def hourhand(*arguments: str) -> Result:
     """Run a command in this process."""
-    return CliRunner().invoke(app, list(arguments))
+    return command_line.run(*arguments)
 
 
 def applied(seen: Callable[[], bool], *begin: Callable[[Scheduler], object]) -> None:

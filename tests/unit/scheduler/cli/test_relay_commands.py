@@ -1,9 +1,8 @@
 """``hourhand`` with Kafka alone as the storage: what is refused before any broker is asked."""
 
 import pytest
-from typer.testing import CliRunner
 
-from scheduler.cli.cli import app
+from tests import command_line
 
 KAFKA = ("--set", "log=kafka", "--set", "store=kafka")
 
@@ -30,7 +29,7 @@ KAFKA = ("--set", "log=kafka", "--set", "store=kafka")
 )
 def test_what_cannot_be_is_told_in_one_line(arguments: tuple[str, ...], told: str) -> None:
     """And the exit code says that the installation, or who asks, is to change something."""
-    result = CliRunner().invoke(app, list(arguments))
+    result = command_line.run(*arguments)
 
     assert result.exit_code == 3, result.output
     assert told in result.output.replace("\n", " ")
