@@ -67,7 +67,7 @@ def _limited(run: Run, number: int, kill_sent_us: int) -> Run:
     return replace(run, pid=pid, started_us=at_us, ended_us=at_us + 1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def good() -> Evidence:
     """A run of which every check holds."""
     workload = make_workload(1_000, STARTS)

@@ -39,6 +39,12 @@ BAD: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="module")
+def refusing() -> TimersBench:
+    """Have one service refuse everything: no timer is made."""
+    return TimersBench()
+
+
 def test_text_that_cannot_be_sent_is_400() -> None:
     """A lone surrogate, which JSON can name: by either way in, and nothing is made of it."""
     bench = TimersBench()
@@ -54,18 +60,17 @@ def test_text_that_cannot_be_sent_is_400() -> None:
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_bad_request_is_400_with_the_reason_as_text(what: str) -> None:
+def test_a_bad_request_is_400_with_the_reason_as_text(refusing: TimersBench, what: str) -> None:
     """Never 422, and nothing is made of it."""
-    bench = TimersBench()
     for answer in (
-        bench.post(BAD[what]),
-        bench.http.put("/timers/0123456789abcdef-2", json=BAD[what]),
+        refusing.post(BAD[what]),
+        refusing.http.put("/timers/0123456789abcdef-2", json=BAD[what]),
     ):
         assert answer.status_code == 400
         assert answer.headers["content-type"].startswith("text/plain")
         assert len(answer.text) > 10
-    bench.advance(100)
-    assert bench.pops == []
+    refusing.advance(100)
+    assert refusing.pops == []
 
 
 @pytest.mark.parametrize(
@@ -81,17 +86,16 @@ def test_a_bad_request_is_400_with_the_reason_as_text(what: str) -> None:
         "http:///path",
     ],
 )
-def test_a_url_that_nobody_can_be_called_at_is_refused(uri: str) -> None:
+def test_a_url_that_nobody_can_be_called_at_is_refused(refusing: TimersBench, uri: str) -> None:
     """When the timer is made or the schedule declared, not at each of its pops."""
-    bench = TimersBench()
     timer = a_timer()
     timer["callback"]["http"]["uri"] = uri
     schedule = {"schedule": {"every": 10}, "callback": timer["callback"]}
 
     for answer in (
-        bench.post(timer),
-        bench.http.put("/timers/0123456789abcdef-2", json=timer),
-        bench.http.put("/recurring/n", json=schedule),
+        refusing.post(timer),
+        refusing.http.put("/timers/0123456789abcdef-2", json=timer),
+        refusing.http.put("/recurring/n", json=schedule),
     ):
         assert answer.status_code == 400
         assert "callback.http.uri" in answer.text
@@ -110,12 +114,11 @@ def test_every_port_that_there_is_is_taken(port: str) -> None:
     "body",
     [b"", b"{", b"\xff\xfe", b"nan", b"[" * 100_000, b'{"timing":"\\ud800"}', b"x" * 300_000],
 )
-def test_what_is_no_json_is_400(body: bytes) -> None:
+def test_what_is_no_json_is_400(refusing: TimersBench, body: bytes) -> None:
     """Whatever it is, and with the reason as text."""
-    bench = TimersBench()
     for answer in (
-        bench.http.post("/timers", content=body),
-        bench.http.put("/timers/0123456789abcdef-2", content=body),
+        refusing.http.post("/timers", content=body),
+        refusing.http.put("/timers/0123456789abcdef-2", content=body),
     ):
         assert answer.status_code == 400
         assert answer.headers["content-type"].startswith("text/plain")
@@ -276,13 +279,12 @@ def test_the_replication_factor_is_kept_in_the_id() -> None:
 @pytest.mark.parametrize(
     "path", ["/timers/x", "/timers/0123456789abcde-2", "/timers/0123456789abcdef"]
 )
-def test_a_malformed_id_is_404(path: str) -> None:
+def test_a_malformed_id_is_404(refusing: TimersBench, path: str) -> None:
     """For every method that takes one."""
-    bench = TimersBench()
     for method in ("GET", "PUT", "DELETE"):
-        assert bench.http.request(method, path, json=a_timer()).status_code == 404
-    assert bench.http.post("/timers/0123456789abcdef-2", json=a_timer()).status_code == 405
-    assert bench.http.request("PATCH", "/timers", json=a_timer()).status_code == 405
+        assert refusing.http.request(method, path, json=a_timer()).status_code == 404
+    assert refusing.http.post("/timers/0123456789abcdef-2", json=a_timer()).status_code == 405
+    assert refusing.http.request("PATCH", "/timers", json=a_timer()).status_code == 405
 
 
 def test_a_trailing_slash_changes_nothing() -> None:
