@@ -56,12 +56,15 @@ class PartitionReport(
     catch_up_ms: int | None = None
 
 
-class RunningTask(msgspec.Struct, frozen=True):
+class RunningTask(msgspec.Struct, frozen=True, rename="camel"):
     """A task whose user code runs."""
 
     key: str
     partition: int
     attempt: int
+    kind: str | None = None
+    started_ms: int | None = None
+    """When its user code was called; None from a node that does not say."""
 
 
 class DeclaredLimit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -165,7 +168,8 @@ class Moment(msgspec.Struct, frozen=True):
 class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
     """One node's latest word about itself.
 
-    Of running, blocked and failing tasks it lists the first, and counts all.
+    Of running, blocked and failing tasks it lists the first, and counts all.  Of those that run
+    the first are the longest.
     """
 
     node: str

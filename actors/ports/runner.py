@@ -4,7 +4,7 @@ Running attempts belong to the node: a tree that is torn down leaves them runnin
 successor adopts them (P16).
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from actors.model.attempts import Attempt, AttemptEnded
@@ -50,8 +50,9 @@ class Runner(Protocol):
         After True user code is never called for it, and its end is told to nobody who counts.
         """
 
-    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
-        """Return the attempts of a partition whose user code has been running for so long.
+    def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
+        """Return the attempts of a partition whose user code has been running for so long, and for
+        how long, in milliseconds.
 
         One that ended does not run, however long its outcome takes to become durable.
         """

@@ -24,7 +24,7 @@ from scheduler.admin.answers import Answer, KeyText, ShownReceipt
 from scheduler.admin.problems import Problem
 from scheduler.client.client import SchedulerClient
 from scheduler.futures.steps import begun
-from scheduler.reading.inspector import Inspector, TaskState
+from scheduler.reading.inspector import Inspector, NodesWord, TaskState
 from scheduler.reading.outcomes import found_outcome
 from scheduler.records.receipt import Receipt
 
@@ -69,9 +69,8 @@ class Filter:
     """Whether Hourhand's own tasks are among them."""
     kinds: frozenset[str] = frozenset()
     """Only tasks of these kinds, where there are any."""
-    executing: frozenset[TaskKey] = frozenset()
-    limited: frozenset[TaskKey] = frozenset()
-    """Tasks that nodes say they execute: their state is ``running``."""
+    word: NodesWord | None = None
+    """What nodes say, which decides on the states; the store alone without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +201,7 @@ class Actions:
                 after=after,
                 error_class=chosen.error_class,
                 system=chosen.system,
-                executing=chosen.executing,
-                limited=chosen.limited,
+                word=chosen.word,
                 kinds=chosen.kinds,
             )
             found += [view.key for view in listing.tasks]

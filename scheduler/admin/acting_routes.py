@@ -52,7 +52,7 @@ from scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, target_words
 from scheduler.admin.problems import Problem
 from scheduler.admin.recurring import NextTime, SchedulesChanged
 from scheduler.admin.service import AdminService
-from scheduler.reading.inspector import TaskState
+from scheduler.reading.inspector import NodesWord, TaskState
 from scheduler.services.recurring.rule import RecurringRule
 from scheduler.services.recurring.state import Recurring
 from scheduler.services.typed_routes import TypedRouter
@@ -260,10 +260,10 @@ def _chosen(service: AdminService, body: ActionBody) -> SelectedTasks:
             raise Problem(400, "invalid-request", f"at most {keys_max} keys at a time")
         return SelectedTasks([parsed_key(text) for text in dict.fromkeys(body.keys)])
     assert body.filter is not None, "one of the two is there"
-    return service.actions.selected(_filter(body.filter), keys_max)
+    return service.actions.selected(_filter(body.filter, service.cluster.word()), keys_max)
 
 
-def _filter(body: FilterBody) -> Filter:
+def _filter(body: FilterBody, word: NodesWord) -> Filter:
     from_ms, to_ms = parsed_range(body.from_, body.to)
     return Filter(
         from_ms,
@@ -276,6 +276,7 @@ def _filter(body: FilterBody) -> Filter:
         body.error_class,
         body.system or is_system_id(body.ordering_id),
         frozenset() if body.kind is None else frozenset({body.kind}),
+        word,
     )
 
 

@@ -139,6 +139,8 @@ class ShownExecution(Answer, frozen=True):
 
     attempt: int
     node: str
+    started: Instant | None = None
+    """When its user code was called."""
 
 
 class ShownLimit(Answer, frozen=True):
@@ -237,7 +239,7 @@ class ShownTask(Answer, frozen=True):
         )
 
 
-_MAY_RUN = frozenset({TaskState.PENDING, TaskState.LIMITED, TaskState.RETRYING, TaskState.RUNNING})
+_EXECUTED = frozenset({TaskState.RUNNING, TaskState.CANCELLING})
 
 
 def executed_task(
@@ -245,14 +247,14 @@ def executed_task(
     executions: Mapping[str, ShownExecution],
     limits: Mapping[str, ShownLimit] = {},
 ) -> ShownTask:
-    """Return a task with the attempt that runs, or what it waits for, as its node says."""
-    if task.state not in _MAY_RUN:
-        return task
-    running, limited = executions.get(task.key), limits.get(task.key)
-    if running is not None:
-        return replace(task, state=TaskState.RUNNING, running=running)
-    if limited is not None and task.state is not TaskState.RUNNING:
-        return replace(task, state=TaskState.LIMITED, limited=limited)
+    """Return a task with the attempt that runs, or what it waits for, as its node says.
+
+    Its state was told with what nodes say already.
+    """
+    if task.state in _EXECUTED:
+        return replace(task, running=or_unset(executions.get(task.key)))
+    if task.state is TaskState.LIMITED:
+        return replace(task, limited=or_unset(limits.get(task.key)))
     return task
 
 

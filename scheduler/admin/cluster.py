@@ -45,6 +45,7 @@ from scheduler.futures.answers import LOOK_S, answered
 from scheduler.observe.reporting import hourhand_version
 from scheduler.ports.dead_letters import LogEnd, LogView
 from scheduler.process.guarded_loop import run_guarded
+from scheduler.reading.task_state import NodesWord
 
 logger = logging.getLogger("hourhand.admin")
 
@@ -208,7 +209,11 @@ class Cluster:
         """Return what nodes say runs right now, by the task's key."""
         with self._lock:
             return {
-                each.key: ShownExecution(attempt=each.attempt, node=node.report.node)
+                each.key: ShownExecution(
+                    attempt=each.attempt,
+                    node=node.report.node,
+                    started=instant_text(each.started_ms),
+                )
                 for node in self._alive()
                 for each in node.report.running
             }
@@ -233,6 +238,17 @@ class Cluster:
             return frozenset(
                 kind for node in self._alive() for kind in node.report.kinds_without_order
             )
+
+    def word(self) -> NodesWord:
+        """Return what nodes that live say of tasks."""
+        with self._lock:
+            reports = [each.report for each in self._alive()]
+            owners = self._owners()
+        return NodesWord(
+            executing={TaskKey.parse(each.key) for told in reports for each in told.running},
+            limited={TaskKey.parse(each.key) for told in reports for each in told.limited},
+            epochs={number: told.epoch for number, (_, told) in owners.items()},
+        )
 
     def declared_limits(self) -> dict[str, Limit]:
         """Return the limits that nodes declare, by name; of two, that of the later process."""
@@ -272,12 +288,23 @@ class Cluster:
         )
 
     def running(self) -> ShownExecutions:
-        """Return the same, in key order."""
-        found = sorted(self.executions().items())
+        """Return what nodes say runs right now, the longest first."""
+        with self._lock:
+            reports = [each.report for each in self._alive()]
+        found = [(told.node, each) for told in reports for each in told.running]
+        found.sort(key=lambda pair: (pair[1].started_ms or 0, pair[1].key))
         return ShownExecutions(
+            count=sum(each.running_count for each in reports),
             running=[
-                ExecutedTask(key=key, attempt=each.attempt, node=each.node) for key, each in found
-            ]
+                ExecutedTask(
+                    key=each.key,
+                    kind=each.kind,
+                    attempt=each.attempt,
+                    node=node,
+                    started=instant_text(each.started_ms),
+                )
+                for node, each in found
+            ],
         )
 
     def history(self, partition: int | None = None) -> History:

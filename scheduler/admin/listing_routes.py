@@ -3,9 +3,7 @@
 A page looks at a bounded number of tasks: it may hold few, even none, while there are more.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from dataclasses import replace as replaced
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query
@@ -14,7 +12,7 @@ from msgspec.structs import replace
 
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
-from scheduler.admin.answers import ShownExecution, ShownTask, ShownTasks, executed_task
+from scheduler.admin.answers import ShownTask, ShownTasks, executed_task
 from scheduler.admin.asking import (
     NOT_FOUND,
     ErrorClass,
@@ -39,6 +37,7 @@ from scheduler.reading.inspector import (
     TaskListing,
     TaskState,
     TaskView,
+    as_executed,
     cut_listing,
     list_newest,
 )
@@ -48,7 +47,8 @@ from scheduler.services.typed_routes import TypedRouter
 _AHEAD_MS = 86_400_000
 _PAGES_MAX = 20
 """Reads of one page of open tasks."""
-_MAY_RUN = frozenset({TaskState.PENDING, TaskState.LIMITED, TaskState.RUNNING, TaskState.RETRYING})
+_EXECUTED = frozenset({TaskState.RUNNING, TaskState.CANCELLING})
+"""States in which user code runs: nodes name these tasks, so no store is searched for them."""
 
 Partition = Annotated[int | None, Query(ge=0, le=100_000)]
 States = Annotated[list[TaskState] | None, Query(max_length=20)]
@@ -113,7 +113,7 @@ def _add_listing(router: TypedRouter, service: AdminService) -> None:
         from_ms, to_ms = parsed_range(from_, to)
         check_partition(service, asked.partition)
         part, behind = _parts(service, asked), asked.behind
-        if asked.filter.states == {TaskState.RUNNING}:
+        if asked.filter.states and _EXECUTED.issuperset(asked.filter.states):
             stretch = _Stretch(
                 from_ms, to_ms, asked.ordering_id, asked.partition, order == "newest", behind
             )
@@ -153,15 +153,15 @@ def _parts(service: AdminService, asked: _Asked) -> ListPart:
             error_class=chosen.error_class,
             kinds=chosen.kinds,
             system=chosen.system,
-            limited=_limited(service) if TaskState.LIMITED in chosen.states else (),
+            word=service.cluster.word(),
         )
 
     return part
 
 
 def _open(service: AdminService, asked: _Asked, to_ms: int) -> TaskListing:
-    """Return open tasks; what owners say runs is running, whatever the store knows of it."""
-    executed, chosen, after = service.cluster.executions(), asked.filter, asked.behind
+    """Return open tasks, in the states that store and nodes say together."""
+    word, chosen, after = service.cluster.word(), asked.filter, asked.behind
     found: list[TaskView] = []
     for _ in range(_PAGES_MAX):
         listing = service.inspector.list_open(
@@ -171,7 +171,7 @@ def _open(service: AdminService, asked: _Asked, to_ms: int) -> TaskListing:
             ordering_id=asked.ordering_id,
             after=after,
         )
-        views = [_lived(executed, each) for each in listing.tasks]
+        views = [as_executed(each, word) for each in listing.tasks]
         found += [
             each
             for each in views
@@ -210,22 +210,15 @@ class _Stretch:
 
 def _running(service: AdminService, stretch: _Stretch, asked: _Asked) -> TaskListing:
     """Return what owners say runs: of a first attempt the store knows nothing."""
-    keys = map(TaskKey.parse, service.cluster.executions())
+    word = service.cluster.word()
     count, limit, chosen = service.partition_count, asked.limit, asked.filter
-    held = [key for key in keys if stretch.holds(key, partition_of(key.ordering_id, count))]
+    held = [
+        key for key in word.executing if stretch.holds(key, partition_of(key.ordering_id, count))
+    ]
     held.sort(key=stretch.rank)
-    shown = [_as_running(service.inspector.show(key)) for key in held[:limit]]
+    shown = [as_executed(service.inspector.show(key), word) for key in held[:limit]]
     rest = held[limit - 1] if len(held) > limit else None
     return TaskListing([each for each in shown if chosen.accepts(each)], rest)
-
-
-def _lived(executed: Mapping[str, ShownExecution], view: TaskView) -> TaskView:
-    return _as_running(view) if str(view.key) in executed else view
-
-
-def _as_running(view: TaskView) -> TaskView:
-    """Return a task as its owner knows it, unless it ended since."""
-    return replaced(view, state=TaskState.RUNNING) if view.state in _MAY_RUN else view
 
 
 def _page(
@@ -243,13 +236,10 @@ def check_partition(service: AdminService, partition: int | None) -> None:
         raise Problem(404, "unknown-partition", f"there is no partition {partition}")
 
 
-def with_execution(service: AdminService, task: ShownTask) -> ShownTask:
-    """Add what only the owner knows: that user code runs right now, or a limit holds it up."""
-    return executed_task(task, service.cluster.executions(), service.cluster.limits())
-
-
-def _limited(service: AdminService) -> frozenset[TaskKey]:
-    return frozenset(map(TaskKey.parse, service.cluster.limits()))
+def shown_with_execution(service: AdminService, view: TaskView, *, data: bool) -> ShownTask:
+    """Show a task with what only nodes know: that user code runs, or a limit holds it up."""
+    shown = ShownTask.of(as_executed(view, service.cluster.word()), data=data)
+    return executed_task(shown, service.cluster.executions(), service.cluster.limits())
 
 
 def _counted(task: ShownTask, *, attempts: bool) -> ShownTask:

@@ -184,13 +184,17 @@ class ExecutedTask(Answer, frozen=True):
     """A task whose user code runs."""
 
     key: KeyText
+    kind: str | None
     attempt: int
     node: str
+    started: Instant | None
+    """When its user code was called; null from a node that does not say."""
 
 
 class ShownExecutions(Answer, frozen=True):
-    """Tasks whose user code runs."""
+    """Tasks whose user code runs, longest first; the first are listed, all are counted."""
 
+    count: int
     running: list[ExecutedTask]
 
 

@@ -30,7 +30,7 @@ from scheduler.admin.blocking import WaitingBehind, waiting_behind
 from scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Ahead, Hours, Unit
 from scheduler.admin.dead_letters import LetterListing
 from scheduler.admin.limit_settings import LimitSettings
-from scheduler.admin.listing_routes import check_partition, with_execution
+from scheduler.admin.listing_routes import check_partition, shown_with_execution
 from scheduler.admin.masking import masked
 from scheduler.admin.pausing import ShownPauses
 from scheduler.admin.picture import (
@@ -107,7 +107,7 @@ def _add_tasks(router: TypedRouter, service: AdminService) -> None:
     )
     def task(key: Key) -> TaskAnswer:
         view = _known(service, parsed_key(key))
-        shown = with_execution(service, ShownTask.of(view, data=data))
+        shown = shown_with_execution(service, view, data=data)
         waits = service.wait_reasons.of(view, service.clock.now_ms())
         return TaskAnswer(task=replace(shown, waits=waits or UNSET))
 

@@ -176,8 +176,7 @@ def _filter(service: AdminService, chosen: ListingOptions, now_ms: int) -> Filte
         error_class=chosen.error_class,
         system=chosen.internal or (chosen.ordering_id or "").startswith(RESERVED),
         kinds=frozenset(chosen.kind or ()),
-        executing=frozenset(map(TaskKey.parse, service.cluster.executions())),
-        limited=frozenset(map(TaskKey.parse, service.cluster.limits())),
+        word=service.cluster.word(),
     )
 
 
@@ -192,9 +191,8 @@ def _list(service: AdminService, chosen: Filter, output: OutputFormat) -> None:
         after=chosen.after,
         error_class=chosen.error_class,
         system=chosen.system,
-        executing=chosen.executing,
-        limited=chosen.limited,
         kinds=chosen.kinds,
+        word=chosen.word,
     )
     if output is OutputFormat.JSON:
         page = ShownTasks.of(listing)
@@ -261,10 +259,8 @@ def show(
             service.cluster.read()
             executions, now_ms = service.cluster.executions(), service.clock.now_ms()
             limits, found = service.cluster.limits(), service.inspector.show(parsed)
-            waits = service.wait_reasons.of(found, now_ms)
-            view = as_executed(
-                found, set(map(TaskKey.parse, executions)), set(map(TaskKey.parse, limits))
-            )
+            view = as_executed(found, service.cluster.word())
+            waits = service.wait_reasons.of(view, now_ms)
         if common.wants_json:
             shown = executed_task(ShownTask.of(view), executions, limits)
             typer.echo(as_json(replace(shown, waits=waits or UNSET)))

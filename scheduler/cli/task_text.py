@@ -5,6 +5,7 @@ Decides which facts a person sees, and in which order.  JSON has all of them.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from actors.model.instant import parse_instant
 from actors.model.status import AttemptRecord
 from scheduler.admin.answers import ShownExecution, ShownLimit, ShownTask, ShownWait, instant_text
 from scheduler.cli.rendering import as_json, facts_of
@@ -12,7 +13,9 @@ from scheduler.cli.text_output import cell_of, coloured, due_text, fact_lines, o
 from scheduler.reading.inspector import TaskListing, TaskState, TaskView
 
 _ERROR_CHARS_MAX = 80
-_ENDED_WELL = frozenset({TaskState.SUCCESS, TaskState.CANCELLED, TaskState.MOVED})
+_ENDED_WELL = frozenset(
+    {TaskState.SUCCESS, TaskState.CANCELLING, TaskState.CANCELLED, TaskState.MOVED}
+)
 
 
 def listing_lines(listing: TaskListing, now_ms: int) -> Iterator[str]:
@@ -58,7 +61,7 @@ def view_lines(
         "partition": value["partition"],
         "offset": value.get("offset"),
         "data": as_json(value["taskData"]) if "taskData" in value else value.get("sealed"),
-        "running": None if running is None else f"attempt {running.attempt} on {running.node}",
+        "running": None if running is None else _runs(running, now_ms),
         "limited": None if limited is None else _waits_for(limited),
         "closed": None if closed is None else _closed(closed),
     }
@@ -74,6 +77,18 @@ def wait_lines(waits: Sequence[ShownWait]) -> Iterator[str]:
         yield f"waits: {one_line(each.told)}"
         if each.command:
             yield f"    {each.command}"
+
+
+def run_ms(started: str | None, now_ms: int) -> int | None:
+    """Return how long code has run that was called at a time, in milliseconds."""
+    return None if started is None else max(0, now_ms - parse_instant(started))
+
+
+def _runs(running: ShownExecution, now_ms: int) -> str:
+    """Return where an attempt runs and for how long, in words."""
+    ran_ms = run_ms(running.started, now_ms)
+    told = "" if ran_ms is None else f", for {cell_of('forMs', ran_ms)}"
+    return f"attempt {running.attempt} on {running.node}{told}"
 
 
 def _waits_for(limited: ShownLimit) -> str:

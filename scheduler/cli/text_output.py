@@ -31,6 +31,7 @@ _COLOURS = {
     "alive": typer.colors.GREEN,
     "running": typer.colors.CYAN,
     "started": typer.colors.CYAN,
+    "cancelling": typer.colors.YELLOW,
     "retrying": typer.colors.YELLOW,
     "limited": typer.colors.YELLOW,
     "failing": typer.colors.YELLOW,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from actors.model.key import TaskKey
 from scheduler.admin.acting import Action, TasksActedOn
 from scheduler.admin.blocking import blocking_task, waiting_behind
-from scheduler.admin.picture import ShownTrouble
+from scheduler.admin.picture import ExecutedTask, ShownTrouble
 from scheduler.admin.service import AdminService
 from scheduler.cli.failing import EXIT_CALLER, say
 from scheduler.cli.operating import (
@@ -22,7 +22,7 @@ from scheduler.cli.operating import (
 from scheduler.cli.rendering import as_json, facts_of
 from scheduler.cli.session import ResultOptions
 from scheduler.cli.task_commands import KeyArgument
-from scheduler.cli.task_text import last_error
+from scheduler.cli.task_text import last_error, run_ms
 from scheduler.cli.text_output import print_rows, print_text
 from scheduler.reading.inspector import TaskState
 
@@ -177,13 +177,13 @@ def running(
     *,
     common: ResultOptions,
 ) -> None:
-    """List tasks whose code runs right now.
+    """List tasks whose code runs right now, and for how long.
 
-    As nodes reported up to a second ago.
+    The longest first, as nodes reported up to a second ago.
 
     \b
     Example:
-      hourhand running -o json | jq '.running | length'
+      hourhand running -o json | jq .count
     """
     with operator_session(common) as service:
         service.cluster.read()
@@ -191,6 +191,14 @@ def running(
         if common.wants_json:
             typer.echo(as_json(found))
         elif found.running:
-            print_rows(found.running, ("node", "attempt", "key"))
+            now_ms = service.clock.now_ms()
+            columns = ("started", "forMs", "kind", "node", "attempt", "key")
+            print_rows([_executed(each, now_ms) for each in found.running], columns)
+            if found.count > len(found.running):
+                say(f"{found.count - len(found.running)} more are not listed")
         else:
             say("no task runs right now, as far as nodes reported")
+
+
+def _executed(task: ExecutedTask, now_ms: int) -> dict[str, object]:
+    return {**facts_of(task), "forMs": run_ms(task.started, now_ms)}

@@ -7,7 +7,7 @@ import random
 import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from itertools import chain
@@ -118,15 +118,16 @@ class AttemptRegistry:
         with self._lock:
             return list(self._running[partition].values())
 
-    def begun_before(self, partition: int, monotonic_ms: float) -> Sequence[Attempt]:
-        """Return the attempts of a partition whose user code was called before and still runs."""
-        return [
-            running.attempt
+    def running_for(
+        self, partition: int, at_least_ms: float, now_ms: float
+    ) -> Mapping[Attempt, float]:
+        """Return how long attempts of a partition have been in user code (monotonic time)."""
+        begun = {
+            running.attempt: now_ms - running.started_monotonic_ms
             for running in self.of_partition(partition)
-            if running.started_monotonic_ms is not None
-            and running.started_monotonic_ms <= monotonic_ms
-            and running.ended is None
-        ]
+            if running.started_monotonic_ms is not None and running.ended is None
+        }
+        return {attempt: ran_ms for attempt, ran_ms in begun.items() if ran_ms >= at_least_ms}
 
     def of_task(self, task: object) -> Attempt | None:
         """Return an attempt that a task of the event loop runs."""

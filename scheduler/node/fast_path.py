@@ -9,7 +9,7 @@ attempt goes; gate, registry and outcomes are those of the ordinary runner.
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from actors.model.attempts import Attempt
@@ -72,11 +72,14 @@ class NodeRunner(WorkerRunner):
             self._submit_async(running, slotted=False)
         return work is not None or executor.unslotted
 
-    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+    def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
         """Return the attempts that have been running for so long, or longer where they wait."""
-        longer = {id(each) for each in super().long_running(partition, at_least_ms * _PATIENCE)}
-        found = super().long_running(partition, at_least_ms)
-        return [each for each in found if id(each) in longer or not self._waits(each)]
+        patience_ms = at_least_ms * _PATIENCE
+        return {
+            attempt: ran_ms
+            for attempt, ran_ms in super().long_running(partition, at_least_ms).items()
+            if ran_ms >= patience_ms or not self._waits(attempt)
+        }
 
     def nudge(self) -> None:
         """Begin the threads that the machine did not have when they were needed."""

@@ -159,9 +159,9 @@ class WorkerRunner(LimitedAttempts):
         if partitions is None:
             self._starts.forget()
 
-    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+    def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
         """Return the attempts of a partition whose user code has been running for so long."""
-        return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
+        return self._registry.running_for(partition, at_least_ms, self._clock.monotonic_ms())
 
     def pools(self) -> tuple[WorkerPool, ...]:
         """Return the workers that attempts wait for, to be watched; suspects take turns anyway."""

@@ -10,7 +10,7 @@ import platform
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from heapq import nlargest
@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from itertools import islice
 
+from actors.model.attempts import Attempt
 from actors.model.errors import HourhandError
 from actors.model.flow import Limit
 from actors.model.operator_sheet import OperatorSheet
@@ -198,7 +199,7 @@ class Reporter:
             tree_failures=int(self._telemetry.meters.only("tree_rebuilds_total").value),
             partitions=self._partitions(states, running),
             running_count=len(running),
-            running=tuple(running[:LISTED_MAX]),
+            running=_longest(running, now_ms),
             blocked_count=blocked_count,
             blocked=blocked,
             failing_count=failing_count,
@@ -224,15 +225,14 @@ class Reporter:
             return None, ()
         return rates.share, tuple(nlargest(LISTED_MAX, rates.loans, key=_lent_or_borrowed))
 
-    def _running(self, states: Sequence[Held]) -> list[RunningTask]:
-        return [
-            RunningTask(str(attempt.task.key), attempt.partition, attempt.number)
-            for state in states
-            for attempt in self._runner.long_running(state.partition, 0)
-        ]
+    def _running(self, states: Sequence[Held]) -> dict[Attempt, float]:
+        found: dict[Attempt, float] = {}
+        for state in states:
+            found.update(self._runner.long_running(state.partition, 0))
+        return found
 
     def _partitions(
-        self, states: Sequence[Held], running: Sequence[RunningTask]
+        self, states: Sequence[Held], running: Iterable[Attempt]
     ) -> tuple[PartitionReport, ...]:
         attempting = Counter(each.partition for each in running)
         counts = self._telemetry.troubles.counted()
@@ -270,6 +270,21 @@ class Reporter:
             assigned_ms=noted.assigned_ms,
             catch_up_ms=noted.catch_up_ms,
         )
+
+
+def _longest(running: Mapping[Attempt, float], now_ms: int) -> tuple[RunningTask, ...]:
+    """Return the attempts that run longest, those first."""
+    listed = nlargest(LISTED_MAX, running.items(), key=lambda each: each[1])
+    return tuple(
+        RunningTask(
+            str(attempt.task.key),
+            attempt.partition,
+            attempt.number,
+            attempt.task.kind,
+            now_ms - round(ran_ms),
+        )
+        for attempt, ran_ms in listed
+    )
 
 
 def _limited_task(limited: Limited, now_ms: int) -> LimitedTask:

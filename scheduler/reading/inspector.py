@@ -2,8 +2,7 @@
 
 Decides which of them a listing holds, and how much it may look at; for the newest, although stores
 read forward only, which parts of a stretch are read, from its end backwards.  Only reads, and asks
-no node: a first attempt that runs right now shows as pending unless the caller says what
-nodes execute, because its start is not in the store.
+no node: where the caller does not hand on what nodes say, states are the store's alone.
 """
 
 import heapq
@@ -25,6 +24,7 @@ from scheduler.reading.partition_reader import PartitionReader, by_key
 from scheduler.reading.task_filter import TaskFilter
 from scheduler.reading.task_state import (
     OPEN_STATES,
+    NodesWord,
     TaskState,
     TaskView,
     as_executed,
@@ -32,7 +32,15 @@ from scheduler.reading.task_state import (
     view_of,
 )
 
-__all__ = ["Inspector", "TaskListing", "TaskState", "TaskView", "as_executed", "state_of"]
+__all__ = [
+    "Inspector",
+    "NodesWord",
+    "TaskListing",
+    "TaskState",
+    "TaskView",
+    "as_executed",
+    "state_of",
+]
 
 LOOKED_MAX = 10_000
 """Tasks that one listing looks at, where few of them or none are in the states asked for."""
@@ -91,18 +99,17 @@ class Inspector:
         after: TaskKey | None = None,
         error_class: str | None = None,
         system: bool = True,
-        executing: Collection[TaskKey] = (),
         kinds: Collection[str] = (),
-        limited: Collection[TaskKey] = (),
+        word: NodesWord | None = None,
     ) -> TaskListing:
         """Return up to ``limit`` tasks with ``from_ms`` <= scheduled < ``to_ms``, in key order.
 
         ``states``, ``kinds``, ``ordering_id``, ``partition`` and the ``error_class`` of the last
         attempt choose, where given; without ``system`` Hourhand's own tasks are left out; ``after``
-        continues a listing.  A task that waits and is ``executing``, as its node says, is in the
-        state ``running``, and one that is ``limited`` in the state ``limited``.  Looks at
-        ``LOOKED_MAX`` tasks, or ``limit`` of them where that is more: fewer, even none, come while
-        there are more.  Closed tasks are listed until their completion's retention is over.
+        continues a listing.  With the ``word`` of nodes states are as store and nodes say together.
+        Looks at ``LOOKED_MAX`` tasks, or ``limit`` of them where that is more: fewer, even none,
+        come while there are more.  Closed tasks are listed until their completion's retention is
+        over.
         """
         wanted = TaskFilter(states, error_class, system, kinds)
         page_tasks = _PAGE_TASKS_MAX if wanted.chooses else limit
@@ -117,7 +124,7 @@ class Inspector:
             if looked == max(limit, LOOKED_MAX):
                 return TaskListing(found, last)
             last = view.key
-            told = as_executed(view, executing, limited)
+            told = view if word is None else as_executed(view, word)
             if wanted.accepts(told):
                 if len(found) == limit:
                     return TaskListing(found, found[-1].key)

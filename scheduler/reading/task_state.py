@@ -1,10 +1,11 @@
 """Where a key stands: how its row, its completion and its attempts read together.
 
-Pure.  A first attempt that runs right now reads as pending: its start is not in the store.
+Pure.  From the store alone a first attempt that runs right now reads as pending, as its start is
+not there, and what a dead node ran reads as running.  ``NodesWord`` adds what nodes say of both.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from actors.model.key import TaskKey
@@ -21,7 +22,7 @@ class TaskState(StrEnum):
     LIMITED = "limited"
     """It is due and waits because of a limit, as its node says."""
     RUNNING = "running"
-    """An attempt's start is stored and its end is not: it runs, or its node died."""
+    """An attempt's start is stored and its end is not: where no node is asked, it may be dead."""
     RETRYING = "retrying"
     """An attempt failed and the next one has its time."""
     BLOCKED = "blocked"
@@ -29,6 +30,8 @@ class TaskState(StrEnum):
     SUCCESS = "success"
     FAILURE = "failure"
     DROPPED = "dropped"
+    CANCELLING = "cancelling"
+    """It is cancelled, and an attempt that began before still runs, as its node says."""
     CANCELLED = "cancelled"
     MOVED = "moved"
 
@@ -88,15 +91,35 @@ def view_of(
     return TaskView(key, partition, state, task, completion, tuple(attempts))
 
 
-def as_executed(
-    view: TaskView, executing: Collection[TaskKey], limited: Collection[TaskKey] = ()
-) -> TaskView:
-    """Return a task in the state that the store's word and its node's give together.
+@dataclass(frozen=True, slots=True)
+class NodesWord:
+    """What the nodes that live say of tasks, which the store cannot tell."""
 
-    ``executing``: the keys that nodes say they execute; ``limited``: those that wait for a limit.
+    executing: Collection[TaskKey] = ()
+    """Tasks whose user code runs."""
+    limited: Collection[TaskKey] = ()
+    """Due tasks that wait because of a limit."""
+    epochs: Mapping[int, int | None] = field(default_factory=dict)
+    """The owner epoch of each partition whose owner lives."""
+
+
+_WAITING = frozenset({TaskState.PENDING, TaskState.RETRYING})
+_MAY_RUN = _WAITING | {TaskState.RUNNING}
+
+
+def as_executed(view: TaskView, word: NodesWord) -> TaskView:
+    """Return a task in the state that the store's word and the nodes' give together.
+
+    An attempt whose start is stored runs on where the owner that started it lives.  Where it does
+    not, the task waits for the next owner.
     """
-    if view.state not in (TaskState.PENDING, TaskState.RETRYING):
-        return view
-    if view.key in executing:
-        return replace(view, state=TaskState.RUNNING)
-    return replace(view, state=TaskState.LIMITED) if view.key in limited else view
+    state = view.state
+    if view.key in word.executing:
+        if state is TaskState.CANCELLED:
+            return replace(view, state=TaskState.CANCELLING)
+        return replace(view, state=TaskState.RUNNING) if state in _MAY_RUN else view
+    if state is TaskState.RUNNING and word.epochs.get(view.partition) != view.attempts[-1].fence:
+        state = TaskState.PENDING
+    if state in _WAITING and view.key in word.limited:
+        state = TaskState.LIMITED
+    return view if state is view.state else replace(view, state=state)

@@ -204,10 +204,10 @@ class VirtualRunner(LimitedAttempts):
         self._asked.add(recorded)
         recorded.add_done_callback(lambda done: self._take_start(running, done))
 
-    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+    def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
         """Return nothing: no user code runs between two calls."""
         del partition, at_least_ms
-        return ()
+        return {}
 
     def run_one(self) -> bool:
         """Run one queued attempt, or one batch, to its end; return False where there is none."""

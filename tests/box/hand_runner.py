@@ -4,7 +4,7 @@ It keeps the contract of ``Runner`` and tells its observer of each step; it judg
 """
 
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -110,14 +110,14 @@ class HandRunner:
         self._refuse_behind(run)
         return True
 
-    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+    def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
         """Return what has been running for so long."""
-        before_ms = self._clock.monotonic_ms() - at_least_ms
-        return [
-            run.attempt
+        now_ms = self._clock.monotonic_ms()
+        return {
+            run.attempt: now_ms - run.begun_ms
             for run in self._runs.values()
-            if run.step is Step.RUNNING and run.begun_ms <= before_ms
-        ]
+            if run.step is Step.RUNNING and now_ms - run.begun_ms >= at_least_ms
+        }
 
     def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
         """Return what runs or is not settled."""

@@ -4,7 +4,7 @@ It keeps the contract of ``actors.ports.runner.Runner`` with the registry of the
 ``begin`` and ``end`` play the worker.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from actors.model.attempts import Attempt
 from actors.ports.clock import Clock
@@ -57,6 +57,6 @@ class HeldRunner(RegisteredAttempts):
                 ended = self._returned(each, outcome, now_ms, now_ms)
             self._registry.end(each, ended)
 
-    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+    def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
         """Return the attempts of a partition whose user code has been running for so long."""
-        return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
+        return self._registry.running_for(partition, at_least_ms, self._clock.monotonic_ms())

@@ -7,7 +7,7 @@ goes is ``user_code``'s matter.
 import asyncio
 import heapq
 import random
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import count
@@ -175,9 +175,9 @@ class SimulatedRunner(LimitedAttempts):
         if partitions is None:
             self._starts.forget()
 
-    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+    def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
         """Return the attempts of a partition whose user code has been running for so long."""
-        return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
+        return self._registry.running_for(partition, at_least_ms, self._clock.monotonic_ms())
 
     def _give_up(self, abandoned: Sequence[RunningAttempt], reason: str) -> None:
         super()._give_up(abandoned, reason)

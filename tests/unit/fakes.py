@@ -1,6 +1,6 @@
 """Ports in the hand of a test: what is asked of them waits until the test answers."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -133,10 +133,10 @@ class FakeRunner:
         assert len(self.started) == 1, f"{len(self.started)} attempts run"
         return self.started[0].attempt
 
-    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+    def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
         """Return what the test says to be slow, where that is long enough."""
         found = [each for each in self.slow if each.partition == partition]
-        return found if self.slow_ms >= at_least_ms else []
+        return dict.fromkeys(found, self.slow_ms) if self.slow_ms >= at_least_ms else {}
 
     def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
         """Return what an earlier tree left."""

@@ -36,7 +36,9 @@ const DANGEROUS = new Set(["cancel", "drop"]);
 /** Which actions make sense in which state. */
 const FITTING = {
   pending: ["run-now", "reschedule", "cancel", "drop"],
+  limited: ["reschedule", "cancel", "drop"],
   running: ["cancel", "drop"],
+  cancelling: [],
   retrying: ["retry", "run-now", "reschedule", "cancel", "drop"],
   blocked: ["retry", "cancel", "drop"],
   failure: ["retry"],

@@ -103,6 +103,12 @@ export function away(text) {
   return ms < 0 ? `${said} ago` : `in ${said}`;
 }
 
+/** For how long something has lasted that began at a moment. */
+export function since(text) {
+  const ms = Math.max(0, nowMs() - Date.parse(text));
+  return duration(Math.floor(ms / 1_000) * 1_000);
+}
+
 /**
  * A moment: the time of day where it is of today, else the date too, and the zone it is told in.
  * Without `zone` where something beside it names the zone: an axis, the head of a column.

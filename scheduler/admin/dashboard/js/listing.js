@@ -6,7 +6,7 @@
 
 import { ask } from "./api.js";
 import { h } from "./dom.js";
-import { away, moment, nowMs, when, zoneName } from "./format.js";
+import { away, moment, nowMs, since, when, zoneName } from "./format.js";
 import { pill } from "./parts.js";
 
 const PAGE = 50;
@@ -16,7 +16,9 @@ const ACTIVE_PAGE = 100;
 const FROM_NOW_MS = 2_000;
 /** Before every task. */
 export const EVER = "0001-01-01T00:00:00Z";
-const RANKS = { running: 0, retrying: 1, blocked: 2, pending: 3 };
+const RANKS = { running: 0, cancelling: 1, retrying: 2, blocked: 3, limited: 4, pending: 5 };
+/** States in which user code runs: nodes name these tasks at once. */
+const EXECUTED = ["running", "cancelling"];
 
 /** Whether a task in some state is not finished. */
 export function isActiveState(state) {
@@ -31,8 +33,9 @@ export function loadRange(asked, after) {
 
 /** Load open tasks; the first page has all that runs, wherever the rest begins. */
 export async function loadActive({ from, ...asked }, after) {
-  const running = () => ask("tasks", { ...asked, from, state: ["running"], limit: ACTIVE_PAGE });
-  if (asked.state.join() === "running") return running();
+  const executed = asked.state.length ? asked.state : EXECUTED;
+  const running = () => ask("tasks", { ...asked, from, state: executed, limit: ACTIVE_PAGE });
+  if (executed.every((each) => EXECUTED.includes(each)) && asked.state.length) return running();
   const [open, { tasks }] = await Promise.all([
     ask("tasks/open", { ...asked, limit: ACTIVE_PAGE, after }),
     after === null && !asked.state.length ? running() : { tasks: [] },
@@ -49,7 +52,7 @@ export function ranked(tasks) {
 /** The columns of a table of tasks; it may do without a kind where none has one. */
 export function taskColumns() {
   return [
-    { name: "State", class: "tight", cell: (row) => pill(row.state) },
+    { name: "State", class: "tight", cell: stateCell },
     {
       name: "Ordering id",
       class: "key",
@@ -85,6 +88,14 @@ export function taskColumns() {
       cell: (row) => String(row.partition),
     },
   ];
+}
+
+/** What runs says for how long, and where. */
+function stateCell({ state, running }) {
+  if (!running) return pill(state);
+  const ran = running.started && since(running.started);
+  const title = `attempt ${running.attempt} on ${running.node}`;
+  return h("span", { class: "row", title }, pill(state), ran && h("span", { class: "faint" }, ran));
 }
 
 /** Of today how long ago, too; a date says that well enough. */

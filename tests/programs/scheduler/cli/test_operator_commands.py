@@ -153,7 +153,7 @@ def test_a_kind_is_scheduled_listed_and_shown(folder: Path) -> None:
     answer(folder, "cancel", task["key"])
 
 
-def test_what_runs_is_listed_as_running(folder: Path) -> None:
+def test_what_runs_is_listed_as_running_and_cancelled_as_cancelling(folder: Path) -> None:
     """Of a first attempt the store knows nothing; its node does."""
     made = invoke(folder, "schedule", "--ordering-id", "r", "--in", "0s", "--data", '{"waits": 1}')
     key = made.stdout.strip()
@@ -164,6 +164,18 @@ def test_what_runs_is_listed_as_running(folder: Path) -> None:
         assert (task["key"], task["running"]["attempt"]) == (key, 1)
         assert answer(folder, "show", key)["state"] == "running"
         assert answer(folder, "list", "--state", "pending", "--ordering-id", "r")["tasks"] == []
+        (told,) = answer(folder, "running")["running"]
+        assert (told["key"], told["kind"], told["attempt"]) == (key, None, 1)
+        assert told["started"] >= key.partition(",")[0]
+        heading, row = invoke(folder, "running").stdout.splitlines()
+        assert heading.split() == ["STARTED", "FOR", "KIND", "NODE", "ATTEMPT", "KEY"]
+        assert row.endswith(key)
+        assert answer(folder, "cancel", key)["outcome"] == "running"
+        (cancelled,) = answer(folder, "list", "--state", "cancelling")["tasks"]
+        assert (cancelled["key"], cancelled["running"]["attempt"]) == (key, 1)
+        shown = invoke(folder, "show", key).stdout
+        assert shown.startswith("state           cancelling\n")
+        assert "running         attempt 1 on" in shown
     finally:
         Nothing.released.set()
 

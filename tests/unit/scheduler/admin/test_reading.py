@@ -173,11 +173,31 @@ def test_a_first_attempt_that_runs_is_shown_as_running() -> None:
     world = World()
     task = due(60)
     world.schedule(task)
-    running = {"key": str(task.key), "partition": 0, "attempt": 1}
-    world.report(running=[running], runningCount=1)
+    running = {"key": str(task.key), "partition": 0, "attempt": 1, "kind": "mail"}
+    world.report(running=[{**running, "startedMs": NOW_MS}], runningCount=1)
 
     told = world.get("/task", key=str(task.key))[1]["task"]
     assert (told["state"], told["running"]["node"]) == ("running", "node-1")
+    (listed,) = world.get("/running")[1]["running"]
+    assert (listed["kind"], listed["started"]) == ("mail", format_instant(NOW_MS))
+
+
+def test_a_cancelled_task_that_runs_on_is_shown_as_cancelling() -> None:
+    """In the listing of everything, of its state, and alone."""
+    world = World()
+    task = due(60)
+    world.schedule(task)
+    world.post("/actions/cancel", {"keys": [str(task.key)], "waitS": 0})
+    world.group.advance(0)
+    assert world.get("/task", key=str(task.key))[1]["task"]["state"] == "cancelled"
+
+    world.report(running=[{"key": str(task.key), "partition": 0, "attempt": 1}], runningCount=1)
+
+    told = world.get("/task", key=str(task.key))[1]["task"]
+    assert (told["state"], told["running"]["attempt"]) == ("cancelling", 1)
+    for chosen in ({}, {"state": ["cancelling"]}):
+        (listed,) = world.get("/tasks", **WINDOW, **chosen)[1]["tasks"]
+        assert listed["state"] == "cancelling"
 
 
 def test_what_waits_because_of_a_limit_is_shown_with_its_reason() -> None:

@@ -6,6 +6,7 @@ from actors.model.instant import parse_instant
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult
 from actors.model.task import StoredTask
+from scheduler.admin.answers import ShownExecution
 from scheduler.cli.task_text import last_error, listing_lines, view_lines
 from scheduler.cli.text_output import cell_of, due_text, fact_lines, heading_of, row_lines
 from scheduler.reading.inspector import TaskListing, TaskView
@@ -117,3 +118,14 @@ def test_a_long_error_is_cut() -> None:
 
     assert found is not None
     assert (len(found), found[-1]) == (80, "…")
+
+
+def test_what_runs_says_where_and_for_how_long() -> None:
+    """A node that does not say since when is quoted without it."""
+    started = ShownExecution(attempt=2, node="node-1", started="2026-02-09T01:42:12Z")
+
+    assert "running         attempt 2 on node-1, for 1 min" in [
+        *view_lines(view(), NOW_MS, started)
+    ]
+    unsaid = ShownExecution(attempt=2, node="node-1")
+    assert "running         attempt 2 on node-1" in [*view_lines(view(), NOW_MS, unsaid)]

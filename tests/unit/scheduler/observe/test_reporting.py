@@ -7,6 +7,7 @@ import pytest
 from actors.kernel.simulated import VirtualClock
 from actors.model import events
 from actors.model.bucket import hour_of
+from actors.model.kind import with_kind
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.outcome import Outcome
 from actors.model.oversight import (
@@ -184,6 +185,25 @@ def test_what_runs_is_counted_apart_from_what_was_handed_on() -> None:
     (partition,) = report_of(telemetry, clock, runner).partitions
 
     assert (partition.executing, partition.running) == (4, 1)
+
+
+def test_what_runs_is_told_with_its_kind_and_its_start() -> None:
+    """The longest first, so that those which are left out are the newest."""
+    clock = VirtualClock(NOW_MS)
+    telemetry = NodeTelemetry(clock)
+    runner = HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry)
+    for number in range(LISTED_MAX + 1):
+        task = a_stored_task(ordering_id=f"id-{number:03}", data=with_kind(b"{}", "mail"))
+        runner.start([(an_attempt(task=task, partition=PARTITION), Works())], lambda _ended: None)
+        runner.begin()
+        clock.advance(1_000)
+
+    report = report_of(telemetry, clock, runner)
+
+    assert (report.running_count, len(report.running)) == (LISTED_MAX + 1, LISTED_MAX)
+    first, second = report.running[:2]
+    assert (first.kind, first.started_ms, second.started_ms) == ("mail", NOW_MS, NOW_MS + 1_000)
+    assert "id-000" in first.key
 
 
 def test_what_waits_because_of_a_limit() -> None:

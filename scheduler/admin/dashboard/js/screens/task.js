@@ -3,7 +3,7 @@
 import { actOnTasks, fitting, pauseOrResume, whyNot } from "../acts.js";
 import { ask } from "../api.js";
 import { fill, h } from "../dom.js";
-import { count, counted, duration, moment, nowMs, when } from "../format.js";
+import { count, counted, duration, moment, nowMs, since, when } from "../format.js";
 import { indented } from "../json_text.js";
 import { latest, on } from "../live.js";
 import {
@@ -194,7 +194,10 @@ function facts(task, waits) {
       `${task.limited.limit} ${task.limited.value} since ${task.limited.since}`,
     ],
     task.waits && ["Waits", h("ul", { class: "waits" }, task.waits.map(reason))],
-    task.running && ["Running on", `${task.running.node} (attempt ${task.running.attempt})`],
+    task.running && [
+      "Running on",
+      `${task.running.node} (attempt ${task.running.attempt}${task.running.started ? `, for ${since(task.running.started)}` : ""})`,
+    ],
     task.completion?.reason && ["Reason", task.completion.reason],
     task.completion?.movedTo && ["Moved to", when(task.completion.movedTo, { exact: true })],
     ["Key", h("span", { class: "row" }, h("code", {}, task.key), copier(task.key))],
@@ -242,6 +245,7 @@ function timeline(task) {
     steps.push({
       tone: "calm",
       title: `Attempt ${task.running.attempt} is running on ${task.running.node}`,
+      at: task.running.started,
     });
   if (task.state === "blocked")
     steps.push({
@@ -250,7 +254,14 @@ function timeline(task) {
       words:
         "It has no attempts left, and its ordering id waits. Retry it, or drop it so that the tasks behind it can run.",
     });
-  if (task.completion && !OPEN.has(task.state)) {
+  if (task.state === "cancelling")
+    steps.push({
+      tone: "warn",
+      title: "Cancelled, and still running",
+      words:
+        "Its code may end, and no further attempt starts. Where the code never ends, stop the node it runs on.",
+    });
+  else if (task.completion && !OPEN.has(task.state)) {
     const { started, finished, attempts } = task.completion;
     const took =
       started && finished ? `, took ${duration(Date.parse(finished) - Date.parse(started))}` : "";
