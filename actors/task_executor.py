@@ -54,11 +54,11 @@ from actors.model.attempts import (
     Attempt,
     AttemptEnded,
     Ending,
-    attempt_state,
     closing_completion,
     failed_record,
     finished_event,
     held_record,
+    state_after,
 )
 from actors.model.backoff import OnExhausted, RetryPolicy
 from actors.model.codec import letter_of
@@ -204,9 +204,11 @@ class TaskExecutorRole(Actor):
         """
         task = self._open_task
         record = held_record(task, error_class, text, self._context.clock.now_ms(), begun)
-        self._task = replace(task, attempts=AttemptState(record.used, record.attempt))
+        attempts = state_after(task.attempts, record)
+        self._task = replace(task, attempts=attempts)
         self._is_held = True
-        event = TaskHeld(self._ownership.partition, task.key, task.kind, text, error_class)
+        partition = self._ownership.partition
+        event = TaskHeld(partition, task.key, task.kind, text, error_class, attempts.failed_ms)
         self._effects.telemetry.emit(event)
         self._record(record)
 
@@ -390,7 +392,7 @@ class TaskExecutorRole(Actor):
         self._exhausted = on_exhausted = ended.ruling.on_exhausted
         record = failed_record(ended, used, None) if is_durable else None
         if record is not None:
-            state = AttemptState(used, record.attempt)
+            state = state_after(task.attempts, record)
             self._task = replace(task, attempts=state, overdue_when_loaded=False)
         self._give_up(on_exhausted, record)
 
@@ -433,11 +435,9 @@ class TaskExecutorRole(Actor):
         if again:
             next_ms = min(ended.finished_ms + ruling.wait_ms, INSTANT_MAX_MS)
         record = failed_record(ended, used, next_ms)
-        self._task = replace(
-            self._open_task,
-            attempts=attempt_state((record,), None),
-            overdue_when_loaded=False,
-        )
+        task = self._open_task
+        attempts = state_after(task.attempts, record)
+        self._task = replace(task, attempts=attempts, overdue_when_loaded=False)
         if closes:
             self._give_up(ruling.on_exhausted, record, reason)
         else:
@@ -456,7 +456,17 @@ class TaskExecutorRole(Actor):
             self._record(record)
             return
         task, partition = self._open_task, self._ownership.partition
-        self._effects.telemetry.emit(RetriesExhausted(partition, task.key, on_exhausted))
+        known = task.attempts
+        event = RetriesExhausted(
+            partition,
+            task.key,
+            on_exhausted,
+            known.last,
+            known.failed_ms,
+            known.error_class,
+            task.kind,
+        )
+        self._effects.telemetry.emit(event)
         match on_exhausted:
             case "skip":
                 self._close(CompletionResult.FAILURE, reason, record)

@@ -122,6 +122,7 @@ def finished_event(ended: AttemptEnded) -> AttemptFinished:
         ended.finished_ms,
         ended.error_class,
         ended.attempt.task.kind,
+        ended.attempt.task.attempts.failed_ms if ended.error_class else 0,
     )
 
 
@@ -172,6 +173,9 @@ def held_record(
     """
     known = task.attempts
     number = known.last + 1 if known.last else 0
+    if number == 0:
+        # Each owner that cannot run it writes this row again: since when it is held stays.
+        now_ms = known.failed_ms or now_ms
     return AttemptRecord(
         key=task.key,
         attempt=number if begun is None else begun.number,
@@ -190,6 +194,7 @@ def attempt_state(rows: Sequence[AttemptRecord], completion: Completion | None) 
     A row without an end is a suspect: the process may have died of it.  Attempts before an
     operator's retry keep their numbers but no longer count.
     """
+    reopened_last = -1
     if completion is not None and completion.result is CompletionResult.REOPENED:
         # An attempt that ended well has no row, so only the completion knows its number.
         reopened_last = completion.attempts
@@ -199,13 +204,22 @@ def attempt_state(rows: Sequence[AttemptRecord], completion: Completion | None) 
         return FRESH
     row = rows[-1]
     assert rows[0].attempt <= row.attempt, "attempts are read in order"
+    ends = (each.finished_ms for each in rows if each.attempt > reopened_last)
     return AttemptState(
         used=row.used,
         last=row.attempt,
         next_attempt_ms=row.next_attempt_ms or 0,
         wait_ms=max(0, (row.next_attempt_ms or 0) - (row.finished_ms or row.started_ms)),
         suspect=row.finished_ms is None,
+        failed_ms=next((each for each in ends if each is not None), 0),
+        error_class=row.error_class,
     )
+
+
+def state_after(before: AttemptState, record: AttemptRecord) -> AttemptState:
+    """Return the state in which one more recorded attempt leaves a task."""
+    state = attempt_state((record,), None)
+    return replace(state, failed_ms=before.failed_ms or state.failed_ms)
 
 
 class KeyStatus(msgspec.Struct, frozen=True):

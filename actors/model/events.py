@@ -141,6 +141,8 @@ class AttemptFinished(msgspec.Struct, frozen=True, gc=False):
     finished_ms: int
     error_class: str | None = None
     kind: str | None = None
+    failed_ms: int = 0
+    """When an earlier attempt of it failed first; 0 where none did, or this one ended well."""
 
 
 class AttemptFailed(msgspec.Struct, frozen=True):
@@ -236,6 +238,12 @@ class RetriesExhausted(msgspec.Struct, frozen=True, gc=False):
     partition: int
     key: TaskKey
     on_exhausted: str
+    attempt: int = 0
+    """The last one; like the next three as the store has it, whichever node made it."""
+    failed_ms: int = 0
+    """When the first one failed."""
+    error_class: str | None = None
+    kind: str | None = None
 
 
 class TaskHeld(msgspec.Struct, frozen=True, gc=False):
@@ -246,6 +254,8 @@ class TaskHeld(msgspec.Struct, frozen=True, gc=False):
     kind: str | None
     message: str
     error_class: str
+    failed_ms: int = 0
+    """When it was first held, or an attempt of it first failed; 0 where that is now."""
 
 
 class TaskClosed(msgspec.Struct, frozen=True, gc=False):

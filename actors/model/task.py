@@ -214,6 +214,10 @@ class AttemptState(msgspec.Struct, frozen=True, gc=False):
     0 where that is not known."""
     suspect: bool = False
     """The last attempt began durably and never ended: it may have killed its process."""
+    failed_ms: int = 0
+    """When the first of these attempts failed, or the task was first held; 0 where none did."""
+    error_class: str | None = None
+    """What the last attempt failed with."""
 
 
 FRESH = AttemptState()

@@ -136,8 +136,8 @@ def _raised_level(event: Event) -> int:
             return 0
 
 
-_UNSAID = frozenset({"is_showable", "stack"})
-"""Fields that no line says: they are about the stack that follows it."""
+_UNSAID = frozenset({"is_showable", "stack", "failed_ms"})
+"""Fields that no line says: they are about the stack that follows it, or for what is counted."""
 _DEPENDS = frozenset({AttemptFinished, CatchUpEnded})
 
 

@@ -110,7 +110,7 @@ class NodeTroubles:
             if known is not None:
                 known.attempts, known.error = event.attempt, error
             else:
-                since_ms = event.finished_ms
+                since_ms = event.failed_ms or event.finished_ms
                 trouble = _Trouble(event.partition, since_ms, event.attempt, error, kind=event.kind)
                 self._remember(event.key, trouble)
 
@@ -123,15 +123,19 @@ class NodeTroubles:
             if known is not None:
                 known.blocked = True
             else:
-                now_ms = self._clock.now_ms()
-                self._remember(event.key, _Trouble(event.partition, now_ms, 0, "", blocked=True))
+                # It was blocked before this process, or this owner, began.
+                since_ms = event.failed_ms or self._clock.now_ms()
+                error = (event.error_class or "")[:_ERROR_CHARS_MAX]
+                trouble = _Trouble(event.partition, since_ms, event.attempt, error)
+                trouble.blocked, trouble.kind = True, event.kind
+                self._remember(event.key, trouble)
 
     def hold(self, event: TaskHeld) -> None:
         """A task waits for a node that can run it."""
         with self._lock:
             known = self.troubled.get(event.key)
             if known is None:
-                since_ms = self._clock.now_ms()
+                since_ms = event.failed_ms or self._clock.now_ms()
                 known = _Trouble(event.partition, since_ms, 0, "", kind=event.kind)
                 self._remember(event.key, known)
             # As of a failed attempt: the class, by which operators act on all of them.

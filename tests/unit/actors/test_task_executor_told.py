@@ -100,8 +100,11 @@ def test_used_up_attempts_are_told_of(on_exhausted: OnExhausted) -> None:
     if on_exhausted == "block":
         bench.record_attempt()
 
+    (told,) = bench.harness.telemetry.of(AttemptFinished)
+    failed_ms, error_class = told.finished_ms, told.error_class
+    assert failed_ms and error_class
     assert bench.harness.telemetry.of(RetriesExhausted) == [
-        RetriesExhausted(PARTITION, TASK.key, on_exhausted)
+        RetriesExhausted(PARTITION, TASK.key, on_exhausted, 1, failed_ms, error_class)
     ]
 
 

@@ -14,6 +14,7 @@ from actors.model.attempts import (
     held_record,
     open_tasks,
     started_record,
+    state_after,
 )
 from actors.model.events import AttemptFinished
 from actors.model.kind import with_kind
@@ -46,7 +47,12 @@ def test_the_last_row_says_how_many_attempts_were_used_and_when_the_next_may_sta
     rows = [_row(1, used=1), _row(2, used=2, next_attempt_ms=NOW_MS + 20_000)]
 
     assert attempt_state(rows, None) == AttemptState(
-        used=2, last=2, next_attempt_ms=NOW_MS + 20_000, wait_ms=19_995, suspect=False
+        used=2,
+        last=2,
+        next_attempt_ms=NOW_MS + 20_000,
+        wait_ms=19_995,
+        suspect=False,
+        failed_ms=NOW_MS + 5,
     )
 
 
@@ -54,7 +60,9 @@ def test_a_row_without_an_end_is_a_suspect() -> None:
     """The process may have died of it."""
     rows = [_row(1, used=1), _row(2, used=1, ended=False)]
 
-    assert attempt_state(rows, None) == AttemptState(used=1, last=2, suspect=True)
+    assert attempt_state(rows, None) == AttemptState(
+        used=1, last=2, suspect=True, failed_ms=NOW_MS + 5
+    )
 
 
 def test_attempts_before_an_operators_retry_keep_their_numbers_and_no_longer_count() -> None:
@@ -68,16 +76,29 @@ def test_attempts_before_an_operators_retry_keep_their_numbers_and_no_longer_cou
 def test_attempts_after_an_operators_retry_count_again() -> None:
     """Their own row tells how many were used since."""
     reopened = a_completion(result=CompletionResult.REOPENED, attempts=2)
-    rows = [_row(1, used=1), _row(2, used=2), _row(3, used=1)]
+    rows = [_row(1, used=1), _row(2, used=2), replace(_row(3, used=1), finished_ms=NOW_MS + 9)]
 
-    assert attempt_state(rows, reopened) == AttemptState(used=1, last=3)
+    assert attempt_state(rows, reopened) == AttemptState(used=1, last=3, failed_ms=NOW_MS + 9)
 
 
 def test_another_completion_changes_nothing() -> None:
     """Only a retry gives attempts back."""
     cancelled = a_completion(result=CompletionResult.CANCELLED, attempts=2)
 
-    assert attempt_state([_row(2, used=2)], cancelled) == AttemptState(used=2, last=2)
+    assert attempt_state([_row(2, used=2)], cancelled) == AttemptState(
+        used=2, last=2, failed_ms=NOW_MS + 5
+    )
+
+
+def test_the_first_failure_stays_while_attempts_follow() -> None:
+    """Whether they are read together after a restart, or one follows another."""
+    rows = [
+        replace(_row(n, used=n), finished_ms=NOW_MS + n, error_class="KeyError") for n in (1, 2)
+    ]
+    kept = state_after(attempt_state(rows[:1], None), rows[1])
+
+    assert kept == attempt_state(rows, None)
+    assert (kept.failed_ms, kept.error_class) == (NOW_MS + 1, "KeyError")
 
 
 _ENDED = AttemptEnded(

@@ -173,6 +173,28 @@ def test_a_task_in_trouble_is_told_with_its_kind() -> None:
     assert (blocked.kind, blocked.error) == ("charge", "UnknownKind")
 
 
+def test_what_an_earlier_owner_saw_fail_is_told_since_then() -> None:
+    """Blocked, held or failing again: none of it begins with this process."""
+    clock = VirtualClock(NOW_MS)
+    telemetry = NodeTelemetry(clock)
+    since_ms, result = NOW_MS - 60_000, AttemptResult.FAILURE
+    for event in (
+        events.RetriesExhausted(PARTITION, BLOCKED, "block", 3, since_ms, "KeyError", "mail"),
+        events.TaskHeld(PARTITION, DONE, "charge", "no executor", "UnknownKind", since_ms),
+        events.AttemptFinished(
+            PARTITION, FAILED, 4, result, 5, NOW_MS, "ValueError", "mail", since_ms
+        ),
+    ):
+        telemetry.emit(event)
+
+    report = report_of(telemetry, clock)
+
+    told = {each.key: each for each in (*report.blocked, *report.failing)}
+    assert {each.since_ms for each in told.values()} == {since_ms}
+    blocked = told[str(BLOCKED)]
+    assert (blocked.attempts, blocked.error, blocked.kind) == (3, "KeyError", "mail")
+
+
 def test_what_runs_is_counted_apart_from_what_was_handed_on() -> None:
     """A task behind a blocked one of its ordering id was handed on, and does not run."""
     clock = VirtualClock(NOW_MS)
