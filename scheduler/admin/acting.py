@@ -21,6 +21,7 @@ from actors.model.status import RecordedOutcome
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
 from scheduler.admin.answers import Answer, KeyText, ShownReceipt
+from scheduler.admin.outcome_words import said_of
 from scheduler.admin.problems import Problem
 from scheduler.client.client import SchedulerClient
 from scheduler.futures.steps import begun
@@ -106,10 +107,12 @@ class ActReport(Answer, frozen=True):
 
     asked: int
     outcomes: dict[str, int]
+    said: list[str]
+    """The outcomes in sentences, for people."""
 
     @property
     def words(self) -> str:
-        """The outcomes in a line."""
+        """The outcomes in a line, by their own words."""
         counts = sorted(self.outcomes.items())
         return ", ".join(f"{word} {count}" for word, count in counts) or "nothing"
 
@@ -148,11 +151,13 @@ class TasksActedOn(ActReport, frozen=True):
     """Ids under which no message waits."""
 
     @classmethod
-    def of(cls, tried: Sequence[Tried]) -> Self:
+    def of(cls, tried: Sequence[Tried], action: str) -> Self:
         """Show what was tried."""
+        outcomes = dict(Counter(each.word for each in tried))
         return cls(
             asked=len(tried),
-            outcomes=dict(Counter(each.word for each in tried)),
+            outcomes=outcomes,
+            said=said_of(action, outcomes),
             results=[TaskResult.of(each) for each in tried[:RESULTS_MAX]],
         )
 

@@ -291,7 +291,7 @@ def _reported(
     to: datetime | None,
     wait_s: float,
 ) -> tuple[TasksActedOn, str]:
-    report = TasksActedOn.of(service.actions.act(action, keys, to, wait_s))
+    report = TasksActedOn.of(service.actions.act(action, keys, to, wait_s), action.value)
     return report, report.words
 
 

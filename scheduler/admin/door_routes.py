@@ -169,7 +169,7 @@ def _add_recurring_acts(router: TypedRouter, service: AdminService) -> None:
         if body.dry_run:
             return replace(Preview.of(known), unknown=unknown)
         if not known:
-            return replace(SchedulesChanged.of([]), unknown=unknown)
+            return replace(SchedulesChanged.of([], ""), unknown=unknown)
         what = f"recurring {change.value}", "schedules"
         report = service.audit.audited_report(who_asks(request), what, known, body.reason, act)
         return replace(report, unknown=unknown)
@@ -267,12 +267,14 @@ def _add_relay_acts(router: TypedRouter, service: AdminService) -> None:
         keys, unknown = _named(service, body)
 
         def send() -> TasksActedOn:
-            return TasksActedOn.of(service.actions.act(action, keys, to, body.wait_s))
+            return TasksActedOn.of(
+                service.actions.act(action, keys, to, body.wait_s), f"relay {action.value}"
+            )
 
         if body.dry_run:
             return replace(Preview.of(keys), unknown=unknown)
         if not keys:
-            return replace(TasksActedOn.of([]), unknown=unknown)
+            return replace(TasksActedOn.of([], f"relay {action.value}"), unknown=unknown)
         what = f"relay {action.value}", "messages"
         names = [str(each) for each in keys]
         report = service.audit.audited_report(who_asks(request), what, names, body.reason, send)

@@ -30,6 +30,7 @@ from scheduler.admin.answers import (
     instant_text,
 )
 from scheduler.admin.definitions import Listing, list_definitions
+from scheduler.admin.outcome_words import said_of
 from scheduler.client.client import SchedulerClient
 from scheduler.futures.answers import answered
 from scheduler.reading.inspector import Inspector
@@ -203,11 +204,13 @@ class SchedulesChanged(ActReport, frozen=True):
     """Names that no schedule has."""
 
     @classmethod
-    def of(cls, asked: Sequence[_AskedChange]) -> Self:
+    def of(cls, asked: Sequence[_AskedChange], action: str) -> Self:
         """Show what was asked."""
+        outcomes = dict(Counter(each.word for each in asked))
         return cls(
             asked=len(asked),
-            outcomes=dict(Counter(each.word for each in asked)),
+            outcomes=outcomes,
+            said=said_of(action, outcomes),
             results=[ScheduleResult.of(each) for each in asked],
         )
 
@@ -263,12 +266,13 @@ class RecurringSchedules:
     ) -> SchedulesChanged:
         """Ask for a change of each schedule, and wait for what its owner makes of it."""
         send = self._sender(change)
-        return self._sent([(_AskedChange(name), send(name)) for name in names], wait_s)
+        sent = [(_AskedChange(name), send(name)) for name in names]
+        return self._sent(sent, f"recurring {change.value}", wait_s)
 
     def set_rule(self, name: str, given: Mapping[str, Any], wait_s: float) -> SchedulesChanged:
         """Make or replace a schedule of what ``schedule_recurring`` takes; waits as ``change``."""
         sent = self._client.schedule_recurring(name, **given)
-        return self._sent([(_AskedChange(name), sent)], wait_s)
+        return self._sent([(_AskedChange(name), sent)], "recurring set", wait_s)
 
     def times_of(self, name: str, given: Mapping[str, Any], count: int) -> list[NextTime]:
         """Return when such a schedule would be due next; InvalidTask where there can be none."""
@@ -279,7 +283,10 @@ class RecurringSchedules:
         return _times(rule, now_ms, now_ms, count)
 
     def _sent(
-        self, futures: "Sequence[tuple[_AskedChange, Future[Receipt]]]", wait_s: float
+        self,
+        futures: "Sequence[tuple[_AskedChange, Future[Receipt]]]",
+        action: str,
+        wait_s: float,
     ) -> SchedulesChanged:
         for asked, future in futures:
             try:
@@ -291,7 +298,7 @@ class RecurringSchedules:
         all_asked = [asked for asked, _ in futures]
         sent = [asked for asked in all_asked if asked.receipt is not None]
         await_decisions(sent, self._found, _take_note, wait_s, self._clock)
-        return SchedulesChanged.of(all_asked)
+        return SchedulesChanged.of(all_asked, action)
 
     def _sender(self, change: RecurringChange) -> "Callable[[str], Future[Receipt]]":
         match change:

@@ -17,6 +17,7 @@ from actors.ports.clock import Clock
 from scheduler.admin.acting import ActReport
 from scheduler.admin.answers import Answer, Instant, ShownTask, instant_text
 from scheduler.admin.definitions import list_definitions
+from scheduler.admin.outcome_words import said_of
 from scheduler.futures.answers import answered
 from scheduler.reading.inspector import Inspector, TaskView
 from scheduler.records.appending import TaskAppender
@@ -92,7 +93,8 @@ class TimersEnded(ActReport, frozen=True):
     def of(cls, results: list[TimerResult]) -> Self:
         """Count them."""
         outcomes = dict(Counter(each.outcome for each in results))
-        return cls(asked=len(results), outcomes=outcomes, results=results)
+        said = said_of("timer delete", outcomes)
+        return cls(asked=len(results), outcomes=outcomes, said=said, results=results)
 
 
 class Timers:

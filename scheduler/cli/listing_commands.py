@@ -34,6 +34,7 @@ from scheduler.cli.operating import (
     exit_for,
     operator_service,
     operator_session,
+    print_report,
 )
 from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import ResultOptions, command_session
@@ -224,12 +225,13 @@ def _act_on_all(
     if keys:
         agreed(len(keys), f"{action.value} every task found", yes=yes)
     to = None if to_ms is None else from_millis(to_ms)
-    report = TasksActedOn.of(act_on_tasks(service, action, keys, to, reason, wait_s=_WAIT_S))
+    tried = act_on_tasks(service, action, keys, to, reason, wait_s=_WAIT_S)
+    report = TasksActedOn.of(tried, action.value)
     if output is OutputFormat.JSON:
         following = None if selection.next_after is None else str(selection.next_after)
         typer.echo(as_json(replace(report, next_after=following)))
     else:
-        print_text(report.words)
+        print_report(report, action.value)
         _say_rest(selection.next_after)
     exit_for(report.outcomes)
 
@@ -283,8 +285,8 @@ def outcome(
 ) -> None:
     """Show what a command achieved that was sent before.
 
-    applied, running (an attempt ran; no further one starts), too_late, already_closed,
-    unknown_key, or undecided while no node has read it (exit code 4).
+    With -o json in a word: applied, running (an attempt ran; no further one starts), too_late,
+    already_closed, unknown_key, or undecided while no node has read it (exit code 4).
 
     \b
     Example:

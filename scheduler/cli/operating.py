@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from actors.model.display import printable_text
 from actors.model.errors import InvalidInput
 from actors.model.key import TaskKey
-from scheduler.admin.acting import Action, TasksActedOn, Tried
+from scheduler.admin.acting import Action, ActReport, TasksActedOn, Tried
+from scheduler.admin.outcome_words import words_of
 from scheduler.admin.problems import Problem
 from scheduler.admin.recurring import SchedulesChanged
 from scheduler.admin.service import AdminService
@@ -111,7 +112,7 @@ def act_on_tasks(
 
     def act() -> tuple[list[Tried], str]:
         tried = service.actions.act(action, keys, to, wait_s)
-        return tried, TasksActedOn.of(tried).words
+        return tried, TasksActedOn.of(tried, action.value).words
 
     detail = {"count": len(keys), "keys": shown, **moved, "reason": reason}
     return service.audit.audited(whoever_runs_this(), action.value, target, detail, act)
@@ -124,11 +125,19 @@ def exit_for(outcomes: Mapping[str, int], *, waited: bool = True) -> None:
     """
     refused = sorted(set(outcomes) - _ACHIEVED - {_UNDECIDED})
     if refused:
-        say(f"not all of it was done: {', '.join(refused)}")
+        say("not all of it was done")
         raise typer.Exit(EXIT_CALLER)
     if waited and _UNDECIDED in outcomes:
         say("no node decided all of them in time (is one running?); the commands stay in the log")
         raise typer.Exit(EXIT_UNDECIDED)
+
+
+def print_report(report: ActReport, action: str) -> None:
+    """Print what became of many in sentences, and say what one may do next."""
+    print_text("\n".join(report.said) or "nothing was found to do it to")
+    for outcome in report.outcomes:
+        if next_step := words_of(action, outcome).next_step:
+            say(next_step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +155,7 @@ class NamedAct:
 
     def run(self, service: AdminService, given: ActOptions) -> None:
         """Do it once that was agreed to, print what came of it; exit 2 where a name is unknown."""
-        report: TasksActedOn | SchedulesChanged | TimersEnded = TasksActedOn.of([])
+        report: TasksActedOn | SchedulesChanged | TimersEnded = TasksActedOn.of([], "")
         if len(self.known) > 1:
             agreed(len(self.known), f"{self.action} these {self.many}", yes=given.yes)
         if self.known:
@@ -157,7 +166,7 @@ class NamedAct:
         if given.wants_json:
             typer.echo(as_json(report))
         elif self.known:
-            print_text(report.words)
+            print_report(report, self.action)
         for each in map(facts_of, report.results):
             if "detail" in each:
                 say(f"{each.get('name') or each.get('key')}: {each['detail']}")

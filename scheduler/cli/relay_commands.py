@@ -277,7 +277,9 @@ def _named(
         "messages",
         [str(key) for key in keys],
         [each for each in dict.fromkeys(message_ids) if each not in found],
-        lambda: TasksActedOn.of(service.actions.act(action, keys, to, wait_s)),
+        lambda: TasksActedOn.of(
+            service.actions.act(action, keys, to, wait_s), f"relay {action.value}"
+        ),
         waited=wait_s > 0,
     )
 

@@ -6,6 +6,7 @@ written to the audit log first, as the admin API's acts are; scheduling is not a
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+import re
 import shlex
 import sys
 import uuid
@@ -28,6 +29,7 @@ from actors.ports.clock import Clock
 from scheduler import wiring
 from scheduler.admin.acting import Action
 from scheduler.admin.answers import ShownOutcome, ShownReceipt
+from scheduler.admin.outcome_words import words_of
 from scheduler.cli import task_input
 from scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, say
 from scheduler.cli.operating import ReasonOption, act_on_tasks, operator_service
@@ -220,7 +222,7 @@ def _act_on(
         raise tried.error
     receipt, outcome = tried.receipt, tried.outcome
     assert receipt is not None, "what was not refused was sent"
-    print_outcome(receipt, outcome, given.output)
+    print_outcome(receipt, outcome, given.output, action.value)
     if outcome is None:
         say(
             f"no node decided within {given.wait:g} s (is one running?); the command stays in the"
@@ -319,14 +321,27 @@ def reschedule(
 
 
 def print_outcome(
-    receipt: Receipt | None, outcome: RecordedOutcome | None, output: OutputFormat
+    receipt: Receipt | None, outcome: RecordedOutcome | None, output: OutputFormat, action: str = ""
 ) -> None:
-    """Print what a command achieved, with the receipt where there is one."""
+    """Print what a command achieved in a sentence, and say what one may do next.
+
+    JSON has the outcome's own word, and the receipt where there is one.
+    """
     shown = ShownOutcome.of(outcome, receipt)
     if output is OutputFormat.JSON:
         typer.echo(as_json(shown))
         return
-    print_text(f"{shown.outcome} {shown.new_key}" if shown.new_key else shown.outcome)
+    words = words_of(action, shown.outcome)
+    print_text(f"{words.said}; its key is now {shown.new_key}" if shown.new_key else words.said)
+    if words.next_step:
+        key = outcome.key if outcome is not None else None
+        say(words.next_step if key is None else _for_key(words.next_step, key))
+
+
+def _for_key(next_step: str, key: TaskKey) -> str:
+    """Name a task in a command that is advised."""
+    named = {"KEY": shlex.quote(str(key)), "ID": shlex.quote(key.ordering_id)}
+    return re.sub(r"\b(KEY|ID)\b", lambda found: named[found[0]], next_step)
 
 
 def _acknowledged(future: "Future[Receipt]", settings: Settings) -> Receipt:

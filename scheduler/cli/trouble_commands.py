@@ -18,6 +18,7 @@ from scheduler.cli.operating import (
     agreed,
     exit_for,
     operator_session,
+    print_report,
 )
 from scheduler.cli.rendering import as_json, facts_of
 from scheduler.cli.session import ResultOptions
@@ -116,11 +117,11 @@ def unblock(
         tried = []
         if keys:
             tried = act_on_tasks(service, action, keys, None, common.reason, wait_s=_WAIT_S)
-        report = TasksActedOn.of(tried)
+        report = TasksActedOn.of(tried, action.value)
         if common.wants_json:
             typer.echo(as_json(replace(report, not_blocked=free)))
         elif keys:
-            print_text(report.words)
+            print_report(report, action.value)
         if free:
             say(f"nothing blocks {', '.join(map(repr, free[:5]))}")
             raise typer.Exit(EXIT_CALLER)

@@ -282,11 +282,13 @@ export function replayLetters(places) {
   });
 }
 
+function counts(outcomes) {
+  return Object.entries(outcomes).map(([word, number]) => `${word}: ${count(number)}`);
+}
+
 /** What came of an act, in lines. */
 export function outcomes(report) {
-  const lines = Object.entries(report.outcomes).map(
-    ([word, number]) => `${word}: ${count(number)}`,
-  );
+  const lines = report.said ?? counts(report.outcomes);
   const details = report.results
     .filter((each) => each.detail)
     .slice(0, 3)

@@ -166,7 +166,7 @@ def test_blocked_ordering_ids_are_unblocked_after_a_look(folder: Path) -> None:
 
     told = invoke(folder, "unblock", "stuck", "stuck-too", "free", "--drop", "--yes")
 
-    assert (told.exit_code, told.stdout.strip()) == (2, "applied 2")
+    assert (told.exit_code, told.stdout.strip()) == (2, "2: closed for good without running")
     assert "'free'" in told.stderr
     assert last_entry(folder) == ("drop", "2 tasks", "applied 2")
     until(lambda: answer(folder, "blocked")["blocked"]["count"] == 0)
@@ -218,7 +218,7 @@ def test_messages_are_shown_moved_and_cancelled(folder: Path) -> None:
 
     told = invoke(folder, "relay", "cancel", *MESSAGES[:2], "unknown", "--yes")
 
-    assert (told.exit_code, told.stdout.strip()) == (2, "applied 2")
+    assert (told.exit_code, told.stdout.strip()) == (2, "2: cancelled, and will not be sent")
     assert last_entry(folder) == ("relay cancel", "2 messages", "applied 2")
     first = answer(folder, "relay", "pending", "--limit", "1")
     assert [each["id"] for each in first["messages"]] == [MESSAGES[2]]

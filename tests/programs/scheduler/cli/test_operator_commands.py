@@ -91,7 +91,7 @@ def test_an_act_concerns_no_task_that_was_not_listed(folder: Path) -> None:
     assert (refused.exit_code, "(2)" in refused.stderr) == (2, True)
     done = invoke(folder, *narrowed, "--act", "cancel", "--yes")
 
-    assert (done.exit_code, done.stdout) == (0, "applied 2\n")
+    assert (done.exit_code, done.stdout) == (0, "2: cancelled, and will not run\n")
     assert f"--after {keys[2]}" in done.stderr
     left = [each["key"] for each in answer(folder, *chosen)["tasks"]]
     assert left == [keys[0], *keys[3:]]
@@ -170,7 +170,9 @@ def test_what_runs_is_listed_as_running_and_cancelled_as_cancelling(folder: Path
         heading, row = invoke(folder, "running").stdout.splitlines()
         assert heading.split() == ["STARTED", "FOR", "KIND", "NODE", "ATTEMPT", "KEY"]
         assert row.endswith(key)
-        assert answer(folder, "cancel", key)["outcome"] == "running"
+        told = invoke(folder, "cancel", key)
+        assert told.stdout.startswith("cancelled while an attempt runs: it may end")
+        assert (told.exit_code, "`hourhand running`" in told.stderr) == (0, True)
         (cancelled,) = answer(folder, "list", "--state", "cancelling")["tasks"]
         assert (cancelled["key"], cancelled["running"]["attempt"]) == (key, 1)
         shown = invoke(folder, "show", key).stdout

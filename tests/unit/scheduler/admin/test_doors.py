@@ -108,7 +108,13 @@ def test_recurring_schedules_are_paused_resumed_triggered_and_ended() -> None:
     assert api.get("/recurring/schedule", name="n")[1]["recurring"]["paused"] is False
     change("delete")
     assert api.get("/recurring/schedule", name="n")[0] == 404
-    assert change("delete") == {"asked": 0, "outcomes": {}, "results": [], "unknown": ["n", "gone"]}
+    assert change("delete") == {
+        "asked": 0,
+        "said": [],
+        "outcomes": {},
+        "results": [],
+        "unknown": ["n", "gone"],
+    }
     entries = api.get("/audit")[1]["entries"]
     assert [(each["action"], each["target"]) for each in reversed(entries)] == [
         (f"recurring {name}", "n") for name in ("pause", "trigger", "resume", "delete")

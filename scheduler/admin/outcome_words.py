@@ -1,0 +1,92 @@
+"""What became of a command, in a sentence: the one table of outcomes and what they say to a person.
+
+Decides words and the next step, never an outcome.  Programs read the outcome's own word, which does
+not change.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class OutcomeWords(NamedTuple):
+    """What an outcome says; it reads on from a number of tasks as well as alone."""
+
+    said: str
+    next_step: str = ""
+    """What one may do then, on the command line."""
+
+
+_HOW_CLOSED = "`hourhand show KEY` tells how it ended"
+_STILL_RUNS = OutcomeWords(
+    "cancelled while an attempt runs: it may end, and no further one starts",
+    "`hourhand running` tells for how long it has run; only a stop of its node ends code that"
+    " never ends",
+)
+_OF_ANY: Mapping[str, OutcomeWords] = {
+    "applied": OutcomeWords("done"),
+    "deleted": OutcomeWords("ended"),
+    "running": OutcomeWords(
+        "an attempt runs: it may end, and no further one starts", _STILL_RUNS.next_step
+    ),
+    "too_late": OutcomeWords(
+        "not moved: an attempt runs, or ran already",
+        "`hourhand retry KEY` runs a task again at once that failed",
+    ),
+    "already_closed": OutcomeWords(
+        "not changed: closed already",
+        f"{_HOW_CLOSED}; `hourhand retry KEY` opens a task again that failed or was dropped",
+    ),
+    "unknown_key": OutcomeWords(
+        "not found: nothing is stored under this key",
+        "`hourhand list --ordering-id ID` lists what there is",
+    ),
+    "refused": OutcomeWords("refused"),
+    "undecided": OutcomeWords("sent, and not decided yet: no node has read the command"),
+    "unsent": OutcomeWords("not sent"),
+}
+_OF_ACTION: Mapping[tuple[str, str], OutcomeWords] = {
+    ("cancel", "applied"): OutcomeWords(
+        "cancelled, and will not run", "scheduling the same key again opens it again"
+    ),
+    ("cancel", "running"): _STILL_RUNS,
+    ("drop", "applied"): OutcomeWords(
+        "closed for good without running", "`hourhand retry KEY` opens a dropped task again"
+    ),
+    ("retry", "applied"): OutcomeWords(
+        "opened again with all attempts", "`hourhand show KEY` tells what becomes of it"
+    ),
+    ("retry", "already_closed"): OutcomeWords(
+        "not opened: cancelled or moved, or its data is deleted",
+        f"{_HOW_CLOSED}; `hourhand schedule` takes a cancelled key with its data again",
+    ),
+    ("run-now", "applied"): OutcomeWords("moved to now"),
+    ("reschedule", "applied"): OutcomeWords("moved"),
+    ("recurring set", "applied"): OutcomeWords("set"),
+    ("recurring pause", "applied"): OutcomeWords(
+        "paused", "`hourhand recurring resume NAME` ends that"
+    ),
+    ("recurring resume", "applied"): OutcomeWords("resumed"),
+    ("recurring trigger", "applied"): OutcomeWords("one run is scheduled now"),
+    ("recurring delete", "applied"): OutcomeWords("ended for good"),
+    ("relay cancel", "applied"): OutcomeWords("cancelled, and will not be sent"),
+    ("relay run-now", "applied"): OutcomeWords("sent now"),
+    ("relay reschedule", "applied"): OutcomeWords("moved"),
+}
+
+
+def words_of(action: str, outcome: str) -> OutcomeWords:
+    """Return what an outcome of an action says; one that nobody knows says its own word.
+
+    ``action`` has one word for a task, and two for others: ``recurring pause``, ``relay cancel``.
+    """
+    if found := _OF_ACTION.get((action, outcome)):
+        return found
+    found = _OF_ANY.get(outcome) or OutcomeWords(outcome.replace("_", " ").replace("-", " "))
+    # Only tasks have the commands that these next steps name.
+    return found._replace(next_step="") if " " in action else found
+
+
+def said_of(action: str, outcomes: Mapping[str, int]) -> list[str]:
+    """Return what became of many, one sentence for each outcome, the most frequent first."""
+    ranked = sorted(outcomes.items(), key=lambda each: -each[1])
+    return [f"{count}: {words_of(action, word).said}" for word, count in ranked]
