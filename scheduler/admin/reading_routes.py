@@ -46,7 +46,7 @@ from scheduler.admin.picture import (
 from scheduler.admin.problems import Problem
 from scheduler.admin.service import AdminService
 from scheduler.observe.reporting import hourhand_version
-from scheduler.reading.inspector import TaskState, TaskView
+from scheduler.reading.inspector import TaskState, TaskView, as_executed
 from scheduler.services.typed_routes import TypedRouter
 
 _LETTER_PAGE_MAX = 200
@@ -108,7 +108,8 @@ def _add_tasks(router: TypedRouter, service: AdminService) -> None:
     def task(key: Key) -> TaskAnswer:
         view = _known(service, parsed_key(key))
         shown = shown_with_execution(service, view, data=data)
-        waits = service.wait_reasons.of(view, service.clock.now_ms())
+        told = as_executed(view, service.cluster.word())
+        waits = service.wait_reasons.of(told, service.clock.now_ms())
         return TaskAnswer(task=replace(shown, waits=waits or UNSET))
 
     @router.get(
