@@ -4,8 +4,9 @@ A row is deleted once the log has acknowledged its record.  A mover that dies in
 row to the next one, which appends the same bytes again: the same task key, so the same task.  Of
 the rows of one key only the newest is sent, claimed or not, because a repeated schedule record
 would open a key that the cancellation behind it has closed already.  A row that cannot be a record
-becomes a dead letter, and stops nothing.  At the end the round under way ends first, so what it
-sent is deleted, and the log is closed last.  It never looks whether a task is due.
+becomes a dead letter, and stops nothing, whether or not there can be a letter (``refused``).  At
+the end the round under way ends first, so what it sent is deleted, and the log is closed last.  It
+never looks whether a task is due.
 """
 
 import logging
@@ -16,7 +17,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from actors.model.codec import Command, CommandKind, LogRecord, decode_record
 from actors.model.errors import (
     CallerError,
     HourhandError,
@@ -24,7 +24,6 @@ from actors.model.errors import (
     PoisonRecord,
 )
 from actors.model.key import TaskKey
-from actors.model.partition import partition_of
 from actors.ports.clock import Clock
 from actors.ports.log import LogWriter
 from scheduler import wiring
@@ -33,21 +32,24 @@ from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.observation import Observation
 from scheduler.outbox.opening import open_outbox
 from scheduler.outbox.ports import ClaimedRows, OutboxLag, OutboxRow, OutboxTable
+from scheduler.outbox.refused import RefusedRows, key_of
 from scheduler.process.guarded_loop import run_guarded
 from scheduler.process.interrupts import signals_taken_by
 
 logger = logging.getLogger("hourhand.outbox")
 
 _LAG_EVERY_MS = 1_000
+_LETTER_PATIENCE_MS = 300
+"""Several times what a letter takes: while its row is claimed no other mover sends one."""
 
 
 @dataclass(slots=True)
 class _KeyRows:
-    """The rows of one key in a claim, and the record of its newest one, which decides."""
+    """The rows of one key in a claim, and its newest one, claimed or not, which decides."""
 
     key: TaskKey
     rows: list[OutboxRow]
-    record: bytes
+    newest: OutboxRow
 
 
 @dataclass(slots=True)
@@ -68,8 +70,19 @@ class Mover:
     """
 
     def __init__(
-        self, table: OutboxTable, writer: LogWriter, clock: Clock, *, rows_max: int, poll_ms: int
+        self,
+        table: OutboxTable,
+        writer: LogWriter,
+        clock: Clock,
+        *,
+        rows_max: int,
+        poll_ms: int,
+        letter_patience_ms: int = _LETTER_PATIENCE_MS,
     ) -> None:
+        """``letter_patience_ms``: how long a claim waits for dead letters, unless they fail."""
+        self._refused = RefusedRows(writer, clock, letter_patience_ms)
+        self._goes_on = False
+        """Whether the last claim may have rows behind it that can be moved at once."""
         self._table = table
         self._writer = writer
         self._clock = clock
@@ -84,7 +97,7 @@ class Mover:
         self.round_ms = clock.monotonic_ms()
         """When the last round began, by the monotonic clock."""
         self.failure: str | None = None
-        """Why the last round failed; None where it did not."""
+        """Why the last round failed, or the last dead letter; None where nothing did."""
         self._lag_ms = float("-inf")
 
     def oldest_age_ms(self) -> int:
@@ -95,97 +108,95 @@ class Mover:
     def run_round(self) -> None:
         """Move what one claim holds; wait where it holds nothing.
 
-        Raises OutboxUnavailable, SchemaMissing and LogUnavailable; what was not moved stays.
+        Raises OutboxUnavailable, SchemaMissing and LogUnavailable; what was not moved stays.  A
+        dead letter that fails only shows in ``failure``: nothing waits for it.
         """
         self.round_ms = self._clock.monotonic_ms()
         try:
-            moved = self.move()
+            self.move()
             if self._clock.monotonic_ms() - self._lag_ms >= _LAG_EVERY_MS:
                 self.lag = self._table.lag()
                 self._lag_ms = self._clock.monotonic_ms()
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
             raise
-        self.failure = None
-        if not moved:
+        self.failure = self._refused.failure
+        if not self._goes_on:
             self._table.wait(self._poll_ms)
 
     def move(self) -> int:
         """Move the rows of one claim, and return how many left the table.
 
+        A row that cannot be a record leaves it with its dead letter, in this claim or a later one.
         Raises what hindered others, once those are deleted which the log has.
         """
-        with self._table.claim(self._rows_max) as claimed:
-            if not claimed.rows:
-                return 0
-            sent = self._send(claimed)
-            letters = self._put_aside(sent)
-            left = [*sent.finished, *letters]
-            claimed.delete([row.number for row in left])
-        self.moved_rows += len(sent.finished)
+        passed_over = self._refused.passed_over(self._rows_max)
+        with self._table.claim(self._rows_max, passed_over) as claimed:
+            sent = self._send(claimed) if claimed.rows else _SentRows()
+            for row, reason in sent.refused:
+                self._refused.add(row, reason)
+            letters = self._refused.written()
+            numbers = [row.number for row in sent.finished]
+            claimed.delete([*numbers, *letters])
+        self._refused.forget(letters)
+        self.moved_rows += len(numbers)
         self.refused_rows += len(letters)
+        self._goes_on = bool(numbers or letters) or any(
+            row.number in self._refused for row, _ in sent.refused
+        )
         if sent.failure is not None:
             raise sent.failure
-        return len(left)
+        return len(numbers) + len(letters)
 
     def _send(self, claimed: ClaimedRows) -> _SentRows:
         sent = _SentRows()
+        held_ids: set[str] = set()
+        late_ids: set[str] = set()
+        rows = _by_key(claimed, sent)
+        for each, told in self._append(rows, claimed.until_ms):
+            ordering_id, error = each.key.ordering_id, told
+            if ordering_id in held_ids:
+                # What stands behind a failed record of its id is sent once more behind it.
+                continue
+            is_refused = isinstance(told, CallerError) and len(rows) > 1
+            if is_refused or ordering_id in late_ids:
+                # A broker refuses records that it got together as a whole.
+                ((_, error),) = self._append([each], claimed.until_ms)
+                if error is None:
+                    late_ids.add(ordering_id)
+            if error is None:
+                sent.finished += each.rows
+            elif isinstance(error, CallerError):
+                # The rows in front of it are claimed again, and the newest of them decides.
+                sent.refused.append((each.newest, str(error)))
+            else:
+                sent.failure = error
+                held_ids.add(ordering_id)
+        return sent
+
+    def _append(
+        self, rows: list[_KeyRows], until_ms: float
+    ) -> list[tuple[_KeyRows, HourhandError | None]]:
+        """Append rows together; return what became of each, up to one that was not taken."""
         group = self._writer.begin_group()
         appended: list[_KeyRows] = []
-        for each in _by_key(claimed, sent):
-            if self._clock.monotonic_ms() > claimed.until_ms:
-                sent.failure = OutboxUnavailable(
-                    "a claim of rows was held for too long, and another mover may have them now:"
-                    " they are claimed again"
-                )
-                break
+        refused: list[tuple[_KeyRows, HourhandError | None]] = []
+        for each in rows:
             try:
-                group.append(each.key.ordering_id, each.record)
-            except CallerError as error:
-                sent.refused += [(row, str(error)) for row in each.rows]
+                if self._clock.monotonic_ms() > until_ms:
+                    raise OutboxUnavailable(
+                        "a claim of rows was held for too long, and another mover may have them"
+                        " now: they are claimed again"
+                    )
+                group.append(each.key.ordering_id, each.newest.record)
             except HourhandError as error:
-                sent.failure = error
-                break
+                refused.append((each, error))
+                if not isinstance(error, CallerError):
+                    break
             else:
                 appended.append(each)
         failures = group.settle()
-        held_ids: set[str] = set()
-        for number, each in enumerate(appended):
-            error_of = failures.get(number)
-            if isinstance(error_of, CallerError):
-                sent.refused += [(row, str(error_of)) for row in each.rows]
-                continue
-            if error_of is not None:
-                sent.failure = error_of
-                held_ids.add(each.key.ordering_id)
-            # What stands behind a failed record of its id is sent once more behind it.
-            if each.key.ordering_id not in held_ids:
-                sent.finished += each.rows
-        return sent
-
-    def _put_aside(self, sent: _SentRows) -> list[OutboxRow]:
-        """Append dead letters, and return the rows that have one."""
-        letters: list[OutboxRow] = []
-        for row, reason in sent.refused:
-            try:
-                record = self._letter(row)
-                self._writer.dead_letter(
-                    record, f"row {row.number} of the outbox: {reason}"
-                ).result()
-            except HourhandError as error:
-                sent.failure = error
-                break
-            letters.append(row)
-            logger.warning("row %d of the outbox became a dead letter: %s", row.number, reason)
-        return letters
-
-    def _letter(self, row: OutboxRow) -> LogRecord:
-        try:
-            ordering_id = _key_of(row).ordering_id
-        except PoisonRecord:
-            return LogRecord(0, row.number, row.written_ms, None, row.record)
-        partition = partition_of(ordering_id, self._writer.partition_count())
-        return LogRecord(partition, row.number, row.written_ms, ordering_id.encode(), row.record)
+        return [(each, failures.get(number)) for number, each in enumerate(appended)] + refused
 
 
 def _by_key(claimed: ClaimedRows, sent: _SentRows) -> list[_KeyRows]:
@@ -193,29 +204,19 @@ def _by_key(claimed: ClaimedRows, sent: _SentRows) -> list[_KeyRows]:
     found: dict[TaskKey, _KeyRows] = {}
     for row in claimed.rows:
         try:
-            key = _key_of(row)
+            key = key_of(row)
         except PoisonRecord as error:
             sent.refused.append((row, str(error)))
             continue
         earlier = found.pop(key, None)
-        found[key] = _KeyRows(key, [*(earlier.rows if earlier else ()), row], row.record)
+        found[key] = _KeyRows(key, [*(earlier.rows if earlier else ()), row], row)
     for row in claimed.newest:
         # What cannot be read is refused when it is claimed.
         with suppress(PoisonRecord):
-            key = _key_of(row)
+            key = key_of(row)
             if key in found:
-                found[key].record = row.record
+                found[key].newest = row
     return list(found.values())
-
-
-def _key_of(row: OutboxRow) -> TaskKey:
-    """Return the key of a row; raises PoisonRecord for what no outbox of ours writes."""
-    read = decode_record(LogRecord(0, row.number, row.written_ms, None, row.record))
-    if isinstance(read, Command) and read.kind is not CommandKind.CANCEL:
-        raise PoisonRecord(
-            f"the command {read.kind.value!r} may not be sent twice: an outbox has none"
-        )
-    return read.key
 
 
 class OutboxMover:

@@ -1,6 +1,6 @@
 """The outbox's table as its mover sees it: rows to claim, to delete, and to wait for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -28,7 +28,7 @@ class ClaimedRows:
     newest: Sequence[OutboxRow]
     """The newest row of each key in ``rows``, where more rows of that key wait than are claimed."""
     delete: Callable[[Sequence[int]], None]
-    """Removes rows by number, when the claim ends at the latest."""
+    """Removes rows by number, claimed or not, when the claim ends at the latest."""
     until_ms: float
     """The monotonic time after which no row of the claim may be sent any more."""
 
@@ -53,10 +53,13 @@ class OutboxTable(Protocol):
     not there or has another version.
     """
 
-    def claim(self, rows_max: int) -> "AbstractContextManager[ClaimedRows]":
+    def claim(
+        self, rows_max: int, passed_over: Collection[int] = ()
+    ) -> "AbstractContextManager[ClaimedRows]":
         """Claim rows within a block; there are none where all are claimed, or none wait.
 
-        Where the block raises, nothing is deleted.
+        Rows with a number in ``passed_over`` are treated as if they were not there.  Where the
+        block raises, nothing is deleted.
         """
 
     def lag(self) -> OutboxLag:

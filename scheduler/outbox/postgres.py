@@ -12,7 +12,7 @@ import random
 import re
 import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,17 +39,21 @@ _LISTEN_TIMEOUT_S = 0.25
 _CLAIM_LANES = """
 WITH waiting AS MATERIALIZED (
     SELECT lane FROM generate_series(0, {lanes} - 1) AS lane
-    WHERE EXISTS (SELECT 1 FROM {table} AS row WHERE row.lane = lane.lane)
+    WHERE EXISTS (
+        SELECT 1 FROM {table} AS row WHERE row.lane = lane.lane AND row.id <> ALL(%s::bigint[])
+    )
     ORDER BY (lane - %s + {lanes}) %% {lanes}
 )
 SELECT lane FROM waiting WHERE pg_try_advisory_xact_lock(%s, lane) LIMIT {claimed}
 """
 _READ_ROWS = """
-SELECT id, record, written_ms FROM {table} WHERE lane = ANY(%s) ORDER BY id LIMIT %s
+SELECT id, record, written_ms FROM {table}
+WHERE lane = ANY(%s) AND id <> ALL(%s::bigint[])
+ORDER BY id LIMIT %s
 """
 _READ_NEWEST = """
 SELECT DISTINCT ON (key_hash) id, record, written_ms FROM {table}
-WHERE lane = ANY(%s) AND id > %s
+WHERE lane = ANY(%s) AND id <> ALL(%s::bigint[]) AND id > %s
     AND key_hash IN (SELECT key_hash FROM {table} WHERE id = ANY(%s))
 ORDER BY key_hash, id DESC
 """
@@ -117,7 +121,7 @@ class PostgresOutbox:
         return [f"brought table {self._table} to version {SCHEMA_VERSION}"]
 
     @contextmanager
-    def claim(self, rows_max: int) -> Iterator[ClaimedRows]:
+    def claim(self, rows_max: int, passed_over: Collection[int] = ()) -> Iterator[ClaimedRows]:
         """Claim the oldest rows of lanes that nobody else has."""
         with self._translated():
             connection = self._opened()
@@ -127,12 +131,13 @@ class PostgresOutbox:
                 connection.execute(
                     f"SET LOCAL idle_in_transaction_session_timeout = {self._idle_ms}".encode()
                 )
-                lanes = self._claim_lanes(connection)
-                rows = self._read(_READ_ROWS, lanes, rows_max) if lanes else []
+                passed = list(passed_over)
+                lanes = self._claim_lanes(connection, passed)
+                rows = self._read(_READ_ROWS, lanes, passed, rows_max) if lanes else []
                 newest: list[OutboxRow] = []
                 if len(rows) == rows_max:
                     numbers = [row.number for row in rows]
-                    newest = self._read(_READ_NEWEST, lanes, numbers[-1], numbers)
+                    newest = self._read(_READ_NEWEST, lanes, passed, numbers[-1], numbers)
                 yield ClaimedRows(rows, newest, self._delete, until_ms)
 
     def lag(self) -> OutboxLag:
@@ -159,9 +164,11 @@ class PostgresOutbox:
         if self._listener is not None:
             self._listener.join(_LISTEN_TIMEOUT_S * 4)
 
-    def _claim_lanes(self, connection: "psycopg.Connection[Any]") -> list[int]:
+    def _claim_lanes(
+        self, connection: "psycopg.Connection[Any]", passed_over: list[int]
+    ) -> list[int]:
         query = _CLAIM_LANES.format(table=self._table, lanes=LANES, claimed=_LANES_CLAIMED_MAX)
-        places = (self._first_lane, self._lock_class)
+        places = (passed_over, self._first_lane, self._lock_class)
         lanes = [lane for (lane,) in connection.execute(query.encode(), places).fetchall()]
         if lanes:
             self._first_lane = (lanes[-1] + 1) % LANES

@@ -6,11 +6,12 @@ while rows are deleted, so the user's transactions hardly wait.
 
 import contextlib
 import fcntl
+import json
 import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,12 +24,19 @@ logger = logging.getLogger("hourhand.outbox")
 _BUSY_TIMEOUT_S = 10.0
 _LOCK_MODE = 0o600
 
+_OLDEST = "WHERE id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT ?"
 _NEWEST = """
 WHERE id IN (
     SELECT max(id) FROM {table}
-    WHERE id > ? AND key_hash IN (SELECT key_hash FROM {table} WHERE id <= ?)
+    WHERE id NOT IN (SELECT value FROM json_each(?))
+        AND id > ? AND key_hash IN (SELECT key_hash FROM {table} WHERE id <= ?)
     GROUP BY key_hash
 )
+"""
+# A column of SQLite holds whatever a writer of another make has put there.
+_LAG = """
+SELECT count(*), min(CASE WHEN typeof(written_ms) = 'integer' THEN written_ms END)
+FROM (SELECT written_ms FROM {table} ORDER BY id LIMIT {counted})
 """
 
 
@@ -66,16 +74,18 @@ class SqliteOutbox:
         return [f"brought table {self._table} of {self._path} to version {SCHEMA_VERSION}"]
 
     @contextmanager
-    def claim(self, rows_max: int) -> Iterator[ClaimedRows]:
+    def claim(self, rows_max: int, passed_over: Collection[int] = ()) -> Iterator[ClaimedRows]:
         """Claim the oldest rows, as the one mover of the file."""
         deleted: list[int] = []
         rows: list[OutboxRow] = []
         newest: list[OutboxRow] = []
         if self._is_the_mover():
             with self._translated():
-                rows = self._read("ORDER BY id LIMIT ?", rows_max)
+                passed = json.dumps(list(passed_over))
+                rows = self._read(_OLDEST, passed, rows_max)
                 if len(rows) == rows_max:
-                    newest = self._read(_NEWEST.format(table=self._table), *[rows[-1].number] * 2)
+                    newest_of = _NEWEST.format(table=self._table)
+                    newest = self._read(newest_of, passed, *[rows[-1].number] * 2)
         yield ClaimedRows(rows, newest, deleted.extend, float("inf"))
         if deleted:
             self._delete(deleted)
@@ -83,8 +93,7 @@ class SqliteOutbox:
     def lag(self) -> OutboxLag:
         """Return what waits."""
         with self._translated():
-            counted = f"SELECT written_ms FROM {self._table} ORDER BY id LIMIT {ROWS_COUNTED_MAX}"
-            query = f"SELECT count(*), min(written_ms) FROM ({counted})"
+            query = _LAG.format(table=self._table, counted=ROWS_COUNTED_MAX)
             rows, oldest_ms = self._opened().execute(query).fetchone()
         return OutboxLag(rows, oldest_ms)
 
@@ -106,7 +115,7 @@ class SqliteOutbox:
             os.close(self._lock)
             self._lock = None
 
-    def _read(self, which: str, *values: int) -> list[OutboxRow]:
+    def _read(self, which: str, *values: int | str) -> list[OutboxRow]:
         query = f"SELECT id, record, written_ms FROM {self._table} {which}"
         return [_row(*each) for each in self._opened().execute(query, values).fetchall()]
 
@@ -128,6 +137,8 @@ class SqliteOutbox:
             self._connection = sqlite3.connect(
                 self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
+            # Text that is not UTF-8 could not be read otherwise, and no row behind it.
+            self._connection.text_factory = bytes
         return self._connection
 
     def _is_the_mover(self) -> bool:

@@ -1,9 +1,10 @@
 """The outbox's table: its migrations, the statement that writes a row, and the lane of a row.
 
-Decides what a row holds and in which order rows of one ordering id are numbered; it executes
-nothing.  In PostgreSQL a transaction that writes a row holds a lock of the row's ordering id until
-it ends, so rows of one id are numbered in the order of their commits.  SQLite has one writer at a
-time, so there all rows are.  Rows of one key are found by the key's hash.
+Decides what a row holds, which lanes there are, and in which order rows of one ordering id are
+numbered; it executes nothing.  In PostgreSQL a transaction that writes a row holds a lock of the
+row's ordering id until it ends, so rows of one id are numbered in the order of their commits.
+SQLite has one writer at a time, so there all rows are.  Rows of one key are found by the key's
+hash.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from actors.model.display import shown
 from actors.model.errors import SettingsInvalid
 from actors.model.key import TaskKey
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of the table that this version reads and writes."""
 LANES = 32
 """Movers share rows by lane: all rows of an ordering id are in one."""
@@ -41,6 +42,16 @@ _SQLITE_1 = """CREATE TABLE IF NOT EXISTS {table} (
     record BLOB NOT NULL,
     written_ms INTEGER NOT NULL
 )"""
+# Rows of before are not looked at, so none of them hinders the migration.
+_POSTGRESQL_2 = """ALTER TABLE {table}
+    DROP CONSTRAINT IF EXISTS {table}_lane_exists,
+    ADD CONSTRAINT {table}_lane_exists CHECK (lane BETWEEN 0 AND {last_lane}) NOT VALID"""
+# SQLite adds no CHECK to a table that is there.
+_SQLITE_2 = """CREATE TRIGGER IF NOT EXISTS {table}_lane_exists_{event}
+BEFORE {event} ON {table} WHEN NEW.lane NOT BETWEEN 0 AND {last_lane}
+BEGIN
+    SELECT RAISE(ABORT, 'lane of {table} must be 0 to {last_lane}');
+END"""
 _MIGRATIONS: dict[Dialect, tuple[tuple[str, ...], ...]] = {
     Dialect.POSTGRESQL: (
         (
@@ -50,6 +61,13 @@ _MIGRATIONS: dict[Dialect, tuple[tuple[str, ...], ...]] = {
             "CREATE TABLE IF NOT EXISTS {table}_version (version integer PRIMARY KEY)",
             "INSERT INTO {table}_version VALUES (1) ON CONFLICT DO NOTHING",
         ),
+        (
+            _POSTGRESQL_2,
+            # No mover claims a lane that is not there.  What stands in one was not written by an
+            # outbox, so it has no order to keep, and any lane does.
+            "UPDATE {table} SET lane = 0 WHERE lane NOT BETWEEN 0 AND {last_lane}",
+            "INSERT INTO {table}_version VALUES (2) ON CONFLICT DO NOTHING",
+        ),
     ),
     Dialect.SQLITE: (
         (
@@ -57,6 +75,10 @@ _MIGRATIONS: dict[Dialect, tuple[tuple[str, ...], ...]] = {
             "CREATE INDEX IF NOT EXISTS {table}_key ON {table} (key_hash, id)",
             "CREATE TABLE IF NOT EXISTS {table}_version (version INTEGER PRIMARY KEY)",
             "INSERT OR IGNORE INTO {table}_version VALUES (1)",
+        ),
+        (
+            *(_SQLITE_2.replace("{event}", each) for each in ("INSERT", "UPDATE")),
+            "INSERT OR IGNORE INTO {table}_version VALUES (2)",
         ),
     ),
 }
@@ -96,10 +118,13 @@ def dialect_of(name: str) -> Dialect:
         ) from None
 
 
-def migration_statements(dialect: Dialect, table: str, after_version: int = 0) -> list[str]:
-    """Return the statements that bring the table from a version to the newest one, in order."""
-    versions = _MIGRATIONS[dialect][after_version:]
-    return [statement.format(table=table) for each in versions for statement in each]
+def migration_statements(
+    dialect: Dialect, table: str, after_version: int = 0, version: int = SCHEMA_VERSION
+) -> list[str]:
+    """Return the statements that bring the table from one version to another, in order."""
+    steps = _MIGRATIONS[dialect][after_version:version]
+    names = {"table": table, "last_lane": LANES - 1}
+    return [statement.format(**names) for step in steps for statement in step]
 
 
 def insert_statement(dialect: Dialect, table: str, param_style: str) -> str:

@@ -14,6 +14,7 @@ from actors.model.task import StoredTask
 from scheduler.configuration.settings import Settings
 from scheduler.outbox.ports import OutboxTable
 from scheduler.outbox.scheduling import Outbox
+from scheduler.outbox.table import Dialect, migration_statements
 from tests.builders import NOW_MS, a_task
 from tests.unit.scheduler.client.client_world import StandingClock
 
@@ -26,11 +27,18 @@ class OutboxWorld:
         connect: Callable[[], Any],
         open_table: Callable[[], OutboxTable],
         migrate: Callable[[], list[str]],
+        *,
+        dialect: Dialect,
+        refusal: type[Exception],
     ) -> None:
+        """``refusal`` is what the driver raises where the table does not take a row."""
         self.connect = connect
         """Opens a connection whose transaction begins with the first statement."""
         self.open_table = open_table
         self.migrate = migrate
+        self.dialect = dialect
+        self.refusal = refusal
+        self.mark = "?" if dialect is Dialect.SQLITE else "%s"
         self.outbox = Outbox(Settings(), StandingClock())
 
 
@@ -44,6 +52,12 @@ def _name_of(record: bytes) -> str:
     read = decode_record(LogRecord(0, 0, 0, None, record))
     is_cancel = isinstance(read, Command) and read.kind is CommandKind.CANCEL
     return ("cancel " if is_cancel else "") + read.key.uniqueness_key
+
+
+def insert_row(connection: Any, lane: int, record: bytes, mark: str) -> None:
+    """Write a row by hand; ``mark`` is the driver's for a value."""
+    insert = "INSERT INTO hourhand_outbox (lane, record, written_ms) VALUES"
+    connection.execute(f"{insert} ({mark}, {mark}, {mark})", (lane, record, NOW_MS))
 
 
 def _fail_within_a_claim(table: OutboxTable) -> None:
@@ -182,6 +196,76 @@ class OutboxSuite:
         first.close()
         assert names_of(second) == [str(number) for number in range(20)]
         second.close()
+
+    def test_rows_are_passed_over(self, world: OutboxWorld) -> None:
+        """As if they were not there: also as the newest of a key, and where a claim is full."""
+        with world.connect() as connection:
+            for version in range(3):
+                world.outbox.schedule(
+                    connection, a_task(uniqueness_key="a", data={"version": version})
+                )
+            world.outbox.schedule_many(connection, [a_task(uniqueness_key=each) for each in "bc"])
+
+        table = world.open_table()
+        with table.claim(10) as claimed:
+            first, second, third, fourth, fifth = (row.number for row in claimed.rows)
+        with table.claim(1, [third]) as claimed:
+            assert [row.number for row in (*claimed.rows, *claimed.newest)] == [first, second]
+        with table.claim(2, {first, second, third}) as claimed:
+            assert [row.number for row in claimed.rows] == [fourth, fifth]
+            claimed.delete([first, fifth])
+        with table.claim(10, [second]) as claimed:
+            assert [row.number for row in claimed.rows] == [third, fourth]
+        with table.claim(10, [second, third, fourth]) as claimed:
+            assert list(claimed.rows) == []
+        table.close()
+
+    @pytest.mark.parametrize("lane", [-1, 32, 99])
+    def test_a_lane_that_does_not_exist_is_refused(self, world: OutboxWorld, lane: int) -> None:
+        """No mover would claim its rows."""
+        with world.connect() as connection:
+            insert_row(connection, 0, b"by hand", world.mark)
+            insert_row(connection, 31, b"by hand", world.mark)
+        connection = world.connect()
+        with pytest.raises(world.refusal, match="lane"):
+            insert_row(connection, lane, b"by hand", world.mark)
+        connection.rollback()
+        with pytest.raises(world.refusal, match="lane"):
+            connection.execute("UPDATE hourhand_outbox SET lane = 99 WHERE lane = 0")
+        connection.rollback()
+        connection.close()
+
+        table = world.open_table()
+        assert table.lag().rows == 2
+        table.close()
+
+    def test_a_table_of_version_1_is_migrated_with_rows_in_lanes_that_do_not_exist(
+        self, world: OutboxWorld
+    ) -> None:
+        """They are claimed then; what was in its lane stays in it."""
+        with world.connect() as connection:
+            for name in ("hourhand_outbox", "hourhand_outbox_version"):
+                connection.execute(f"DROP TABLE {name}")
+            for statement in migration_statements(world.dialect, "hourhand_outbox", version=1):
+                connection.execute(statement)
+            insert_row(connection, 99, b"by hand", world.mark)
+            insert_row(connection, -7, b"by hand", world.mark)
+            world.outbox.schedule(connection, a_task(uniqueness_key="a"))
+            found = "SELECT lane FROM hourhand_outbox WHERE id = 3"
+            lane = connection.execute(found).fetchone()
+
+        assert "to version 2" in world.migrate()[0]
+        assert world.migrate() == []
+
+        table = world.open_table()
+        with table.claim(10) as claimed:
+            assert len(claimed.rows) == 3
+        table.close()
+        with world.connect() as connection:
+            assert connection.execute(found).fetchone() == lane
+            # An administrator may run the printed statements again.
+            for statement in migration_statements(world.dialect, "hourhand_outbox"):
+                connection.execute(statement)
 
     def test_the_lag_counts_what_waits(self, world: OutboxWorld) -> None:
         """Claimed rows wait as well."""

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from actors.model.errors import UnknownConnection
 from scheduler.adapters.clock import SystemClock
 from scheduler.outbox.postgres import PostgresOutbox
+from scheduler.outbox.table import Dialect
 from tests.builders import a_task
 from tests.conformance.outbox_suite import OutboxSuite, OutboxWorld, names_of
 from tests.servers.postgres import PostgresServer
@@ -31,7 +32,13 @@ class PostgresWorld(OutboxWorld):
 
     def __init__(self, url: str) -> None:
         self.url = url
-        super().__init__(lambda: psycopg.connect(url), self.open_postgres, self.migrate_postgres)
+        super().__init__(
+            lambda: psycopg.connect(url),
+            self.open_postgres,
+            self.migrate_postgres,
+            dialect=Dialect.POSTGRESQL,
+            refusal=psycopg.errors.CheckViolation,
+        )
 
     def open_postgres(self) -> PostgresOutbox:
         """Open the table as a mover does."""

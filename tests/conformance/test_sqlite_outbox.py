@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 
 from scheduler.outbox.sqlite import SqliteOutbox
+from scheduler.outbox.table import Dialect
 from tests.conformance.outbox_suite import OutboxSuite, OutboxWorld
 
 
@@ -41,6 +42,8 @@ def _world(path: Path, journal: str) -> Iterator[OutboxWorld]:
         lambda: sqlite3.connect(path, factory=_Connection),
         lambda: SqliteOutbox(path, "hourhand_outbox"),
         migrate,
+        dialect=Dialect.SQLITE,
+        refusal=sqlite3.IntegrityError,
     )
 
 

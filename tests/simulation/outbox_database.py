@@ -5,7 +5,7 @@ transaction, and a claim as long as its connection.  What stands in a row is the
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import NamedTuple, Protocol
@@ -95,17 +95,24 @@ class OutboxDatabase:
         for lock in transaction.locks:
             del self._locks[lock]
 
-    def claim(self, claim: object, first_lane: int) -> set[int]:
+    def claim(self, claim: object, first_lane: int, passed_over: Collection[int]) -> set[int]:
         """Give a claim some lanes that have rows and belong to no other."""
         taken = set().union(*self._claims.values())
-        waiting = {stored.lane for stored in self.rows.values()} - taken
+        rows = (stored for number, stored in self.rows.items() if number not in passed_over)
+        waiting = {stored.lane for stored in rows} - taken
         lanes = sorted(waiting, key=lambda lane: (lane - first_lane) % LANES)
         self._claims[claim] = set(lanes[:LANES_CLAIMED_MAX])
         return self._claims[claim]
 
-    def read(self, lanes: set[int], rows_max: int) -> tuple[list[OutboxRow], list[OutboxRow]]:
+    def read(
+        self, lanes: set[int], rows_max: int, passed_over: Collection[int]
+    ) -> tuple[list[OutboxRow], list[OutboxRow]]:
         """Return the oldest rows of some lanes, and the newest of their keys behind them."""
-        found = [stored for _, stored in sorted(self.rows.items()) if stored.lane in lanes]
+        found = [
+            stored
+            for number, stored in sorted(self.rows.items())
+            if stored.lane in lanes and number not in passed_over
+        ]
         hashes = {stored.key_hash for stored in found[:rows_max]}
         newest = {stored.key_hash: stored.row for stored in found[rows_max:]}
         return (
@@ -146,13 +153,13 @@ class SimulatedTable:
         self._rng = rng
 
     @contextmanager
-    def claim(self, rows_max: int) -> Iterator[ClaimedRows]:
+    def claim(self, rows_max: int, passed_over: Collection[int] = ()) -> Iterator[ClaimedRows]:
         """Claim rows of some lanes, and commit what was deleted."""
         claim = object()
         until_ms = self._clock.monotonic_ms() + CLAIM_MS
         self._request()
-        lanes = self._database.claim(claim, self._rng.randrange(LANES))
-        rows, newest = self._database.read(lanes, rows_max)
+        lanes = self._database.claim(claim, self._rng.randrange(LANES), passed_over)
+        rows, newest = self._database.read(lanes, rows_max, passed_over)
         # Longer than any record of the claim may still be on its way.
         idle_ms = CLAIM_MS + SLOW_ANSWER_MS + _MARGIN_MS
         self._process.after(idle_ms, lambda: self._database.let_go(claim))
@@ -188,7 +195,7 @@ class SimulatedTable:
         if not self._database.has(claim):
             raise OutboxUnavailable("the simulated database has ended this transaction")
         for number in deleted:
-            del self._database.rows[number]
+            self._database.rows.pop(number, None)
         self._database.let_go(claim)
         self._request()
 

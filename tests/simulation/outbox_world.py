@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from greenlet import getcurrent, greenlet
 
 from actors.kernel.simulated import VirtualClock
-from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError
 from actors.model.key import TaskKey
 from actors.ports.log import Position
@@ -85,6 +84,8 @@ class MoverProcess:
             clock,
             rows_max=rng.choice((1, 2, 5, 100)),
             poll_ms=500,
+            # That would be a real wait.
+            letter_patience_ms=0,
         )
         self._greenlet = greenlet(self._run)
         world.after(0.0, self._go_on)
@@ -169,12 +170,6 @@ class _Writer(MemoryWriter):
 
     def begin_group(self) -> "_Group":
         return _Group(self.append, self.partition_count(), self._process)
-
-    def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
-        future = super().dead_letter(record, reason)
-        while not future.done():
-            self._process.sleep(_LOOK_MS)
-        return future
 
 
 class _Group(FutureGroup):

@@ -10,7 +10,7 @@ from scheduler.outbox.table import dialect_of, migration_statements
 
 def _create(_apps: Any, schema_editor: Any) -> None:
     dialect = dialect_of(schema_editor.connection.vendor)
-    for statement in migration_statements(dialect, Settings().outbox.table):
+    for statement in migration_statements(dialect, Settings().outbox.table, 0, 1):
         schema_editor.execute(statement, params=None)
 
 

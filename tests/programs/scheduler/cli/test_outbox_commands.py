@@ -20,7 +20,7 @@ def database(tmp_path: Path) -> Path:
     """Return a file with an empty outbox."""
     path = tmp_path / "shop.db"
     sqlite3.connect(path).close()
-    assert "to version 1" in invoke(tmp_path, "outbox", "migrate", *_url(path)).stdout
+    assert "to version 2" in invoke(tmp_path, "outbox", "migrate", *_url(path)).stdout
     return path
 
 

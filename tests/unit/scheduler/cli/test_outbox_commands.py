@@ -16,7 +16,7 @@ def database(tmp_path: Path) -> Path:
     """Return a file with an empty outbox."""
     path = tmp_path / "shop.db"
     sqlite3.connect(path).close()
-    assert "to version 1" in invoke(tmp_path, "outbox", "migrate", *_url(path)).stdout
+    assert "to version 2" in invoke(tmp_path, "outbox", "migrate", *_url(path)).stdout
     return path
 
 
@@ -52,6 +52,7 @@ def test_the_statements_are_printed_for_whoever_runs_them(tmp_path: Path) -> Non
     """In either language, and no database is opened."""
     printed = invoke(tmp_path, "outbox", "migrate", "--sql", "postgresql").stdout
     assert "GENERATED ALWAYS AS IDENTITY" in printed
+    assert "CHECK (lane BETWEEN 0 AND 31) NOT VALID;" in printed
     made = answer(tmp_path, "outbox", "migrate", "--sql", "sqlite")["statements"]
     with closing(sqlite3.connect(":memory:")) as connection:
         for statement in made:

@@ -1,7 +1,7 @@
 """The mover, between a real SQLite file and a log in memory that can be told to fail."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -10,15 +10,23 @@ from pathlib import Path
 import pytest
 
 from actors.model.codec import Command, CommandKind, LogRecord, decode_record, encode_command
-from actors.model.errors import LogUnavailable, NodeStopped, OutboxUnavailable
+from actors.model.errors import (
+    HourhandError,
+    LogUnavailable,
+    NodeStopped,
+    OutboxUnavailable,
+    TaskTooLarge,
+)
 from actors.model.key import TaskKey
 from actors.model.task import StoredTask
 from actors.ports.log import LogWriter, Position
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import Settings
+from scheduler.futures.future_group import FutureGroup
 from scheduler.outbox.mover import Mover
 from scheduler.outbox.ports import ClaimedRows, OutboxTable
+from scheduler.outbox.refused import AGAIN_MS
 from scheduler.outbox.scheduling import Outbox
 from scheduler.outbox.sqlite import SqliteOutbox
 from scheduler.payloads.aes_gcm import AesGcm
@@ -29,12 +37,22 @@ from tests.unit.scheduler.client.client_world import HeldWriter, StandingClock
 _RUN_NOW = encode_command(Command(CommandKind.RUN_NOW, a_key()))
 
 
+class MovedClock(StandingClock):
+    """A clock that goes on where it is told to."""
+
+    passed_ms = 0.0
+
+    def monotonic_ms(self) -> float:
+        return self.passed_ms
+
+
 class World:
     """A file with an outbox, a log, and a mover between them."""
 
     def __init__(self, path: Path) -> None:
         self.database = sqlite3.connect(path)
-        self.clock = StandingClock()
+        self.path = path
+        self.clock = MovedClock()
         self.outbox = Outbox(Settings(), self.clock)
         self.table = SqliteOutbox(path, "hourhand_outbox")
         self.table.migrate()
@@ -42,9 +60,18 @@ class World:
         self.writer = MemoryWriter(self.broker)
         self.mover = self.mover_to(self.writer)
 
-    def mover_to(self, writer: LogWriter, table: OutboxTable | None = None) -> Mover:
+    def mover_to(
+        self, writer: LogWriter, table: OutboxTable | None = None, rows_max: int = 100
+    ) -> Mover:
         """Return a mover to another log, or from what another table claims."""
-        return Mover(table or self.table, writer, self.clock, rows_max=100, poll_ms=10)
+        return Mover(
+            table or self.table,
+            writer,
+            self.clock,
+            rows_max=rows_max,
+            poll_ms=10,
+            letter_patience_ms=0,
+        )
 
     def schedule(self, *names: str, ordering_id: str = "customer-7") -> list[TaskKey]:
         """Schedule tasks in a transaction, and commit it."""
@@ -52,7 +79,7 @@ class World:
         with self.database:
             return self.outbox.schedule_many(self.database, tasks)
 
-    def insert(self, record: bytes) -> None:
+    def insert(self, record: bytes | str | float) -> None:
         """Write a row past the outbox."""
         with self.database:
             self.database.execute(
@@ -84,23 +111,69 @@ class ExpiredClaims(SqliteOutbox):
         self._claimed = table
 
     @contextmanager
-    def claim(self, rows_max: int) -> Iterator[ClaimedRows]:
-        with self._claimed.claim(rows_max) as claimed:
+    def claim(self, rows_max: int, passed_over: Collection[int] = ()) -> Iterator[ClaimedRows]:
+        with self._claimed.claim(rows_max, passed_over) as claimed:
             yield replace(claimed, until_ms=-1.0)
 
 
 class FailingLetters(MemoryWriter):
-    """A log that takes tasks, and whose dead letters fail once they are on their way."""
+    """A log that takes tasks, and whose dead letters fail, or are never answered."""
 
     failing_record: bytes | None = None
     """The record whose dead letter fails; None for all."""
+    answers = True
+    failing = True
+    letters_asked = 0
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
-        if self.failing_record not in (None, record.value):
+        self.letters_asked += 1
+        if not self.failing or self.failing_record not in (None, record.value):
             return super().dead_letter(record, reason)
         future: Future[Position] = Future()
-        future.set_exception(LogUnavailable("the topic of dead letters is away"))
+        if self.answers:
+            future.set_exception(LogUnavailable("the topic of dead letters is away"))
         return future
+
+
+class BrokerOfBatches(MemoryWriter):
+    """A log that gets records of a group as one batch, and refuses one that is too large."""
+
+    batch_bytes_max = 1_000
+
+    def begin_group(self) -> "BatchGroup":
+        return BatchGroup(self)
+
+
+class BatchGroup(FutureGroup):
+    """Records that are stored or refused together."""
+
+    def __init__(self, writer: BrokerOfBatches) -> None:
+        super().__init__(writer.append, writer.partition_count())
+        self._writer = writer
+        self._records: list[tuple[str, bytes]] = []
+
+    def append(self, ordering_id: str, value: bytes) -> None:
+        """Take a record."""
+        self._records.append((ordering_id, value))
+
+    def settle(self) -> Mapping[int, HourhandError]:
+        """Store all records or none."""
+        size_bytes = sum(len(value) for _, value in self._records)
+        if size_bytes > self._writer.batch_bytes_max:
+            too_large = TaskTooLarge(f"the batch has {size_bytes} bytes")
+            return dict.fromkeys(range(len(self._records)), too_large)
+        for ordering_id, value in self._records:
+            super().append(ordering_id, value)
+        return super().settle()
+
+
+class CountedWaits(SqliteOutbox):
+    """A table that counts how often its mover found nothing to do, and never waits."""
+
+    waits = 0
+
+    def wait(self, timeout_ms: int) -> None:
+        self.waits += 1
 
 
 @pytest.fixture
@@ -245,15 +318,149 @@ def test_p25_a_row_whose_dead_letter_failed_stays_until_there_is_one(
     writer.failing_record = failing
     mover = world.mover_to(writer)
 
-    with pytest.raises(LogUnavailable, match="dead letters is away"):
-        mover.move()
+    mover.run_round()
 
+    assert mover.failure is not None and "dead letters is away" in mover.failure
     have_letters = 0 if failing is None else 1
     assert len(world.letters()) == mover.refused_rows == have_letters
     assert (world.waiting(), mover.moved_rows) == (2 - have_letters, 1)
     assert world.mover.move() == 2 - have_letters
     assert [letter.value for letter in world.letters()] == [_RUN_NOW, b"not a record"]
     assert world.waiting() == 0
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["fail", "are never answered"])
+@pytest.mark.parametrize("rows_max", [1, 3])
+def test_p25_good_rows_pass_more_refused_ones_than_a_claim_holds(
+    world: World, rows_max: int, answers: bool
+) -> None:
+    """While dead letters fail: nothing of those is deleted, and no round waits."""
+    for number in range(7):
+        world.insert(b"not a record %d" % number)
+    world.schedule("a", "b")
+    table, writer = CountedWaits(world.path, "hourhand_outbox"), FailingLetters(world.broker)
+    writer.answers = answers
+    mover = world.mover_to(writer, table, rows_max)
+
+    with closing(table):
+        while not table.waits:
+            mover.run_round()
+
+    assert [b"uniquenessKey" in value for value in world.values()] == [True, True]
+    assert (mover.moved_rows, mover.refused_rows, world.waiting()) == (2, 0, 7)
+    assert writer.letters_asked == 7
+
+
+def test_p25_dead_letters_that_failed_are_tried_again(world: World) -> None:
+    """After a pause; then the rows leave the table, and all is well."""
+    for number in range(5):
+        world.insert(b"not a record %d" % number)
+    writer = FailingLetters(world.broker)
+    mover = world.mover_to(writer, rows_max=4)
+    while not world.waiting() == mover.move() == 5:
+        if writer.letters_asked == 5:
+            break
+    writer.failing = False
+    assert mover.move() == 0 and mover._refused.failure
+
+    world.clock.passed_ms += AGAIN_MS
+    assert [mover.move() for _ in range(4)] == [2, 2, 1, 0]
+
+    assert len(world.letters()) == mover.refused_rows == 5
+    assert world.waiting() == 0
+    assert mover._refused.failure is None
+
+
+def test_p25_hundreds_of_refused_rows_become_dead_letters_once_each(world: World) -> None:
+    """Also those for which there is no room at first."""
+    for number in range(350):
+        world.insert(b"not a record %d" % number)
+    world.schedule("a")
+    mover = world.mover_to(world.writer, rows_max=1_000)
+
+    while mover.move():
+        pass
+
+    assert (len(world.letters()), mover.refused_rows) == (350, 350)
+    assert (world.waiting(), len(world.values())) == (0, 1)
+
+
+def test_p25_large_dead_letters_are_sent_a_few_at_a_time(world: World) -> None:
+    """So that they leave room in the driver's queue."""
+    for _ in range(4):
+        world.insert(b"x" * 5_000_000)
+    writer = FailingLetters(world.broker)
+    writer.answers = False
+    mover = world.mover_to(writer)
+
+    mover.move()
+    mover.move()
+
+    assert writer.letters_asked == 1
+
+
+def test_p25_an_older_row_of_a_key_is_sent_where_the_newest_is_refused(world: World) -> None:
+    """As the client would have refused the second call, and kept the first task."""
+    task = a_task(uniqueness_key="a")
+    large = task.model_copy(update={"data": {"text": "x" * 2_000}})
+    with world.database:
+        world.outbox.schedule_many(world.database, [task, large])
+    world.schedule("b")
+    mover = world.mover_to(MemoryWriter(world.broker, record_bytes_max=1_000))
+
+    assert [mover.move() for _ in range(3)] == [2, 1, 0]
+
+    assert [b'"b"' in value for value in world.values()] == [True, False]
+    (letter,) = world.letters()
+    assert letter.value is not None and len(letter.value) > 2_000
+    assert world.waiting() == 0
+
+
+def test_p25_good_rows_of_a_batch_that_the_broker_refuses_are_sent_one_by_one(
+    world: World,
+) -> None:
+    """The one that is too large alone becomes a dead letter; ids keep their order."""
+    world.schedule(*"abcdefgh")
+    with world.database:
+        task = a_task(uniqueness_key="large", data={"text": "x" * 2_000})
+        world.outbox.schedule(world.database, task)
+    world.schedule("i")
+    mover = world.mover_to(BrokerOfBatches(world.broker))
+
+    assert mover.move() == 10
+
+    names = [decode_record(record).key.uniqueness_key for record in world.records()]
+    assert names == [*"abcdefghi"]
+    assert len(world.letters()) == 1
+    assert world.waiting() == 0
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("CAST(? AS TEXT)", b"\xc3("),
+        ("?", 3.25),
+        ("?", "text"),
+        ("?", b""),
+        ("?", 2**63 - 1),
+    ],
+)
+def test_p25_whatever_stands_in_a_column_of_sqlite_keeps_no_row_waiting(
+    world: World, cell: str, value: object
+) -> None:
+    """It takes every type in every column; a record has to be there."""
+    insert = "INSERT INTO hourhand_outbox (lane, key_hash, record, written_ms) VALUES"
+    with world.database:
+        world.database.execute(f"{insert} (0, {cell}, {cell}, {cell})", [value] * 3)
+    with pytest.raises(sqlite3.IntegrityError), world.database:
+        world.database.execute(f"{insert} (0, 0, NULL, 0)")
+    world.schedule("a")
+
+    assert world.table.lag().rows == 2
+    world.mover.run_round()
+
+    assert world.waiting() == world.mover.oldest_age_ms() == 0
+    assert (len(world.letters()), len(world.values())) == (1, 1)
 
 
 def test_a_claim_that_was_held_for_too_long_sends_nothing(world: World) -> None:

@@ -1,0 +1,149 @@
+"""Rows that cannot be records, from their refusal until the log has a dead letter of each.
+
+Decides which rows these are by what stands in them, which of them a claim passes over meanwhile,
+and how many letters are on their way.  A letter is waited for a moment at most, so rows that are
+records go on beside these and behind them whatever the dead letters do.  It deletes no row.
+"""
+
+import logging
+from collections.abc import Collection
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+
+from actors.model.codec import Command, CommandKind, LogRecord, decode_record
+from actors.model.errors import HourhandError, PoisonRecord
+from actors.model.key import TaskKey
+from actors.model.partition import partition_of
+from actors.ports.clock import Clock
+from actors.ports.log import LogWriter, Position
+from scheduler.futures.light_future import failed
+from scheduler.outbox.ports import OutboxRow
+
+logger = logging.getLogger("hourhand.outbox")
+
+AGAIN_MS = 10_000
+"""After so long the dead letter of a row is tried again."""
+_ON_THEIR_WAY_MAX = 100
+_BYTES_ON_THEIR_WAY_MAX = 8_000_000
+"""The driver's queue holds several times as much: letters leave room for good rows."""
+_KEPT_MAX = 100_000
+
+
+def key_of(row: OutboxRow) -> TaskKey:
+    """Return the key of a row; raises PoisonRecord for what no outbox of ours writes."""
+    read = decode_record(LogRecord(0, row.number, row.written_ms, None, row.record))
+    if isinstance(read, Command) and read.kind is not CommandKind.CANCEL:
+        raise PoisonRecord(
+            f"the command {read.kind.value!r} may not be sent twice: an outbox has none"
+        )
+    return read.key
+
+
+def _letter_of(row: OutboxRow, partition_count: int) -> LogRecord:
+    try:
+        ordering_id = key_of(row).ordering_id
+    except PoisonRecord:
+        return LogRecord(0, row.number, row.written_ms, None, row.record)
+    partition = partition_of(ordering_id, partition_count)
+    return LogRecord(partition, row.number, row.written_ms, ordering_id.encode(), row.record)
+
+
+@dataclass(frozen=True, slots=True)
+class _Letter:
+    reason: str
+    record_bytes: int
+    answer: "Future[Position]"
+
+
+class RefusedRows:
+    """Rows without a dead letter yet, by number; used from one thread.
+
+    Up to 100,000 are kept; what is refused beyond that is claimed again and again.
+    """
+
+    def __init__(self, writer: LogWriter, clock: Clock, patience_ms: int) -> None:
+        """``patience_ms``: how long letters are waited for where none has failed."""
+        self._writer = writer
+        self._clock = clock
+        self._patience_ms = patience_ms
+        self._sent: dict[int, _Letter] = {}
+        self._waiting: dict[int, float] = {}
+        """From which monotonic time on a row may be claimed again."""
+        self._fresh: list[_Letter] = []
+        self.failure: str | None = None
+        """Why the last letter failed; None where it did not."""
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._sent or number in self._waiting
+
+    def passed_over(self, rows_max: int) -> Collection[int]:
+        """Return the rows that the next claim of up to ``rows_max`` leaves where they are.
+
+        Rows whose time has come are not among them, a share of the claim at most.
+        """
+        now_ms = self._clock.monotonic_ms()
+        room = min(_ON_THEIR_WAY_MAX - len(self._sent), max(1, rows_max // 2))
+        due = [number for number, at_ms in self._waiting.items() if at_ms <= now_ms]
+        for number in due[:room]:
+            del self._waiting[number]
+        return [*self._sent, *self._waiting]
+
+    def add(self, row: OutboxRow, reason: str) -> None:
+        """Take a row that was refused, and send its letter if there is room for it."""
+        if len(self._sent) + len(self._waiting) >= _KEPT_MAX:
+            return
+        sent_bytes = sum(each.record_bytes for each in self._sent.values())
+        is_full = sent_bytes + len(row.record) > _BYTES_ON_THEIR_WAY_MAX
+        if self._sent and (is_full or len(self._sent) >= _ON_THEIR_WAY_MAX):
+            self._waiting[row.number] = self._clock.monotonic_ms()
+            return
+        reason = f"row {row.number} of the outbox: {reason}"
+        try:
+            letter = _letter_of(row, self._writer.partition_count())
+            answer = self._writer.dead_letter(letter, reason)
+        except HourhandError as error:
+            answer = failed(error)
+        sent = _Letter(reason, len(row.record), answer)
+        if self.failure is None and len(self._fresh) == len(self._sent):
+            # Letters that nobody waited for may be of a topic that does not answer.
+            self._fresh.append(sent)
+        self._sent[row.number] = sent
+
+    def written(self) -> list[int]:
+        """Return the rows that have a letter; wait a moment for letters that were just sent."""
+        ends_ms = self._clock.monotonic_ms() + self._patience_ms
+        for letter in self._fresh:
+            left_s = max(0.0, ends_ms - self._clock.monotonic_ms()) / 1000
+            with suppress(TimeoutError):
+                letter.answer.exception(left_s)
+        self._fresh.clear()
+        done = [(number, each) for number, each in self._sent.items() if each.answer.done()]
+        written = []
+        for number, letter in done:
+            error = letter.answer.exception()
+            if error is None:
+                written.append(number)
+            else:
+                self._put_off(number, error)
+        if written and len(written) == len(done):
+            self.failure = None
+        return written
+
+    def forget(self, numbers: Collection[int]) -> None:
+        """Let go of rows that left the table."""
+        for number in numbers:
+            letter = self._sent.pop(number)
+            logger.warning("%s; it became a dead letter", letter.reason)
+
+    def _put_off(self, number: int, error: BaseException) -> None:
+        if self.failure is None:
+            logger.warning(
+                "the dead letter of row %d of the outbox failed; rows without one stay in the"
+                " table, others go on: %s",
+                number,
+                error,
+            )
+        del self._sent[number]
+        self._waiting[number] = self._clock.monotonic_ms() + AGAIN_MS
+        self.failure = f"{type(error).__name__}: {error}"

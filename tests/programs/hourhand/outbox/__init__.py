@@ -1,0 +1,1 @@
+"""Tests of programs that use the outbox."""
