@@ -111,7 +111,7 @@ def test_the_board_leaves_no_metric_out() -> None:
         *("window_dropped_tasks_total", "watermark_timestamp_seconds", "watermark_held_ids"),
         *("commands_total", "relay_records_refused_total", "drains_unfinished_total"),
         *("catch_up_seconds", "catch_ups_incomplete_total", "ready", "self_checked_tasks_total"),
-        *("workers_exhausted", "limit_changes_total", "loop_blocked", "loop_blocks_total"),
+        *("workers_exhausted", "limit_changes_total"),
     }
 
 
