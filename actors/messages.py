@@ -502,6 +502,6 @@ class PartitionsRevoked(msgspec.Struct, frozen=True):
 
 
 class ForgetPartitions(msgspec.Struct, frozen=True):
-    """Node to TopicSupervisor: these are another node's already; drain and flush nothing."""
+    """Node to TopicSupervisor: these are another node's now; drain and flush nothing."""
 
     partitions: tuple[int, ...]

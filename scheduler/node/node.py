@@ -279,9 +279,13 @@ class Node:
         late = now_ms >= revocation.ends_ms
         if late or not (orphaned or revocation.has_tree):
             self._revocations.remove(revocation)
-            current = [h for h in revocation.holdings if self._holdings.get(h.partition) is h]
-            reason = self._recovery.drain_deadline_passed
-            runner.drain([holding.partition for holding in current], give_up=reason)
+            current = tuple(
+                h.partition for h in revocation.holdings if self._holdings.get(h.partition) is h
+            )
+            runner.drain(current, give_up=self._recovery.drain_deadline_passed)
+            if self._root is not None and revocation.has_tree:
+                # Nobody told it to drain, and it may be given them again.
+                self._root.tell(ForgetPartitions(current))
             self._let_go(revocation, drained=not orphaned and not revocation.has_tree)
         elif self._root is not None and not orphaned:
             revocation.told = True

@@ -44,6 +44,8 @@ class FakeLog:
         self.end_offset = 100
         self.start_error: Exception | None = None
         self.seek_error: Exception | None = None
+        self.seek_error_of: frozenset[int] | None = None
+        """The partitions that cannot be sought; None for all."""
         self.refused: list[int] = []
         self.meanwhile: Callable[[], None] = lambda: None
         """What happens elsewhere while a partition is begun."""
@@ -66,7 +68,8 @@ class FakeLog:
 
     def seek(self, partition: int, next_offset: int | None) -> None:
         """Note from where to deliver again."""
-        if self.seek_error is not None:
+        concerned = self.seek_error_of is None or partition in self.seek_error_of
+        if self.seek_error is not None and concerned:
             raise self.seek_error
         self.sought.append((partition, next_offset))
 
@@ -146,8 +149,8 @@ class Bench:
         self.log.listener.assigned(partitions)
         self.step(3)
 
-    def told(self, kind: type[Any]) -> list[Any]:
-        """Return what the newest tree was told of a kind."""
+    def told(self, kind: type[Any] | tuple[type[Any], ...]) -> list[Any]:
+        """Return what the newest tree was told of a kind, or of several."""
         return [m for m in self.system.roots[-1].messages if isinstance(m, kind)]
 
     def poll(self, partition: int, *offsets: int) -> int:

@@ -4,8 +4,14 @@ import logging
 
 import pytest
 
-from actors.messages import AssignPartitions, PartitionsRevoked, RevokePartitions
-from actors.model.errors import OwnershipLost
+from actors.messages import (
+    AssignPartitions,
+    ForgetPartitions,
+    PartitionsRevoked,
+    PersistRecords,
+    RevokePartitions,
+)
+from actors.model.errors import LogUnavailable, OwnershipLost
 from actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.node_bench import LEASE_MS, PAUSE_MS, Bench
@@ -99,6 +105,29 @@ def test_what_still_runs_at_the_deadline_was_not_drained() -> None:
 
     assert not early and revoked.done() and bench.harness.runner.abandoned == [0]
     assert [e.drained for e in bench.harness.telemetry.of(PartitionRevoked)] == [False]
+
+
+def test_p15_a_tree_forgets_what_was_let_go_at_the_deadline_and_can_be_given_it_again() -> None:
+    """It had one of two partitions when their time was over, so nobody had told it to drain."""
+    bench = Bench()
+    bench.assign(0, 1)
+    bench.harness.runner.left = [an_attempt(partition=1)]
+    bench.log.seek_error, bench.log.seek_error_of = LogUnavailable("away"), frozenset({1})
+    bench.fail(ValueError("bug"))
+    revoked = bench.log.listener.revoking((0, 1))
+    bench.clock.advance(PAUSE_MS)
+    bench.step(3)
+    handed_over = [m.assignments[0].ownership.partition for m in bench.told(AssignPartitions)]
+
+    bench.persisted(*(each.batch for each in bench.told(PersistRecords)))
+    bench.clock.advance(drain_deadline_ms(bench))
+    bench.step()
+    bench.assign(0)
+
+    assert handed_over == [0] and revoked.done() and not bench.told(RevokePartitions)
+    told = bench.told((AssignPartitions, ForgetPartitions))
+    assert [type(each) for each in told] == [AssignPartitions, ForgetPartitions, AssignPartitions]
+    assert told[1] == ForgetPartitions((0, 1))
 
 
 def test_p15_a_tree_is_told_once_what_to_drain_and_for_how_long() -> None:
