@@ -42,7 +42,15 @@ def errors_page() -> str:
         "",
         "Every error Hourhand raises on purpose is a `HourhandError` with a stable `code`; logs",
         "and the command line show it. The message says which value was wrong and what to do",
-        "next. This page is written by `make docs` from `actors/model/errors.py`.",
+        "next. Every class below is in `hourhand.errors`, the branches are its bases:",
+        "",
+        "```python",
+        "from hourhand.errors import CallerError, OperatorError, SeveralTasks, TaskNotFound",
+        "```",
+        "",
+        "In a web application `TaskNotFound` and `NoSuchSchedule` are a 404, `SeveralTasks` is a",
+        "409, any other `CallerError` a 422, and the rest a 503: [FastAPI](guides/fastapi.md) has",
+        "the handler. This page is written by `make docs` from `actors/model/errors.py`.",
     ]
     for branch, title in _BRANCHES.items():
         lines += ["", f"## {title}", "", f"Catch all of them as `{branch.__name__}`.", ""]
