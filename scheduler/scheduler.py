@@ -63,6 +63,7 @@ class Scheduler(SchedulerClient):
     ) -> None:
         require_settings(settings)
         self._executors = UserExecutors.of(executor, executors, middleware, payloads)
+        self._has_default_executor = self._executors.default is not None
         self._parts = build_node(settings, self._executors, telemetry)
         self._node = self._parts.node
         try:

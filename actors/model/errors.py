@@ -21,6 +21,7 @@
     │   └── AlreadyStarted            started a second time
     ├── OperatorError                 something is wrong with the installation
     │   ├── SettingsInvalid           a setting out of its range, or unknown
+    │   ├── DependencyMissing         a package of an extra is not installed
     │   ├── LogUnavailable            the broker does not answer
     │   ├── TopicMissing              the topic is not there
     │   ├── StoreUnavailable          the store does not answer
@@ -164,6 +165,12 @@ class SettingsInvalid(OperatorError, ValueError):
     """A setting is unknown, has the wrong type, or lies outside its range."""
 
     code = "settings-invalid"
+
+
+class DependencyMissing(OperatorError):
+    """A package that a setting or command needs is not installed; the message has pip's line."""
+
+    code = "dependency-missing"
 
 
 class LogUnavailable(OperatorError):

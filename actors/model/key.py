@@ -2,7 +2,7 @@
 
 The text form is ``<instant>,<ordering id>,<uniqueness key>`` with both ids percent-encoded
 (RFC 3986, everything but unreserved characters), so it needs no quoting in a shell or in a
-URL path and every string survives it, the empty one included.
+URL path and every string survives it.  No task has an empty ordering id, so none is read.
 """
 
 import re
@@ -52,6 +52,10 @@ class TaskKey(NamedTuple):
             ids = parts[1:] if legacy else [_unquoted(part) for part in parts[1:]]
         except ValueError as error:
             raise InvalidKey(f"{text!r} is not a task key: {error}") from error
+        if not ids[0]:
+            raise InvalidKey(
+                f"{text!r} is not a task key: the ordering id is empty, which no task's is"
+            )
         return cls(scheduled_ms, ids[0], ids[1])
 
 

@@ -22,12 +22,12 @@ from pydantic import (
     ValidationError,
 )
 
-from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.instant import cut_to_millis, from_millis, to_millis
 from actors.model.key import TaskKey
 from actors.model.kind import carried_kind, checked_kind, is_kind
 from actors.model.priority import PRIORITY_MAX, carried_priority, split_members
+from actors.model.problem_words import PROBLEMS_MAX, problem_text
 from actors.model.row_text import data_of
 from actors.model.sealed import SealedMembers, is_sealed, read_envelope, split_envelope
 
@@ -42,7 +42,6 @@ HELD_BYTES = 1_000
 """What a task holds in memory besides its data and ids: objects, places in two dictionaries and a
 heap.  About 700 bytes are measured (``tests/unit/actors/model/test_task.py``)."""
 
-_PROBLEMS_MAX = 5
 _PLAIN_TYPES = frozenset({str, int, bool, NoneType})
 _NOT_GIVEN = object()
 _WITHOUT_KIND = ("ordering_id", "scheduled_time", "uniqueness_key", "data")
@@ -183,21 +182,18 @@ def _validate(task: Task, values: tuple[object, ...], more: Mapping[str, object]
         # What the base class's does, and nothing else: a fifth of the time is its frame.
         task.__pydantic_validator__.validate_python({**fields, **more}, self_instance=task)
     except ValidationError as error:
-        raise InvalidTask(_described(error)) from None
+        raise InvalidTask(_described(error, {**fields, **more})) from None
 
 
-def _described(error: ValidationError) -> str:
+def _described(error: ValidationError, given: dict[str, object]) -> str:
     """Say which field of a task is wrong, why, and how it is made right."""
-    problems = []
-    for problem in error.errors(include_url=False):
-        where = ".".join(str(part) for part in problem["loc"]) or "task"
-        naive = problem["type"] == "timezone_aware"
-        hint = " (write datetime.now(UTC), not a naive datetime)" if naive else ""
-        # Cut after a few levels: what is wrong may be that the value has no end.
-        got = shown(problem["input"])
-        problems.append(f"{where[:80]}: {problem['msg']}{hint}, got {got}")
+    problems = error.errors(include_url=False)[:PROBLEMS_MAX]
     assert problems, "what is refused is refused for a reason"
-    return "invalid task: " + "; ".join(problems[:_PROBLEMS_MAX])
+    told = (
+        problem_text(each, nowhere="task", names=Task.model_fields, whole=given)
+        for each in problems
+    )
+    return "invalid task: " + "; ".join(told)
 
 
 class AttemptState(msgspec.Struct, frozen=True, gc=False):

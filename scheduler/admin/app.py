@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from actors.model.errors import HourhandError
+from actors.model.problem_words import problem_text
 from scheduler.admin.access import Access
 from scheduler.admin.acting_routes import acting_routes
 from scheduler.admin.asking import refuse_unread_query
@@ -108,6 +109,6 @@ def _no_such_path(error: HTTPException) -> Response:
 def _invalid(error: RequestValidationError) -> Problem:
     told = []
     for each in error.errors()[:10]:
-        where = ".".join(str(part)[:80] for part in each["loc"])
-        told.append(f"{where}: {each['msg']}")
+        # The value is the caller's, who knows it, and may be a secret or large.
+        told.append(problem_text(each, shows_value=False))
     return Problem(400, "invalid-request", "; ".join(told))

@@ -30,7 +30,12 @@ from scheduler.client.task_queries import KeyOrPair, TaskQueries
 from scheduler.client.task_reading_client import AsyncReads, TaskReadingClient
 from scheduler.configuration.settings import Settings, require_settings
 from scheduler.executors.registry import Hourhand
-from scheduler.executors.user_executors import Executors, payloads_of
+from scheduler.executors.user_executors import (
+    Executors,
+    check_executors,
+    kind_complaint,
+    payloads_of,
+)
 from scheduler.futures.answers import answered
 from scheduler.futures.light_future import LightFuture, and_then, resolve
 from scheduler.payloads.codecs import PayloadCodecs
@@ -71,6 +76,9 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
     the future fails with TaskNotFound where there is none, and with SeveralTasks.
     """
 
+    _has_default_executor = False
+    """Whether what has no kind runs beside the executors that this client was given."""
+
     def __init__(
         self,
         settings: Settings,
@@ -80,7 +88,9 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         payloads: PayloadCodecs | None = None,
     ) -> None:
         require_settings(settings)
+        check_executors(executors)
         super().__init__()
+        self._executors_given: Executors = {} if executors is None else executors
         ports = ports or build_client(settings)
         self._settings = settings
         # Before anybody's first task waits for it, and threads would build it at the same time.
@@ -278,6 +288,13 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
             raise forking.refusal("this client")
         if self._closed:
             raise NodeStopped("this client is closed; open another one to go on")
+
+    def _refuse_kind(self, what: str, kind: str | None) -> None:
+        complaint = kind_complaint(
+            kind, self._executors_given, has_default=self._has_default_executor
+        )
+        if complaint:
+            raise InvalidTask(f"{what} would never run: {complaint}")
 
     def _admitted(self, task: Task) -> tuple[TaskKey, bytes]:
         """Check a task; raises CallerError before anything is sent."""

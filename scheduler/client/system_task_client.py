@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from pydantic import JsonValue
 
@@ -56,6 +57,10 @@ class SystemTaskClient(ABC):
         """Raise where the client may not be used any more."""
 
     @abstractmethod
+    def _refuse_kind(self, what: str, kind: str | None) -> None:
+        """Raise InvalidTask where the executors given to this client run no such kind."""
+
+    @abstractmethod
     def _append_own(self, task: Task) -> "LightFuture[Receipt]":
         """Append a system task, whatever its time."""
 
@@ -93,7 +98,7 @@ class SystemTaskClient(ABC):
         *,
         cron: str | None = None,
         every: timedelta | None = None,
-        time_zone: str = "UTC",
+        time_zone: str | ZoneInfo = "UTC",
         ordering_id: str | None = None,
         kind: str | None = None,
         priority: int | None = None,
@@ -109,8 +114,10 @@ class SystemTaskClient(ABC):
 
         Changes nothing where there is such a schedule of the same name already, and replaces one
         that differs.  ``docs/recurring.md`` says what each argument means.  The future fails with
-        InvalidTask where no such schedule can be.  Where payload codecs seal its data, the call
-        blocks for one read of the store, and the future fails with StoreUnavailable.
+        InvalidTask where no such schedule can be, and where the executors that this client was
+        given do not run ``kind``; a client without them takes every kind.  Where payload codecs
+        seal its data, the call blocks for one read of the store, and the future fails with
+        StoreUnavailable.
         """
 
         def task() -> Task:
@@ -130,10 +137,14 @@ class SystemTaskClient(ABC):
                 ends=ends,
                 count_max=count_max,
             )
-            self._recent_names.append(name)
-            return set_task(name, self._sealed_rule(name, rule), self._clock.now_ms())
+            return self._set_task(name, rule)
 
         return self._appended(task)
+
+    def _set_task(self, name: str, rule: RecurringRule) -> Task:
+        self._refuse_kind(f"the recurring schedule {shown(name)}", rule.kind)
+        self._recent_names.append(name)
+        return set_task(name, self._sealed_rule(name, rule), self._clock.now_ms())
 
     def _sealed_rule(self, name: str, rule: RecurringRule) -> RecurringRule:
         if self._payloads is None or not self._payloads.seals:

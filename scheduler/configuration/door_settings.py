@@ -49,7 +49,11 @@ class ObserveSettings(Group):
     @classmethod
     def _nothing_is_pushed(cls, given: Any) -> Any:
         """Raise ValueError for what earlier versions pushed by."""
-        gone = [name for name in ("otlp", "push_interval_ms") if name in given]
+        gone = [
+            name
+            for name in ("otlp", "push_interval_ms")
+            if isinstance(given, dict) and name in given
+        ]
         if gone:
             raise ValueError(
                 f"there is no {' and no '.join(gone)} any more, as metrics are not pushed: remove"

@@ -5,11 +5,13 @@ installation does without all.
 """
 
 import functools
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, requires
 from typing import Concatenate, ParamSpec, TypeVar
 
-from actors.model.errors import SettingsInvalid
+from actors.model.errors import DependencyMissing
 from scheduler.configuration.settings import Settings
 
 EXTRA_OF = {
@@ -42,7 +44,7 @@ _T = TypeVar("_T")
 
 @contextmanager
 def required_by(who: str) -> Iterator[None]:
-    """Raise SettingsInvalid, naming ``who``, where an import inside finds an extra missing."""
+    """Raise DependencyMissing, naming ``who``, where an import inside finds an extra missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -79,6 +81,19 @@ def _explained(error: ModuleNotFoundError, who: str) -> Exception:
     package = (error.name or "").partition(".")[0]
     if package not in EXTRA_OF:
         return error
-    return SettingsInvalid(
-        f"{who} needs {package}, which is not installed: install hourhand[{EXTRA_OF[package]}]"
+    extra = EXTRA_OF[package]
+    return DependencyMissing(
+        f"{who} needs {package}, which is not installed: pip install"
+        f" {_requirements(extra, package)} (the extra {extra!r} of hourhand)"
     )
+
+
+def _requirements(extra: str, package: str) -> str:
+    """Return what an extra brings, as arguments that pip takes from any index."""
+    try:
+        declared = requires("hourhand") or ()
+    except PackageNotFoundError:
+        declared = ()
+    of_extra = re.compile(rf"extra == ['\"]{extra}['\"]")
+    found = [each.partition(";")[0].strip() for each in declared if of_extra.search(each)]
+    return " ".join(f"'{each}'" for each in found) or package.replace("_", "-")

@@ -22,7 +22,9 @@ from pydantic_settings import (
 
 from actors.model.display import message_of, shown
 from actors.model.errors import SettingsInvalid
+from actors.model.problem_words import problem_text
 from actors.model.settings import Group, TreeSettings
+from actors.model.suggestion import did_you_mean
 from scheduler.configuration.door_settings import (
     TOPIC_NAME,
     AdminSettings,
@@ -328,7 +330,7 @@ class Settings(BaseSettings):
                 raise SettingsInvalid("invalid settings: a value is nested too deeply") from None
             unknown = sorted(name for name in os.environ if _is_unknown(name))
             if unknown:
-                raise SettingsInvalid(f"invalid settings: no such setting: {', '.join(unknown)}")
+                raise SettingsInvalid(_unknown_variables(unknown))
 
     @classmethod
     def settings_customise_sources(
@@ -392,13 +394,31 @@ def _is_unknown(variable: str) -> bool:
     return name not in Settings.model_fields
 
 
+def _unknown_variables(variables: list[str]) -> str:
+    groups = [f"HOURHAND_{name.upper()}" for name in Settings.model_fields]
+    told = (f"{each}{did_you_mean(each.partition('__')[0], groups)}" for each in variables)
+    return f"invalid settings: no such setting: {', '.join(told)}"
+
+
 def _described(error: ValidationError) -> str:
-    problems = []
-    for problem in error.errors(include_url=False):
-        where = ".".join(str(part) for part in problem["loc"])
-        got = f", got {shown(problem['input'])}" if _may_be_shown(problem) else ""
-        problems.append(f"{where}: {problem['msg']}{got}")
+    problems = (
+        problem_text(
+            each,
+            names=_names_beside(each["loc"]),
+            shows_value=_may_be_shown(each),
+        )
+        for each in error.errors(include_url=False)
+    )
     return "invalid settings: " + "; ".join(problems)
+
+
+def _names_beside(place: tuple[int | str, ...]) -> tuple[str, ...]:
+    """Return the names of the settings in the group that a place is in."""
+    group: Any = Settings
+    for part in place[:-1]:
+        field = getattr(group, "model_fields", {}).get(part)
+        group = None if field is None else field.annotation
+    return tuple(getattr(group, "model_fields", ()))
 
 
 def _may_be_shown(problem: ErrorDetails) -> bool:

@@ -15,11 +15,10 @@ from pydantic import ValidationError
 
 from actors.model.display import message_of, shown
 from actors.model.errors import InvalidExecutor, PayloadInvalid
+from actors.model.problem_words import problems_text
 from actors.model.task import Task
 from scheduler.executors.payload_difference import difference
 from scheduler.executors.payload_types import payload_type
-
-_PROBLEMS_MAX = 5
 
 
 class Payload:
@@ -88,12 +87,19 @@ class Payload:
     ) -> PayloadInvalid:
         if isinstance(error, msgspec.ValidationError):
             return PayloadInvalid(f"the data {what} {self._name}: {error}")
-        problems = [
-            f"{'.'.join(map(str, each['loc'])) or self._name}: {each['msg']},"
-            f" got {shown(each['input'])}"
-            for each in error.errors(include_url=False)[:_PROBLEMS_MAX]
-        ]
-        return PayloadInvalid(f"the data {what} {self._name}: {'; '.join(problems)}")
+        problems = problems_text(error.errors(include_url=False), nowhere=self._name)
+        return PayloadInvalid(f"the data {what} {self._name}: {problems}")
+
+
+_NEVER_OBJECTS = (bool, int, float, complex, str, bytes, list, tuple, set, frozenset)
+"""Types of which no value is a JSON object."""
+
+
+def _written(hint: Any) -> str:
+    """Return an annotation as somebody writes it."""
+    if hint is None:
+        return "…"
+    return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
 
 
 class Signature:
@@ -115,6 +121,55 @@ class Signature:
                     " a payload, the task, or both: def f(payload: Invoice, task: Task)"
                 )
         self._parameters = parameters
+        self._check_annotations()
+
+    def _check_annotations(self) -> None:
+        """Raise InvalidExecutor where the function can be seen to take what no task has.
+
+        Its annotations may name what is defined after it; they are read again when it is used.
+        """
+        is_function = inspect.isroutine(self._function) or hasattr(self._function, "__wrapped__")
+        if not is_function:
+            raise InvalidExecutor(
+                f"{self._name} decorates {shown(self._function)}, which is not a function: write"
+                " a function that calls it, or a class of TaskExecutor with @app.executor"
+            )
+        try:
+            hints = get_type_hints(self._function, include_extras=True)
+        except NameError:
+            # A text is looked at when the function is first used: the name may be Task's, too.
+            written = getattr(self._function, "__annotations__", {})
+            hints = {
+                name: Task if isinstance(hint, str) else hint for name, hint in written.items()
+            }
+        except Exception as error:
+            raise self._unread(error) from error
+        self._refuse_payloads([(each.name, hints.get(each.name)) for each in self._parameters])
+
+    def _refuse_payloads(self, hints: list[tuple[str, Any]]) -> None:
+        """Raise InvalidExecutor for more payloads than one, and for one that is not an object."""
+        payloads = [(name, hint) for name, hint in hints if hint is not Task]
+        function = getattr(self._function, "__name__", "f")
+        if len(payloads) > 1:
+            made = "".join(part.capitalize() for part in function.split("_"))
+            fields = "; ".join(f"{name}: {_written(hint)}" for name, hint in payloads)
+            raise InvalidExecutor(
+                f"{self._name}: its function takes {len(payloads)} payloads, and a task has one:"
+                f" put them into one class, `@dataclass class {made}: {fields}`, and take that:"
+                f" def {function}(payload: {made})"
+            )
+        for name, hint in payloads:
+            element = self._element_of(hint)
+            if (get_origin(element) or element) in _NEVER_OBJECTS:
+                raise InvalidExecutor(
+                    f"{self._name}: the parameter {name!r} is of the type {_written(hint)}, and the"
+                    " data of a task is a JSON object: put it into a class, `@dataclass class"
+                    f" Payload: {name}: {_written(hint)}`, and take that"
+                )
+
+    def _element_of(self, hint: Any) -> Any:
+        """Return the type of one payload."""
+        return self._annotation(hint)
 
     def arguments(self, task: Task) -> list[Any]:
         """Return what the function is called with; PayloadInvalid where the data does not fit."""
@@ -140,18 +195,17 @@ class Signature:
             try:
                 hints = get_type_hints(self._function, include_extras=True)
             except Exception as error:
-                raise InvalidExecutor(
-                    f"{self._name}: the annotations of its function cannot be read: {error}"
-                ) from error
+                raise self._unread(error) from error
+            self._refuse_payloads([(each.name, hints.get(each.name)) for each in self._parameters])
             found = [self._annotation(hints.get(each.name)) for each in self._parameters]
             positions = [None if each is Task else Payload(each) for each in found]
-            if sum(each is not None for each in positions) > 1:
-                raise InvalidExecutor(
-                    f"{self._name}: its function takes more than one payload: put them into one"
-                    " model or dataclass"
-                )
             self._positions = positions
         return self._positions
+
+    def _unread(self, error: Exception) -> InvalidExecutor:
+        return InvalidExecutor(
+            f"{self._name}: the annotations of its function cannot be read: {error}"
+        )
 
     def _annotation(self, hint: Any) -> Any:
         """Return what a parameter takes, from its annotation."""
@@ -164,12 +218,12 @@ class BatchSignature(Signature):
     Raises InvalidExecutor where it takes anything else.
     """
 
-    def __init__(self, name: str, function: Callable[..., object]) -> None:
-        super().__init__(name, function)
-        if len(self._parameters) != 1:
+    def _refuse_payloads(self, hints: list[tuple[str, Any]]) -> None:
+        if len(hints) != 1:
             raise InvalidExecutor(
-                f"{name}: the function of a batch takes one list: def f(rows: list[Row])"
+                f"{self._name}: the function of a batch takes one list: def f(rows: list[Row])"
             )
+        super()._refuse_payloads(hints)
 
     def _annotation(self, hint: Any) -> Any:
         if hint is None:

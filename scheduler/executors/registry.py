@@ -244,6 +244,9 @@ class TaskFunction(Generic[P_contra]):
         self._signature = signature
         self.kind = kind
 
+    def __repr__(self) -> str:
+        return f"<task function {self.kind!r}>"
+
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self._function(*arguments, **named)
 
@@ -271,11 +274,10 @@ class TaskFunction(Generic[P_contra]):
             if window is not None and uniqueness_key is None:
                 raise InvalidTask(f"{name} needs a uniqueness_key: it says what is the same task")
         client = self._registry.client
-        due = self._due(client.now, at, after)
         task = self.make_task(
             payload,
             ordering_id=ordering_id,
-            at=due,
+            at=_due(client, at, after),
             uniqueness_key=uniqueness_key,
             priority=priority,
         )
@@ -286,27 +288,32 @@ class TaskFunction(Generic[P_contra]):
         payload: P_contra,
         *,
         ordering_id: str,
-        at: datetime,
+        at: datetime | None = None,
+        after: timedelta | None = None,
         uniqueness_key: str | None = None,
         priority: int | None = None,
     ) -> Task:
-        """Return the task that ``schedule`` schedules, for ``schedule_tasks`` and for tests."""
+        """Return the task that ``schedule`` schedules, for ``schedule_tasks`` and for tests.
+
+        With ``after``, or without a time, it counts from the wall time of the registry's client;
+        NotConnected where none is open.
+        """
+        due = at if at is not None and after is None else _due(self._registry.client, at, after)
         return Task(
             ordering_id=ordering_id,
-            scheduled_time=at,
+            scheduled_time=due,
             uniqueness_key=uuid.uuid4().hex if uniqueness_key is None else uniqueness_key,
             data=self._signature.to_data(payload),
             kind=self.kind,
             priority=priority,
         )
 
-    @staticmethod
-    def _due(now: datetime, at: datetime | None, after: timedelta | None) -> datetime:
-        if at is not None and after is not None:
-            raise InvalidTask(
-                "a task is due at a time or after a delay: give at or after, not both"
-            )
-        return at or now + (after or timedelta(0))
+
+def _due(client: Scheduling, at: datetime | None, after: timedelta | None) -> datetime:
+    """Return when a task is due that is given at most one of both; now where it is given none."""
+    if at is not None and after is not None:
+        raise InvalidTask("a task is due at a time or after a delay: give at or after, not both")
+    return at or client.now + (after or timedelta(0))
 
 
 class TaskDecorator:

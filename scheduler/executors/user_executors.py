@@ -13,6 +13,7 @@ from actors.model.errors import InvalidExecutor, UnknownKind
 from actors.model.flow import FairShare, FlowRule, FlowRules, Limit
 from actors.model.kind import checked_kind
 from actors.model.sealed import refuse_sealed
+from actors.model.suggestion import did_you_mean
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.batches import KindBatches, run_tasks_max_of
 from scheduler.executors.executor_path import ExecutorFactory, made_by, tried_factory
@@ -114,6 +115,7 @@ class UserExecutors:
                 "a node runs tasks: give it executor=, a TaskExecutor class, or executors=, one for"
                 " each kind of task"
             )
+        check_executors(executors)
         default = None if executor is None else tried_factory("executor", executor)
         if default is not None:
             FlowRule.declared(made_by(default))
@@ -198,6 +200,7 @@ class UserExecutors:
         known = ", ".join(sorted(self.kinds)[:_NAMED_MAX])
         if kind is not None:
             has = f"it has executors for {known}" if known else "it has none for any kind"
+            has += did_you_mean(kind, self.kinds)
             return (
                 f"this node has no executor for the kind {kind!r}; {has}: the task waits for a"
                 " node that has one"
@@ -237,8 +240,42 @@ def _refuse_sealed_keys(rules: FlowRules, payloads: PayloadCodecs) -> None:
             )
 
 
+def check_executors(executors: object) -> None:
+    """Raise InvalidExecutor where what was given as ``executors`` has no kinds."""
+    if executors is None or isinstance(executors, Mapping):
+        return
+    raise InvalidExecutor(
+        f"executors is {shown(executors)}, which has no kinds: give the registry, executors=app,"
+        " or a dictionary of kinds, executors={'send-invoice': SendInvoice}"
+    )
+
+
+def kind_complaint(
+    kind: str | None, kinds: Mapping[str, object], *, has_default: bool
+) -> str | None:
+    """Return why no executor that a program knows runs a kind; None where one does.
+
+    A program without any kind knows nothing of them.
+    """
+    if not kinds or kind in kinds or (kind is None and has_default):
+        return None
+    known = ", ".join(sorted(kinds)[:_NAMED_MAX])
+    if kind is None:
+        return f"it has no kind, and the executors of this client run only {known}: give kind="
+    return (
+        f"the executors of this client run {known}, and no kind {shown(kind)} (a client without"
+        f" executors= takes every kind){did_you_mean(kind, kinds)}"
+    )
+
+
 def check_kind(kind: object) -> None:
     """Raise InvalidExecutor where nothing can be registered under this name."""
+    if callable(kind):
+        name = str(getattr(kind, "__name__", "name")).replace("_", "-")
+        raise InvalidExecutor(
+            f"a kind is missing in front of {shown(kind)}: write the decorator with a name, such as"
+            f" @app.task({name!r})"
+        )
     try:
         checked_kind(kind)
     except ValueError as error:

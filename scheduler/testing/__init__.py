@@ -127,6 +127,7 @@ class VirtualScheduler:
             ),
             executors=executors,
             payloads=payloads,
+            has_default_executor=executor is not None,
         )
         self._node: VirtualNode | None = self._make_node()
         self.run_due()

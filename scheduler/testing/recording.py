@@ -116,8 +116,9 @@ class RefusedTask:
 class RecordingClient(SchedulerClient):
     """The real client, which also remembers what it refused."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, has_default_executor: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._has_default_executor = has_default_executor
         self.refusals: list[RefusedTask] = []
 
     def _admitted(self, task: Task) -> tuple[TaskKey, bytes]:

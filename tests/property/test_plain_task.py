@@ -162,7 +162,7 @@ def test_what_a_derived_class_adds_is_validated() -> None:
         "priority": "high",
     }
 
-    with pytest.raises(InvalidTask, match="priority: Input should be a valid integer"):
+    with pytest.raises(InvalidTask, match="priority: a whole number is needed"):
         _Prioritized(**added)
 
 

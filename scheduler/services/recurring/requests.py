@@ -1,7 +1,8 @@
 """What a client asks of recurring schedules, as tasks: checked before anything is sent."""
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import UTC, timedelta
+from zoneinfo import ZoneInfo
 
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
@@ -30,6 +31,8 @@ def rule_of(name: str, **values: object) -> RecurringRule:
     for key, (field, read) in readers.items():
         if key in given:
             given[field] = read(f"schedule {key}", given.pop(key))
+    if "time_zone" in given:
+        given["time_zone"] = _zone_name(given["time_zone"])
     rule = checked_rule(**{"ordering_id": checked_name(name), **given})
     refuse_reserved(rule.ordering_id)
     return rule
@@ -47,6 +50,19 @@ def set_task(name: str, rule: RecurringRule, now_ms: int) -> Task:
 def request_task(name: str, request: ChangeRequest, now_ms: int) -> Task:
     """Return the task that changes a schedule."""
     return change_task(checked_name(name), now_ms, unique_in_order(now_ms), request)
+
+
+def _zone_name(zone: object) -> str:
+    """Return the name of a time zone that was given as its name, a ZoneInfo or ``UTC``."""
+    if isinstance(zone, str):
+        return zone
+    name = "UTC" if zone is UTC else zone.key if isinstance(zone, ZoneInfo) else None
+    if name is None:
+        raise InvalidTask(
+            "invalid recurring schedule: time_zone: a name such as 'Europe/Berlin', or a ZoneInfo"
+            f" that has one, is needed, got {shown(zone)}"
+        )
+    return name
 
 
 def _millis(what: str, duration: object) -> int:

@@ -18,6 +18,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from actors.model.codec import encode_object
 from actors.model.display import shown
@@ -25,6 +26,7 @@ from actors.model.errors import InvalidTask
 from actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis
 from actors.model.kind import checked_kind
 from actors.model.priority import PRIORITY_MAX
+from actors.model.problem_words import PROBLEMS_MAX, problem_text
 from actors.model.sealed import SealedData, SealedMembers, read_envelope
 from actors.model.task import Identifier
 from scheduler.records.time_zones import is_known_zone, is_same_everywhere
@@ -73,8 +75,10 @@ class RecurringRule(BaseModel):
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:
-        if (self.cron is None) == (self.every_ms is None):
-            raise ValueError("a recurring schedule has either a cron expression or an interval")
+        if self.cron is None and self.every_ms is None:
+            raise ValueError("it says no time: give cron or every")
+        if self.cron is not None and self.every_ms is not None:
+            raise ValueError("cron and every are both given: give one of them")
         return self
 
     @property
@@ -152,17 +156,15 @@ def read_rule(**values: object) -> RecurringRule:
     try:
         return RecurringRule.model_validate(values)
     except ValidationError as error:
-        problems = [
-            _described(".".join(map(str, one["loc"])), one["msg"], one["input"])
-            for one in error.errors(include_url=False)[:5]
-        ]
-        raise InvalidTask("invalid recurring schedule: " + "; ".join(problems)) from None
+        problems = error.errors(include_url=False)[:PROBLEMS_MAX]
+        told = "; ".join(_described(each, values) for each in problems)
+        raise InvalidTask(f"invalid recurring schedule: {told}") from None
 
 
-def _described(where: str, message: str, got: object) -> str:
-    text = message.removeprefix("Value error, ")
+def _described(problem: ErrorDetails, given: dict[str, object]) -> str:
     # Without a field it is the whole rule, with values that the caller never wrote.
-    return f"{where}: {text}, got {shown(got)}" if where else text
+    is_known, names = bool(problem["loc"]), RecurringRule.model_fields
+    return problem_text(problem, names=names, shows_value=is_known, whole=given)
 
 
 def checked_name(name: object) -> str:

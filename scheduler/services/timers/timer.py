@@ -20,9 +20,10 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from actors.model.display import shown, storable_text
+from actors.model.display import storable_text
 from actors.model.events import TimerTagChanged
 from actors.model.instant import INSTANT_MAX_MS, format_instant
+from actors.model.problem_words import problems_text
 
 REPLICATION_DEFAULT = 2
 REPLICATION_MAX = 1_000
@@ -30,7 +31,6 @@ COUNT_MAX = 2**32 - 1
 TAGS_MAX = 100
 _TAG = re.compile(r"[A-Z]{1,16}")
 _ID = re.compile(r"([0-9a-fA-F]{16})-([0-9]{1,4})")
-_PROBLEMS_MAX = 5
 
 
 class InvalidTimer(ValueError):
@@ -220,15 +220,10 @@ class TimerRequest(RequestPart):
 
 
 def refusal_of(problems: Sequence[Any]) -> str:
-    """Return what pydantic found wrong with a request, as text: where, what, and the value."""
-    told = []
-    for problem in problems:
-        if problem["type"] == "default_factory_not_called":
-            # What is wrong is the field that the default is taken from, which is told as well.
-            continue
-        where = ".".join(map(str, problem["loc"])) or "the body"
-        told.append(f"{where[:80]}: {problem['msg']}, got {shown(problem['input'])}")
-    return storable_text("; ".join(told[:_PROBLEMS_MAX]))
+    """Return what is wrong with a request, as text: where, what, and the value."""
+    # Of a default that is taken from another field that field is told, which is wrong as well.
+    told = [each for each in problems if each["type"] != "default_factory_not_called"]
+    return storable_text(problems_text(told, nowhere="the body"))
 
 
 def next_pop(rule: TimerRule, start_ms: int, now_ms: int) -> tuple[int, int]:

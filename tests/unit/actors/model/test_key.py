@@ -33,10 +33,19 @@ def test_the_time_of_a_key_is_told_in_utc() -> None:
     assert a_key(due_in_ms=0).scheduled_time == NOW
 
 
-def test_empty_ids_keep_their_place() -> None:
+def test_an_empty_uniqueness_key_keeps_its_place() -> None:
     """Two commas are always there."""
-    assert str(TaskKey(NOW_MS, "", "")) == "2026-02-09T01:41:12.959Z,,"
-    assert TaskKey.parse("2026-02-09T01:41:12.959Z,,") == TaskKey(NOW_MS, "", "")
+    assert str(TaskKey(NOW_MS, "a", "")) == "2026-02-09T01:41:12.959Z,a,"
+    assert TaskKey.parse("2026-02-09T01:41:12.959Z,a,") == TaskKey(NOW_MS, "a", "")
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-02-09T01:41:12.959Z,,b", "TaskKey(2026-02-09T01:41:12.959Z,,b)"]
+)
+def test_an_empty_ordering_id_is_refused(text: str) -> None:
+    """No task has one, so the text was put together wrong."""
+    with pytest.raises(InvalidKey, match="the ordering id is empty"):
+        TaskKey.parse(text)
 
 
 def test_the_legacy_form_is_read_as_it_stands() -> None:

@@ -34,7 +34,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "a password file without a user": ({"password_file": "f"}, "username must be too"),
     "a user without a password": ({"username": "someone"}, "password or password_file"),
     "two passwords": ({**LOGIN, "password_file": "f"}, "both set"),
-    "an empty user": ({"username": "", "password": SECRET}, "at least 1 character"),
+    "an empty user": ({"username": "", "password": SECRET}, "a text that is not empty"),
     "an authority and no TLS": ({"tls": {"ca_file": "f"}}, "set enabled to true"),
     "a key password and no TLS": ({"tls": {"key_password": SECRET}}, "set enabled to true"),
     "a certificate without a key": (
@@ -60,8 +60,11 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         {**LOGIN, "connect_timeout_ms": 0},
         "connect_timeout_ms",
     ),
-    "a password in place of the group": (SECRET, "valid dictionary"),
-    "a list of passwords": ({"username": "someone", "password": [SECRET]}, "valid string"),
+    "a password in place of the group": (SECRET, "or a dictionary of its fields, is needed"),
+    "a list of passwords": (
+        {"username": "someone", "password": [SECRET]},
+        "password: a text is needed",
+    ),
 }
 OAUTH_MISTAKES: dict[str, tuple[Any, str]] = {
     "a provider that is not known": ({"oauth": {"provider": "okta"}}, "'okta' is not known"),

@@ -394,16 +394,15 @@ def test_a_coroutine_function_takes_a_list_of_tasks() -> None:
 
 
 def test_a_function_that_takes_no_list_is_refused() -> None:
-    """When its annotations are read: they may name what comes after it."""
+    """Where it is declared."""
     app = Hourhand()
 
-    @app.batch("row")  # type: ignore[arg-type]
     def insert_row(row: Row) -> None: ...
 
+    takes_one: Any = insert_row
     takes_two: Any = lambda rows, more: None  # noqa: E731
-    unchecked: Any = insert_row
     with pytest.raises(InvalidExecutor, match=r"takes a list.*list\[Row\]"):
-        unchecked.make_task(Row(id=1), ordering_id="a", at=a_task().scheduled_time)
+        app.batch("row")(takes_one)
     with pytest.raises(InvalidExecutor, match="takes one list"):
         app.batch("two")(takes_two)
 

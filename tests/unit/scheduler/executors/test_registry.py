@@ -169,7 +169,7 @@ def test_a_payload_that_does_not_fit_is_refused_when_it_is_scheduled() -> None:
         raise AssertionError(f"called with {invoice}")
 
     with VirtualScheduler(executors=app) as scheduler:
-        with pytest.raises(PayloadInvalid, match="id: Field required"):
+        with pytest.raises(PayloadInvalid, match="id: it is missing"):
             mail.schedule({"nr": 1}, ordering_id="o")  # type: ignore[arg-type]
         scheduler.refute_scheduled()
 

@@ -143,14 +143,17 @@ def test_jitter_is_the_same_whoever_asks_and_stays_in_its_window() -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({}, "schedule: a recurring schedule has either a cron expression or an interval$"),
-        ({"cron": "* * * * *", "every_ms": 1_000}, "either a cron expression or an interval$"),
+        ({}, "schedule: it says no time: give cron or every$"),
+        (
+            {"cron": "* * * * *", "every_ms": 1_000},
+            "cron and every are both given: give one of them$",
+        ),
         ({"cron": "61 * * * *"}, "cron: this is not a cron expression: Bad minute"),
         ({"cron": "* * *"}, "Wrong number of fields"),
         ({"cron": ""}, "not a cron expression"),
         ({"cron": "0 0 30 2 *"}, "cron"),
         ({"cron": "\x00"}, "cron"),
-        ({"every_ms": 99}, "greater than or equal to 100"),
+        ({"every_ms": 99}, "every_ms: at least 100 is needed, got 99"),
         ({"every_ms": True}, "every_ms"),
         ({"every_ms": 1_000, "time_zone": "Mars/Olympus"}, "no time zone"),
         ({"every_ms": 1_000, "time_zone": "../../etc/passwd"}, "no time zone"),

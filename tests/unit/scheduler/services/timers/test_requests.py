@@ -130,9 +130,9 @@ def test_a_refusal_names_the_field_and_what_was_in_it() -> None:
     wrong = a_timer(1.5, reliability={"replication-factor": 0})
     wrong["callback"]["http"]["uri"] = "ftp://x"
     reason = (
-        "timing.interval: Input should be a valid integer, got 1.5;"
-        " callback.http.uri: String should match pattern '^https?://', got 'ftp://x';"
-        " reliability.replication-factor: Input should be greater than or equal to 1, got 0"
+        "timing.interval: a whole number is needed, got 1.5;"
+        " callback.http.uri: a text that matches ^https?:// is needed, got 'ftp://x';"
+        " reliability.replication-factor: at least 1 is needed, got 0"
     )
     put = bench.http.put("/timers/0123456789abcdef-2", json=wrong)
 
