@@ -4,6 +4,8 @@ Decides what belongs to the project: everything that is neither hidden, built no
 """
 
 import ast
+import gc
+import os
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -80,8 +82,14 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The parsed file."""
-        return ast.parse(self.text, self.name)
+        """The parsed file, which lives as long as the process."""
+        # The collector would look at all trees again and again: two thirds of the time.
+        gc.disable()
+        try:
+            return ast.parse(self.text, self.name)
+        finally:
+            gc.freeze()
+            gc.enable()
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
@@ -172,7 +180,11 @@ def sources(*folders: str) -> tuple[Source, ...]:
 @cache
 def documents() -> tuple[Path, ...]:
     """Return every Markdown file of the project."""
-    return tuple(path for path in sorted(ROOT.rglob("*.md")) if _is_ours(path))
+    found = []
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if _is_ours(Path(folder, name))]
+        found += [Path(folder, name) for name in names if name.endswith(".md")]
+    return tuple(path for path in sorted(found) if _is_ours(path))
 
 
 @cache
