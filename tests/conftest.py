@@ -1,5 +1,6 @@
 """Fixtures that several kinds of tests share: real servers, one of each a run."""
 
+import gc
 import logging
 import signal
 from collections.abc import Generator, Iterator
@@ -38,6 +39,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(plugin)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Keep the cyclic collector away from modules and tests, of which nothing is ever freed."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
