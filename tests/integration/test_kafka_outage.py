@@ -4,7 +4,6 @@ import itertools
 import math
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -30,10 +29,10 @@ FAR_MS = 10**12
 """Later than any test runs."""
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[KafkaServer]:
-    """A broker of this test alone, as it will be hurt."""
-    yield from running(lambda: KafkaServer(tmp_path))
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """A broker of this file alone, as it will be hurt; each test leaves it at work."""
+    yield from running(lambda: KafkaServer(tmp_path_factory.mktemp("broker")))
 
 
 def test_a_broker_that_restarts_ends_the_lease_and_loses_nothing(broker: KafkaServer) -> None:
