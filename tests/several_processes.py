@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 _UNIT = ("tests/unit/", "tests/property/")
 """Each is judged by what its process does meanwhile: see tests/isolation.py."""
 
-_SPARK = "tests/pipeline/"
-"""Its tests share one Spark session, so one process runs them all."""
+_TOGETHER = ("tests/pipeline/", "tests/security/")
+"""The tests of each share a Spark session, or servers of their own, so one process runs them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _rank(item: pytest.Item) -> int:
     if item.nodeid.startswith(_UNIT):
         return 0
-    if item.nodeid.startswith(_SPARK):
+    if item.nodeid.startswith(_TOGETHER):
         return 1
     # A test that waits for a server, or that takes long, says so.
     markers = ("integration", "slow")
@@ -50,7 +50,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadScopeSc
 
     class FileByFile(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return _SPARK if nodeid.startswith(_SPARK) else nodeid.partition("::")[0]
+            together = (folder for folder in _TOGETHER if nodeid.startswith(folder))
+            return next(together, nodeid.partition("::")[0])
 
         def remove_node(self, node: Any) -> str | None:
             # The files that the process had finished would be handed out again as empty ones,
