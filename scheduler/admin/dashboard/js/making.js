@@ -62,24 +62,6 @@ export function scheduleTask() {
 
 /** Make a recurring schedule, or change one that is there. */
 export function setRecurring(known = null) {
-  const rule = known?.rule;
-  const isHidden = known !== null && !("data" in rule);
-  const body = (values) => ({
-    name: known?.name ?? values.name,
-    cron: values.cron || null,
-    everyMs: values.every ? readDuration("Interval", values.every) : null,
-    timeZone: values.timeZone || "UTC",
-    orderingId: values.orderingId || null,
-    kind: values.kind || null,
-    priority: values.priority ? Number(values.priority) : null,
-    data: isHidden && !values.data ? null : parsed("Data", values.data || "{}"),
-    overlap: values.overlap,
-    catchUpMs: readDuration("Catch up", values.catchUp),
-    jitterMs: readDuration("Jitter", values.jitter),
-    starts: values.starts || null,
-    ends: values.ends || null,
-    countMax: values.countMax ? Number(values.countMax) : null,
-  });
   return confirmed({
     title: known ? `Edit ${known.name}` : "New recurring schedule",
     words: known
@@ -88,23 +70,51 @@ export function setRecurring(known = null) {
     verb: known ? "Save" : "Create",
     noun: "schedule",
     live: true,
-    fields: ruleFields(known, isHidden),
+    fields: ruleFields(known),
     preview: async (values) => {
       if (!values.cron && !values.every) return null;
       if (values.cron && values.every)
         throw new Unreadable("Give a cron expression or an interval, and not both");
-      const seen = await act("recurring/schedule", { ...body(values), dryRun: true });
+      const seen = await act("recurring/schedule", { ...ruleBody(known, values), dryRun: true });
       const times = seen.nextTimes.map(({ time }) => `next: ${moment(time, { date: true })}`);
       const note = seen.replaces && !known ? "This replaces the schedule of the same name." : null;
       return { count: 1, first: times, note };
     },
     run: async (values) =>
-      outcomes(await act("recurring/schedule", { ...body(values), reason: values.reason })),
+      outcomes(
+        await act("recurring/schedule", { ...ruleBody(known, values), reason: values.reason }),
+      ),
   });
 }
 
-function ruleFields(known, isHidden) {
+/** What the API is sent for the values of the form. */
+export function ruleBody(known, values) {
+  return {
+    name: known?.name ?? values.name,
+    cron: values.cron || null,
+    everyMs: values.every ? readDuration("Interval", values.every) : null,
+    timeZone: values.timeZone || "UTC",
+    orderingId: values.orderingId || null,
+    kind: values.kind || null,
+    priority: values.priority ? Number(values.priority) : null,
+    data: hidesData(known) && !values.data ? null : parsed("Data", values.data || "{}"),
+    overlap: values.overlap,
+    catchUpMs: readDuration("Catch up", values.catchUp),
+    jitterMs: readDuration("Jitter", values.jitter),
+    starts: values.starts || null,
+    ends: values.ends || null,
+    countMax: values.countMax ? Number(values.countMax) : null,
+  };
+}
+
+function hidesData(known) {
+  return known !== null && !("data" in known.rule);
+}
+
+/** The fields of the form, with the values of a schedule that is there. */
+export function ruleFields(known) {
   const rule = known?.rule;
+  const isHidden = hidesData(known);
   const own = (ms, otherwise) => (rule ? shortDuration(ms) : otherwise);
   const name = { name: "name", label: "Name", hint: "nightly-report", required: true };
   return [

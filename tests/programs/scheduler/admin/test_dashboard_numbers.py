@@ -1,27 +1,19 @@
 """Numbers keep their digits on the way through the dashboard's own modules, run by Node."""
 
 import json
-import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import scheduler.admin
-from hourhand import Scheduler, Settings, Task, TaskExecutor
-from scheduler.admin.app import create_app
-from scheduler.cli.http_running import HttpServer
+from hourhand import Scheduler, Task
 from scheduler.reading.inspector import TaskState
+from tests.programs.scheduler.admin.dashboard_modules import NEEDS_NODE, copied, ran, served
 from tests.waiting import until
 
-NODE = shutil.which("node")
-pytestmark = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
+pytestmark = NEEDS_NODE
 
-MODULES = Path(scheduler.admin.__path__[0]) / "dashboard" / "js"
 HARD = (
     '{"snowflake":3889108265204450031,"amount":1.0,"small":-0.0,"large":1e22,"exact":'
     '-9007199254740993,"none":null,"yes":true,"empty":{},"list":[],"data":{"taskData":'
@@ -29,30 +21,10 @@ HARD = (
 )
 
 
-class _Run(TaskExecutor):
-    def execute(self, task: Task) -> None:
-        pass
-
-
 @pytest.fixture
 def modules(tmp_path: Path) -> Path:
-    """Return a copy of the dashboard's modules that Node takes for modules."""
-    copied = tmp_path / "js"
-    shutil.copytree(MODULES, copied)
-    (copied / "package.json").write_text('{"type": "module"}')
-    return copied
-
-
-def _ran(modules: Path, program: str, *arguments: str) -> Any:
-    """Return what a program prints as JSON text, of which numbers are told as their source."""
-    assert NODE is not None
-    path = modules / "program.js"
-    path.write_text(program)
-    done = subprocess.run(
-        [NODE, str(path), *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """Return a copy of the dashboard's modules."""
+    return copied(tmp_path / "js")
 
 
 def _sourced(text: str) -> Any:
@@ -84,25 +56,11 @@ def test_data_keeps_its_source_text_and_the_rest_is_values(
         f'"rows":[{{"{name}":{value}}}],"after":"{name}"}}'
     )
 
-    told = json.loads(_ran(modules, READ, text))
+    told = json.loads(ran(modules, READ, text))
 
     assert _sourced(told["written"]) == _sourced(text) == _sourced(told["shown"])
     assert told["written"].count(f'"{name}":{value}') == 2
     assert (told["plain"], told["after"]) == (3, name)
-
-
-@contextmanager
-def _served(folder: Path) -> Iterator[tuple[Scheduler, str]]:
-    settings = Settings(embedded={"folder": folder})
-    with Scheduler(settings, executor=_Run) as scheduler:
-        app = create_app(settings, open_to="this test")
-        server = HttpServer(app, host="127.0.0.1", port=0)
-        assert server.start()
-        try:
-            yield scheduler, f"http://127.0.0.1:{server.port}/"
-        finally:
-            server.stop()
-            app.state.service.close()
 
 
 EDIT = """
@@ -125,13 +83,13 @@ def test_a_schedule_that_is_edited_keeps_every_digit_of_its_data(
     data = json.loads(HARD)
     at = datetime.now(UTC) + timedelta(hours=1)
     task = Task(ordering_id="o", scheduled_time=at, uniqueness_key="u", data=data)
-    with _served(tmp_path / "data") as (scheduler, url):
+    with served(tmp_path / "data") as (scheduler, url):
         key = scheduler.schedule_task(task).result(timeout=60).key
         scheduler.schedule_recurring("r", cron="0 0 1 1 *", data=data).result(timeout=60)
         until(lambda: scheduler.find_recurring("r") is not None)
         until(lambda: scheduler.find_task(key).state is TaskState.PENDING)
 
-        shown = _ran(modules, EDIT, url, str(key))
+        shown = ran(modules, EDIT, url, str(key))
 
         assert json.dumps(json.loads(shown)) == json.dumps(data)
         until(lambda: _rule(scheduler).cron == "0 0 1 2 *")
