@@ -248,7 +248,7 @@ def _executors(ran: list[Any]) -> tuple[type[TaskExecutor], Hourhand]:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("way", DOORS)
-def test_data_arrives_member_by_member_at_the_executor_that_was_asked_for(
+def test_p1_data_arrives_member_by_member_at_the_executor_that_was_asked_for(
     way: str, case: str, kind: str | None
 ) -> None:
     """Through every door, with a kind and without; in the order in which its members were given."""

@@ -273,7 +273,7 @@ REFUSED: list[tuple[Any, object]] = [
 
 
 @pytest.mark.parametrize(("annotation", "payload"), REFUSED, ids=lambda each: str(each)[:40])
-def test_what_would_arrive_as_another_value_is_refused(annotation: Any, payload: object) -> None:
+def test_p1_what_would_arrive_as_another_value_is_refused(annotation: Any, payload: object) -> None:
     """When it is scheduled, by whichever library it is of."""
     with pytest.raises(CallerError):
         arrived(annotation, payload)
