@@ -18,6 +18,8 @@ class Marker(msgspec.Struct, frozen=True):
     next_offset: int
     done: int = 0
     """Bit n stands for offset ``next_offset + n``."""
+    topic_id: str = ""
+    """The topic that the offsets are of; empty where nobody noted that."""
 
     def is_done(self, offset: int) -> bool:
         """Whether a record was passed on or moved."""
@@ -32,19 +34,23 @@ class Marker(msgspec.Struct, frozen=True):
         done = self.done | int.from_bytes(bits, "little")
         if next_offset < self.next_offset:
             raise ValueError(f"a marker never goes back: {self.next_offset} to {next_offset}")
-        return Marker(next_offset, done >> (next_offset - self.next_offset))
+        return Marker(next_offset, done >> (next_offset - self.next_offset), self.topic_id)
 
 
 def encode_marker(marker: Marker) -> bytes:
     """Return what is written to the marker topic."""
     bits = marker.done.to_bytes((marker.done.bit_length() + 7) // 8, "little")
     # Behind one that waits for long nearly all are done: long runs take next to nothing.
-    return msgspec.msgpack.encode((_VERSION, marker.next_offset, zlib.compress(bits, 1)))
+    packed = zlib.compress(bits, 1)
+    # Nodes that know no topic id read the compressed bits alone.
+    return msgspec.msgpack.encode((_VERSION, marker.next_offset, packed + marker.topic_id.encode()))
 
 
 def decode_marker(value: bytes) -> Marker:
     """Return a marker; raises ValueError for what is none, and for one of another version."""
-    version, next_offset, bits = msgspec.msgpack.decode(value, type=tuple[int, int, bytes])
+    version, next_offset, packed = msgspec.msgpack.decode(value, type=tuple[int, int, bytes])
     if version != _VERSION:
         raise ValueError(f"a marker of version {version}: update this node")
-    return Marker(next_offset, int.from_bytes(zlib.decompress(bits), "little"))
+    unpacking = zlib.decompressobj()
+    bits = unpacking.decompress(packed)
+    return Marker(next_offset, int.from_bytes(bits, "little"), unpacking.unused_data.decode())

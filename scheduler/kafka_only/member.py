@@ -16,8 +16,10 @@ from actors.model.errors import HourhandError
 from actors.model.events import AssignmentReceived, OwnerBegan, PartitionLost, PartitionRevoked
 from actors.model.partition import partitions_text
 from actors.ports.clock import Clock
+from actors.ports.log import StartPosition
 from actors.ports.telemetry import Telemetry
 from scheduler.futures.light_future import then
+from scheduler.kafka_only.marker import Marker
 from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.ports import HeldLog
 from scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded, run_guarded
@@ -28,6 +30,7 @@ _POLL_MS = 20
 _RECORDS_MAX = 5_000
 _ROOM = 0.8
 """A partition that was held is read on when its owner's memory is filled less than this."""
+_AskedStart = tuple[int, Marker | None, "Future[StartPosition]"]
 
 
 class Member:
@@ -63,7 +66,7 @@ class Member:
         self._log.subscribe(self)
         self._owners: dict[int, Owner] = {}
         self._held: set[int] = set()
-        self._starts: queue.SimpleQueue[tuple[int, int | None, Future[int]]] = queue.SimpleQueue()
+        self._starts: queue.SimpleQueue[_AskedStart] = queue.SimpleQueue()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -117,9 +120,9 @@ class Member:
 
         return tell
 
-    def _ask_to_start(self, partition: int, stored: int | None) -> "Future[int]":
-        asked: Future[int] = Future()
-        self._starts.put((partition, stored, asked))
+    def _ask_to_start(self, partition: int, marker: Marker | None) -> "Future[StartPosition]":
+        asked: Future[StartPosition] = Future()
+        self._starts.put((partition, marker, asked))
         return asked
 
     def _let_go(self, partitions: Sequence[int]) -> list[Owner]:
@@ -164,11 +167,12 @@ class Member:
 
     def _serve_starts(self) -> None:
         while not self._starts.empty():
-            partition, stored, asked = self._starts.get()
+            partition, marker, asked = self._starts.get()
             if not asked.set_running_or_notify_cancel():
                 continue
             try:
-                asked.set_result(self._log.start(partition, stored).next_offset)
+                stored = (None, "") if marker is None else (marker.next_offset, marker.topic_id)
+                asked.set_result(self._log.start(partition, *stored))
             except (HourhandError, ValueError) as error:
                 # ValueError: it was revoked meanwhile, and its owner was told to stop.
                 asked.set_exception(error)

@@ -16,7 +16,9 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from actors.model.codec import LogRecord, record_bytes
 from actors.model.errors import HourhandError
 from actors.ports.clock import Clock
+from actors.ports.log import StartPosition
 from scheduler.kafka_only.layouts import LayoutBook
+from scheduler.kafka_only.marker import Marker
 from scheduler.kafka_only.ports import Fenced, Outgoing
 from scheduler.kafka_only.scanner import Scanner
 from scheduler.kafka_only.step_timing import SETTLE_MS, wait_ms
@@ -34,8 +36,8 @@ _ANNOUNCE_S = 30.0
 _INBOX_RECORDS_MAX = 20_000
 """Handed over while a step is under way."""
 
-Start = Callable[[int, int | None], "Future[int]"]
-"""Begins to read a partition, at a stored offset or later; answered by the reading thread."""
+Start = Callable[[int, Marker | None], "Future[StartPosition]"]
+"""Begins to read a partition, where a marker says or later; answered by the reading thread."""
 
 
 class Owner:
@@ -66,7 +68,7 @@ class Owner:
         self._announcements: deque[tuple[Outgoing, Future[None]]] = deque()
         self._inbox_records = 0
         self._stopping = False
-        self._starting: Future[int] | None = None
+        self._starting: Future[StartPosition] | None = None
         self._stepped_ms = -math.inf
         self.has_begun = False
         """Whether nothing of an owner before can take effect, and no step has failed since."""
@@ -159,7 +161,7 @@ class Owner:
         finally:
             self._end()
 
-    def _begun(self, stored: int | None) -> int:
+    def _begun(self, stored: Marker | None) -> StartPosition:
         started = self._start(self._partition, stored)
         with self._wanted:
             self._starting = started

@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
+import msgspec
+
 from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError, LogUnavailable
 from actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
 from actors.model.memory import WindowMemory
 from actors.ports.clock import Clock
+from actors.ports.log import StartPosition
 from actors.ports.telemetry import Telemetry
 from scheduler.kafka_only.bucket_layout import Layout
 from scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
@@ -88,19 +91,22 @@ class Scanner:
         self._telemetry = telemetry
         self._marks = marks
 
-    def begin(self, start: Callable[[int | None], int]) -> None:
+    def begin(self, start: Callable[[Marker | None], StartPosition]) -> None:
         """Fence the owner before, read how far it came, and go on from there.
 
-        ``start`` is given the marker's next offset, if any, and returns where reading begins.
-        Raises LogUnavailable.
+        ``start`` is given the marker, if any, and returns where reading begins.  A marker of a
+        topic that was deleted and made anew says nothing of this one.  Raises LogUnavailable.
         """
         with self._told("begin"):
             stored = self._transactions.begin()
         marker = None if stored is None else decode_marker(stored)
-        next_offset = start(None if marker is None else marker.next_offset)
-        if marker is None or marker.next_offset > next_offset:
+        begun = start(marker)
+        next_offset, topic_id = begun.next_offset, begun.topic_id
+        is_foreign = marker is not None and marker.topic_id not in ("", topic_id)
+        if marker is None or is_foreign or marker.next_offset > next_offset:
             marker = Marker(next_offset)
-        self.planner.begin(marker.doing((), next_offset))
+        known = msgspec.structs.replace(marker, topic_id=topic_id)
+        self.planner.begin(known.doing((), next_offset))
 
     def step(self, layout: Layout) -> bool:
         """Do what is ripe, one transaction of it; return whether there was anything.

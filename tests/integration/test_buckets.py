@@ -297,3 +297,30 @@ def test_a_pending_topic_that_an_operator_raised_is_served_after_a_migrate(
         assert not create_bucket_topics(settings)
     finally:
         work.close()
+
+
+def test_a_pending_topic_that_was_made_anew_is_read_from_its_beginning(
+    kafka_server: KafkaServer,
+) -> None:
+    """Though it has grown beyond the markers, which are of the topic before."""
+    settings = bucket_settings(kafka_server)
+    work = BucketsAtWork(settings)
+    topic = settings.buckets.topic
+    try:
+        with BucketRelay(settings, intake=False):
+            for number in range(20):
+                work.send(b"before %d" % number, 0, key=b"%d" % number)
+            work.wait_for_all()
+        work.client.close()
+        kafka_server.delete_topic(topic)
+        assert topic in create_bucket_topics(settings)
+        kafka_server.wait_until_known(topic)
+        work.client = SchedulerClient(settings)
+        for number in range(60):
+            work.send(b"after %d" % number, 0, key=b"%d" % number)
+
+        with BucketRelay(settings, intake=False):
+            work.wait_for_all()
+        work.judge()
+    finally:
+        work.close()

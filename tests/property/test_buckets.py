@@ -110,15 +110,25 @@ def test_a_message_is_moved_before_it_is_due(
     assert (ripe == due_ms) or lower_ms
 
 
-@given(st.integers(0, 10**9), st.sets(st.integers(0, 300)), st.integers(0, 300))
-def test_a_mark_remembers_what_is_done(start: int, done: set[int], further: int) -> None:
+@given(
+    st.integers(0, 10**9),
+    st.sets(st.integers(0, 300)),
+    st.integers(0, 300),
+    st.from_regex("[A-Za-z0-9_-]*", fullmatch=True),
+)
+def test_a_mark_remembers_what_is_done(
+    start: int, done: set[int], further: int, topic_id: str
+) -> None:
     """Whatever was done beyond its offset, and all before; read back as it was written."""
     offsets = {start + each for each in done}
     first_left = start
     while first_left in offsets:
         first_left += 1
-    marker = decode_marker(encode_marker(Marker(start).doing(offsets, first_left)))
+    marker = decode_marker(
+        encode_marker(Marker(start, topic_id=topic_id).doing(offsets, first_left))
+    )
 
+    assert marker.topic_id == topic_id
     for offset in range(start, start + 310):
         assert marker.is_done(offset) == (offset in offsets)
     later = marker.doing((), marker.next_offset + further)

@@ -12,8 +12,10 @@ from actors.kernel.simulated import VirtualClock
 from actors.model.codec import Headers, LogRecord
 from actors.model.errors import LogUnavailable
 from actors.model.memory import NodeMemory
+from actors.ports.log import StartPosition
 from scheduler.kafka_only.bucket_layout import Layout, first_layout
 from scheduler.kafka_only.envelope import Envelope, pending
+from scheduler.kafka_only.marker import Marker
 from scheduler.kafka_only.ports import Fenced
 from scheduler.kafka_only.scanner import Scanner
 from scheduler.kafka_only.waiting import BucketRules, Waiting
@@ -69,9 +71,10 @@ class Owner:
         except LogUnavailable:
             self.begun = False
 
-    def _start(self, stored: int | None) -> int:
-        self._next_read = max(stored or 0, self._world.log.committed.get(self.partition, 0))
-        return self._next_read
+    def _start(self, marker: Marker | None) -> StartPosition:
+        stored = 0 if marker is None else marker.next_offset
+        self._next_read = max(stored, self._world.log.committed.get(self.partition, 0))
+        return StartPosition(self._next_read, self._next_read, "the topic")
 
     def _take(self, records: list[LogRecord], reached: int) -> None:
         few = records[: self._world.rng.randrange(10, 40)]

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from actors.model.errors import LogUnavailable
 from actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
 from actors.model.memory import NodeMemory
+from actors.ports.log import StartPosition
 from scheduler.adapters.clock import SystemClock
 from scheduler.cli.bucket_running import Asking
 from scheduler.kafka_only.bucket_layout import encode_layout, first_layout
@@ -81,8 +82,8 @@ class OneOwner:
 
     def start(self) -> None:
         """Let it own its partition, from the beginning."""
-        started: Future[int] = Future()
-        started.set_result(0)
+        started: Future[StartPosition] = Future()
+        started.set_result(StartPosition(0, 0))
         self.owner.start(lambda _partition, _stored: started, self._begun)
 
     def _begun(self) -> None:

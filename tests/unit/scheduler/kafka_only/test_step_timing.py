@@ -9,6 +9,7 @@ import pytest
 
 from actors.model.codec import LogRecord
 from actors.model.memory import NodeMemory
+from actors.ports.log import StartPosition
 from scheduler.adapters.clock import SystemClock
 from scheduler.kafka_only.bucket_layout import MOVES_EARLY_MS, first_layout
 from scheduler.kafka_only.envelope import Envelope, pending
@@ -79,8 +80,8 @@ class OneOwner:
             Waiting(rules, NodeMemory().begin(0)), transactions, self.clock, RecordingTelemetry()
         )
         self.owner = Owner("owner", 0, scanner, self.book, self.clock, turns)
-        started: Future[int] = Future()
-        started.set_result(0)
+        started: Future[StartPosition] = Future()
+        started.set_result(StartPosition(0, 0))
         self.owner.start(lambda _partition, _stored: started)
 
     def hand_over(self, name: bytes, due_in_ms: int) -> None:
