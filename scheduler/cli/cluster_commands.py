@@ -31,6 +31,7 @@ from scheduler.cli.session import (
     PortOption,
     ResultOptions,
     command_session,
+    require_installation,
 )
 from scheduler.cli.text_output import cell_of, heading_of, print_rows, print_text
 from scheduler.configuration.optional_dependencies import required_by
@@ -66,6 +67,7 @@ def admin(
         if value is not None
     ]
     with command_session(common, chosen) as settings:
+        require_installation(settings)
         log_to_stderr(log_level)
         with required_by("`hourhand admin`"):
             from scheduler.cli.http_running import AdminRunning
@@ -105,7 +107,8 @@ def nodes(
 def ahead(
     *,
     unit: Annotated[
-        Unit, typer.Option(metavar="UNIT", help="One line for each minute, hour or day.")
+        Unit,
+        typer.Option(metavar="UNIT", help="One line for each minute, hour or day."),
     ] = Unit.MINUTE,
     bars: Annotated[int, typer.Option(min=1, max=1_440, metavar="N", help="How many lines.")] = 60,
     common: ResultOptions,

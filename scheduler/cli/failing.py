@@ -38,8 +38,9 @@ def choose_error_format(arguments: Sequence[str]) -> None:
 
     Read before the arguments are parsed: what is wrong with them is an error too.
     """
-    asked = not {("-o", "json"), ("--output", "json")}.isdisjoint(pairwise(arguments))
-    joined = not {"-ojson", "--output=json"}.isdisjoint(arguments)
+    typed = [each.lower() for each in arguments]
+    asked = not {("-o", "json"), ("--output", "json")}.isdisjoint(pairwise(typed))
+    joined = not {"-ojson", "--output=json"}.isdisjoint(typed)
     _errors_as_json.set(asked or joined)
 
 

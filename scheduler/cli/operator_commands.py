@@ -43,10 +43,15 @@ PartitionOption = Annotated[int | None, typer.Option(min=0, metavar="N", help="O
 OrderingOption = Annotated[
     list[str] | None, typer.Option(metavar="ID", help="One ordering id; repeatable.")
 ]
+IdsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ORDERING_ID", help="Ordering ids, as --ordering-id names them."),
+]
 AllOption = Annotated[bool, typer.Option("--all", help="Everything.")]
 
 
 def pause(
+    ordering_ids: IdsArgument = None,
     *,
     everything: AllOption = False,
     partition: PartitionOption = None,
@@ -55,17 +60,18 @@ def pause(
 ) -> None:
     """Pause everything, a partition or ordering ids; or list pauses.
 
-    Without any of these options it lists what is paused.  Every node knows within a second.  A
+    Without any of these it lists what is paused.  Every node knows within a second.  A
     pause lasts until it is resumed, even over restarts.  Attempts that run may end; none starts.
 
     \b
     Examples:
       hourhand pause
-      hourhand pause --ordering-id customer-7 --reason "bad address"
+      hourhand pause customer-7 --reason "bad address"
       hourhand pause --all --yes
     """
     with operator_session(common) as service:
-        targets = _targets(service, partition, ordering_id, everything=everything)
+        named = [*(ordering_ids or ()), *(ordering_id or ())]
+        targets = _targets(service, partition, named, everything=everything)
         if targets:
             before = _change_pauses(service, "pause", targets, common.reason, yes=common.yes)
             _say_changes(targets, before, "paused", "was paused already")
@@ -73,6 +79,7 @@ def pause(
 
 
 def resume(
+    ordering_ids: IdsArgument = None,
     *,
     everything: AllOption = False,
     partition: PartitionOption = None,
@@ -87,12 +94,13 @@ def resume(
     \b
     Examples:
       hourhand resume --all
-      hourhand resume --ordering-id customer-7
+      hourhand resume customer-7
     """
     with operator_session(common) as service:
-        targets = _targets(service, partition, ordering_id, everything=everything)
+        named = [*(ordering_ids or ()), *(ordering_id or ())]
+        targets = _targets(service, partition, named, everything=everything)
         if not targets:
-            raise InvalidTask("name what to resume: --all, --partition or --ordering-id")
+            raise InvalidTask("name what to resume: --all, --partition or ordering ids")
         before = _change_pauses(service, "resume", targets, common.reason, yes=common.yes)
         _say_changes(targets, before, "was not paused", "resumed")
         _print_pauses(service, common.output)
@@ -149,11 +157,11 @@ def _error(service: AdminService, letter: ShownLetter) -> str | None:
 def _targets(
     service: AdminService,
     partition: int | None,
-    ordering_ids: list[str] | None,
+    ordering_ids: list[str],
     *,
     everything: bool,
 ) -> list[Target]:
-    found = [service.pauses.target(PauseScope.ORDERING, None, each) for each in ordering_ids or ()]
+    found = [service.pauses.target(PauseScope.ORDERING, None, each) for each in ordering_ids]
     if partition is not None:
         found.append(service.pauses.target(PauseScope.PARTITION, partition, None))
     if everything:

@@ -11,12 +11,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, dataclass, fields
+from difflib import get_close_matches
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.models import OptionInfo
 
 from actors.model.errors import SettingsInvalid
 from scheduler.cli.failing import EXIT_CALLER, choose_error_format, reported_errors, say, say_error
@@ -26,6 +28,10 @@ from scheduler.configuration.settings import Settings
 
 _SENTENCE_CHARS_MAX = 1_000
 _TYPE = re.compile(r" <[^>]*>$")
+_NO_OPTION = re.compile(r"no such option: (\S+) \(Possible options: ([^)]+)\)")
+_NO_CHOICE = re.compile(r"'([^']*)' is not one of ((?:'[^']*'(?:, )?)+)")
+_MEANT = {"done": "success", "succeeded": "success", "failed": "failure", "waiting": "pending"}
+"""Words that people say for a state, and what it is called."""
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What the parser raises; where the class is imported from depends on the version of Typer."""
 
@@ -101,10 +107,23 @@ def _title(command: Any) -> str:
     return panel if isinstance(panel, str) else "Commands"
 
 
+def _with_suggestion(message: str) -> str:
+    """Add what was probably meant, where a value or an option is close to one that there is."""
+    if option := _NO_OPTION.fullmatch(message):
+        close = get_close_matches(option[1], option[2].split(", "), n=1, cutoff=0.0)
+        return f"no such option: {option[1]}; did you mean {close[0]}?"
+    if value := _NO_CHOICE.search(message):
+        choices = re.findall("'([^']*)'", value[2])
+        meant = _MEANT.get(value[1].lower(), value[1].lower())
+        close = get_close_matches(meant, choices, n=1)
+        return f"{message}; did you mean {close[0]}?" if close else message
+    return message
+
+
 def _message_of(error: Any) -> str:
     # Typer judges values with pydantic, which says this before what is wrong.
     message = str(error.format_message()).replace("Value error, ", "").rstrip(".")
-    message = message[:1].lower() + message[1:]
+    message = _with_suggestion(message[:1].lower() + message[1:])
     if error.ctx is None:
         return message
     return f"{message}{'' if message.endswith('?') else ';'} see `{error.ctx.command_path} -h`"
@@ -113,7 +132,10 @@ def _message_of(error: Any) -> str:
 OutputOption = Annotated[
     OutputFormat,
     typer.Option(
-        "--output", "-o", metavar="FORMAT", help="text, or json: results and errors for programs."
+        "--output",
+        "-o",
+        metavar="FORMAT",
+        help="text, or json: results and errors for programs.",
     ),
 ]
 LogLevelOption = Annotated[
@@ -203,6 +225,12 @@ def _with_options(function: Callable[..., None]) -> Callable[..., None]:
             )
             for each in _own_first(group)
         ]
+
+    for parameter in parameters:
+        for each in get_args(parameter.annotation):
+            if isinstance(each, OptionInfo):
+                # Of a few values one is meant, however it is written.
+                each.case_sensitive = False
 
     @functools.wraps(function)
     def typed(**given: Any) -> None:

@@ -24,6 +24,7 @@ _HEADINGS = {
     "intervalMs": "EVERY",
     "repeatForMs": "REPEATED FOR",
     "readable": "CAN REPLAY",
+    "taken": "RUNS",
 }
 _COLOURS = {
     "success": typer.colors.GREEN,

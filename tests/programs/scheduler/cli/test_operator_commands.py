@@ -184,7 +184,7 @@ def test_what_runs_is_listed_as_running_and_cancelled_as_cancelling(folder: Path
 
 def test_pauses_are_made_listed_and_lifted(folder: Path) -> None:
     """An ordering id without a question, everything only after one."""
-    paused = answer(folder, "pause", "--ordering-id", "b", "--reason", "bad address")["pauses"]
+    paused = answer(folder, "pause", "b", "--reason", "bad address")["pauses"]
     assert [(each["orderingId"], each["reason"]) for each in paused] == [("b", "bad address")]
     assert invoke(folder, "pause", "--all").exit_code == 2
     assert len(answer(folder, "pause", "--all", "--yes")["pauses"]) == 2

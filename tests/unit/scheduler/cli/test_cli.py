@@ -135,7 +135,10 @@ def test_a_window_that_means_nothing_is_refused(arguments: tuple[str, ...], comp
 
 @pytest.mark.parametrize(
     "arguments",
-    [("list",), ("show", KEY), ("cancel", KEY), ("outcome", "0:1"), ("running",), ("top",)],
+    [
+        *(("list",), ("show", KEY), ("cancel", KEY), ("outcome", "0:1"), ("running",), ("top",)),
+        *(("admin",), ("admin", "--port", "0")),
+    ],
 )
 def test_a_folder_without_an_installation_stays_as_it_is(
     folder: Path, arguments: tuple[str, ...]

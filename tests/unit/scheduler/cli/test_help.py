@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,3 +134,37 @@ def test_without_a_command_the_help_is_shown() -> None:
     shown = hourhand()
 
     assert (shown.exit_code, shown.stdout) == (2, help_of(""))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ("list --state runing", "running"),
+        ("list --state DONE", "success"),
+        ("list --act cancle", "cancel"),
+        ("ahead --unit hours", "hour"),
+        ("list -o jsn", "json"),
+        ("list --orderingid x", "--ordering-id"),
+        ("dead-letters --replya 0:1", "--replay"),
+    ],
+)
+def test_what_is_nearly_right_is_told_what_was_meant(arguments: str, meant: str) -> None:
+    """Values and options, as commands and settings."""
+    told = hourhand(*arguments.split())
+
+    assert told.exit_code == 2
+    assert f"did you mean {meant}? see `" in told.stderr
+
+
+def test_what_is_far_from_everything_is_told_without_a_guess() -> None:
+    """A list of what there is, and where to look."""
+    assert "did you mean" not in hourhand("list", "--state", "xyz").stderr
+
+
+@pytest.mark.parametrize("typed", ["RUNNING", "Running"])
+def test_one_of_a_few_values_may_be_in_upper_case(typed: str, tmp_path: Path) -> None:
+    """There is no other one that it could be; errors are JSON where that is asked for so."""
+    folder = f"embedded.folder={tmp_path / 'none'}"
+    told = hourhand("list", "--state", typed, "-o", "JSON", "--set", folder)
+
+    assert json.loads(told.stderr)["error"]["code"] == "settings-invalid"
