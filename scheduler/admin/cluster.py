@@ -41,6 +41,7 @@ from scheduler.admin.picture import (
     ShownTrouble,
 )
 from scheduler.admin.reports import RATE_MS, LastHour, ReportedNode, sum_known, summed, with_reports
+from scheduler.admin.verdict import judged
 from scheduler.futures.answers import LOOK_S, answered
 from scheduler.observe.reporting import hourhand_version
 from scheduler.ports.dead_letters import LogEnd, LogView
@@ -139,8 +140,10 @@ class Cluster:
             unknown = len(_unanswered(partitions))
             lags = [each.lag for each in partitions]
             known_lags = [lag for lag in lags if lag is not None]
-            return ClusterStatus(
-                time=instant_text(self._clock.now_ms()),
+            waits_ms = [flow.since_ms for each in alive for flow in each.report.limited_flows]
+            now_ms = self._clock.now_ms()
+            figures = ClusterStatus(
+                time=instant_text(now_ms),
                 as_of=instant_text(self._read_ms),
                 stale=self._is_stale(),
                 error=self._error,
@@ -157,11 +160,14 @@ class Cluster:
                 in_flight=sum_known(each.in_flight for each in nodes),
                 failing=sum_known(each.failing for each in nodes),
                 blocked=sum_known(each.blocked for each in nodes),
+                limited=sum_known(each.report.limited_count for each in alive),
+                limited_for_ms=max(0, now_ms - min(waits_ms)) if waits_ms else None,
                 lag=sum(known_lags) if len(known_lags) == len(lags) else None,
                 overdue_ms=max((each.overdue_ms or 0 for each in partitions), default=0),
                 paused=self._paused(),
                 version=hourhand_version(),
             )
+        return replace(figures, verdict=judged(figures))
 
     def nodes(self) -> NodeListing:
         """Return every node heard of lately, by name."""

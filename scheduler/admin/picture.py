@@ -55,8 +55,19 @@ class Glance(Answer, frozen=True):
     in_flight: int | None
     failing: int | None
     blocked: int | None
+    limited: int | None
+    """Tasks that are due and wait because of a limit."""
     lag: int | None
     nodes: NodeCounts
+
+
+class Verdict(Answer, frozen=True):
+    """What the cluster is like, in one sentence."""
+
+    tone: Literal["good", "warn", "bad"]
+    words: str
+    next_step: str | None = None
+    """The command that helps, where one does."""
 
 
 class ClusterStatus(Glance, frozen=True):
@@ -74,8 +85,11 @@ class ClusterStatus(Glance, frozen=True):
     """Rates and lateness are of so long, up to now."""
     overdue_ms: int
     paused: PausedCounts
+    limited_for_ms: int | None
+    """How long the first of the limited tasks has waited; null where none does."""
     version: str
     """Of this process."""
+    verdict: Verdict | None = None
 
 
 class ShownNode(Answer, frozen=True):

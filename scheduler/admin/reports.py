@@ -196,6 +196,7 @@ def _point(glance: Glance, changes: Mapping[int, _Added], partition: int | None)
         in_flight=glance.in_flight,
         failing=glance.failing,
         blocked=glance.blocked,
+        limited=glance.limited,
         lag=glance.lag,
         nodes=glance.nodes,
         started=total.started,

@@ -270,12 +270,16 @@ def _picture(service: AdminService) -> Table:
 
 def _headline(status: ClusterStatus) -> Text:
     late = status.lateness_ms
-    parts = [
+    verdict = status.verdict
+    parts = [] if verdict is None else [verdict.words]
+    if verdict is not None and verdict.next_step:
+        parts.append(f"next: {verdict.next_step}")
+    parts += [
         f"as of {status.as_of or 'never'}{' STALE' if status.stale else ''}",
         f"runs/s {_shown(status.executions_per_s)}, failures/s {_shown(status.failures_per_s)}",
         f"late, ms: p50 {_shown(late.p50)}, p99 {_shown(late.p99)}, p99.9 {_shown(late.p999)}",
         f"in flight {_shown(status.in_flight)}, failing {_shown(status.failing)}",
-        f"blocked {_shown(status.blocked)}, lag {_shown(status.lag)}",
+        f"blocked {_shown(status.blocked)}, limited {_shown(status.limited)}, lag {_shown(status.lag)}",
     ]
     if status.error:
         parts.append(f"the store does not answer: {status.error}")

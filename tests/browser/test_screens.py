@@ -63,7 +63,7 @@ def test_now_answers_in_a_sentence(looking: Looking) -> None:
     verdict = looking.page.locator(".verdict")
 
     verdict.get_by_text("1 node alive").wait_for()
-    assert looking.page.locator(".tile").count() == 8
+    assert looking.page.locator(".tile").count() == 10
     assert looking.page.locator(".owner .cell").count() == looking.running.service.partition_count
 
 

@@ -41,9 +41,22 @@ export function makeChart({
   function build() {
     plot?.destroy();
     plot = null;
-    if (!data || room.clientWidth === 0) return;
+    if (!data) return;
+    tell();
+    if (!hasValues()) {
+      fill(room, h("div", { class: "no-data", vars: { "--height": `${height}px` } }, "Not enough data yet"));
+      return;
+    }
+    if (room.clientWidth === 0) return;
+    fill(room);
     plot = new uPlot(options(), data, room);
     tell();
+  }
+
+  /** Axes around nothing, or around one point, would name times and numbers that mean nothing. */
+  function hasValues() {
+    if (data[0].length < 2) return false;
+    return data.slice(1).some((values) => values.some((each) => each !== null && each !== undefined));
   }
 
   function options() {
@@ -56,7 +69,8 @@ export function makeChart({
     return {
       width: room.clientWidth,
       height,
-      padding: [8, 4, 0, 0],
+      // Room for half of a time below the last line.
+      padding: [8, 24, 0, 0],
       legend: { show: false },
       tzDate: (at) => (isUtc() ? uPlot.tzDate(new Date(at * 1e3), "Etc/UTC") : new Date(at * 1e3)),
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
@@ -216,7 +230,7 @@ export function makeChart({
   function update(values, marked = []) {
     data = values;
     marks = marked;
-    if (plot) {
+    if (plot && hasValues()) {
       plot.setData(values);
       tell();
     } else {

@@ -6,9 +6,12 @@ import { duration, figure, shortCount } from "./format.js";
 import { freshness, latest } from "./live.js";
 import { address } from "./router.js";
 
-/** From here on lateness is worth a word, and worth somebody's night. */
-export const LATE_MS = 1_000;
-export const VERY_LATE_MS = 10_000;
+/** As the verdict of the API has them: from here on a figure is worth a word, or a night. */
+const LATE_MS = 1_000;
+const VERY_LATE_MS = 10_000;
+const MANY_FAIL = 10;
+const MOST_FAIL = 50;
+const LIMITED_MANY = 100;
 /** So many records that are not read yet are more than a batch on its way. */
 export const LAG_MANY = 10_000;
 
@@ -19,11 +22,20 @@ export function makeTiles() {
   const now = () => "now";
   const made = [
     tile(
-      "Attempts per second",
+      "Attempts/s",
       lately,
       "accent",
       (s) => plain(s.executionsPerS),
       (p, every) => (p.started === null ? null : p.started / (every / 1_000)),
+    ),
+    tile(
+      "Attempts failed",
+      lately,
+      "bad",
+      (s) => failedShare(s.failuresPerS, s.executionsPerS),
+      (p) => shareOf(p.failed, p.started),
+      (s) => failedTone(shareOf(s.failuresPerS, s.executionsPerS)),
+      address("blocked", { kind: "failing" }),
     ),
     tile(
       "Lateness p50",
@@ -76,6 +88,15 @@ export function makeTiles() {
       address("blocked"),
     ),
     tile(
+      "Limited",
+      now,
+      "flag",
+      (s) => plain(s.limited),
+      (p) => p.limited,
+      (s) => (s.limited >= LIMITED_MANY ? "warn" : ""),
+      address("tasks", { state: "limited" }),
+    ),
+    tile(
       "Lag",
       now,
       "calm",
@@ -104,6 +125,22 @@ function late(ms) {
       ? ["–", ""]
       : figure(null)
     : [`≤\u2009${figure(ms)[0]}`, figure(ms)[1]];
+}
+
+/** Of a hundred attempts how many failed; null where none ran. What failed may have started before. */
+function shareOf(failed, started) {
+  const ended = Math.max(failed ?? 0, started ?? 0);
+  return ended ? (100 * (failed ?? 0)) / ended : null;
+}
+
+function failedShare(failed, started) {
+  if (failed === null || failed === undefined) return figure(null);
+  const share = shareOf(failed, started);
+  return share === null ? ["–", ""] : [shortCount(Math.round(share)), "%"];
+}
+
+function failedTone(share) {
+  return share >= MOST_FAIL ? "bad" : share > MANY_FAIL ? "warn" : "";
 }
 
 function lateTone(ms) {

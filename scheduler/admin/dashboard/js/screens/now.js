@@ -7,7 +7,7 @@ import { follow, upToNow } from "../history.js";
 import { freshness, latest, on } from "../live.js";
 import { card } from "../parts.js";
 import { address } from "../router.js";
-import { LAG_MANY, LATE_MS, makeTiles, VERY_LATE_MS } from "../tiles.js";
+import { LAG_MANY, makeTiles } from "../tiles.js";
 
 export const screen = { path: "now", title: "Now", mark: "now", key: "n", open };
 
@@ -124,7 +124,6 @@ function judged(status) {
   const needs = [];
   const need = (tone, words, path, parameters) =>
     needs.push({ tone, words, href: address(path, parameters) });
-  const p99 = status.latenessMs.p99;
   if (status.nodes.alive === 0) need("bad", "no node is alive", "nodes");
   else if (status.nodes.silent)
     need("warn", `${counted(status.nodes.silent, "node")} silent`, "nodes");
@@ -136,31 +135,15 @@ function judged(status) {
   if (status.blocked) need("bad", `${counted(status.blocked, "ordering id")} blocked`, "blocked");
   if (status.failing)
     need("warn", `${counted(status.failing, "task")} failing`, "blocked", { kind: "failing" });
+  if (status.limited)
+    need("", `${counted(status.limited, "task")} limited`, "tasks", { state: "limited" });
   if (status.lag > LAG_MANY)
     need("warn", `${shortCount(status.lag)} records not read yet`, "nodes");
   const fresh = freshness();
   if (fresh.state !== "live")
     return { tone: "warn", words: "Unknown: the figures are out of date", needs };
-  if (status.nodes.alive === 0) return { tone: "bad", words: "Nothing runs: no node is alive", needs };
-  if (status.paused.all) return { tone: "warn", words: "Paused: tasks wait in the store", needs };
-  if (p99 >= VERY_LATE_MS)
-    return {
-      tone: "bad",
-      words: `Late: 99 of 100 tasks start up to ${duration(p99)} after they are due`,
-      needs,
-    };
-  if (p99 > LATE_MS)
-    return {
-      tone: "warn",
-      words: `A little late: 99 of 100 tasks start within ${duration(p99)} of their time`,
-      needs,
-    };
-  if (status.partitions.unknown)
-    return { tone: "bad", words: "Part of the cluster does not report", needs };
-  if (status.blocked)
-    return { tone: "warn", words: "On time, but some ordering ids wait for you", needs };
-  if (p99 === null) return { tone: "good", words: `Idle: nothing ran in the last ${duration(status.windowMs)}`, needs };
-  return { tone: "good", words: `On time: 99 of 100 tasks start within ${duration(p99)} of their time`, needs };
+  const { tone, words, nextStep } = status.verdict;
+  return { tone, words, needs, nextStep };
 }
 
 function pausedWords(paused) {
@@ -171,8 +154,8 @@ function pausedWords(paused) {
 }
 
 function showVerdict(element, status) {
-  const { tone, words, needs } = judged(status);
-  const said = JSON.stringify([tone, words, needs]);
+  const { tone, words, needs, nextStep } = judged(status);
+  const said = JSON.stringify([tone, words, needs, nextStep]);
   if (element.dataset.said === said) return;
   element.dataset.said = said;
   element.dataset.tone = tone;
@@ -188,6 +171,7 @@ function showVerdict(element, status) {
         { class: "soft" },
         `${counted(status.nodes.alive, "node")} alive, ${count(status.partitions.owned)} of ${counted(status.partitions.count, "partition")} owned`,
       ),
+      nextStep && h("p", {}, "Next: ", h("code", {}, nextStep)),
     ),
     h(
       "ul",
