@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from threading import Thread
 from typing import Any
 
 import msgspec
@@ -304,6 +306,30 @@ def test_no_piece_of_a_request_waits_for_an_acknowledgement(settings: Settings) 
     assert all(options)
 
 
+class _Rejecting(StreamRequestHandler):
+    """Answers as Cassandra 5 does where old versions of its protocol are not allowed."""
+
+    def handle(self) -> None:
+        """Take one request, and reject its version."""
+        head = self.rfile.read(9)
+        self.rfile.read(int.from_bytes(head[5:9]))
+        told = b"Rejecting Protocol Version 4 < 5."
+        body = (0x0A).to_bytes(4) + len(told).to_bytes(2) + told
+        self.wfile.write(b"\x84\x00" + head[2:4] + b"\x00" + len(body).to_bytes(4) + body)
+
+
+def test_a_node_that_rejects_the_protocol_says_what_to_set() -> None:
+    """A long test has the same answer from a real node."""
+    with ThreadingTCPServer(("127.0.0.1", 0), _Rejecting) as server:
+        Thread(target=server.serve_forever).start()
+        try:
+            port = server.server_address[1]
+            with pytest.raises(StoreUnavailable, match="allow_older_protocols to true"):
+                open_connection(CassandraSettings(contact_points=("127.0.0.1",), port=port))
+        finally:
+            server.shutdown()
+
+
 @pytest.fixture
 def modern_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraServer]:
     """A node that speaks the newest version of its protocol and no other."""
@@ -315,7 +341,7 @@ def modern_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cassandr
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_node_that_refuses_the_protocol_says_what_to_set(modern_server: CassandraServer) -> None:
     """Cassandra itself only says which versions it rejects."""
     asked = CassandraSettings(

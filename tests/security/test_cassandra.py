@@ -158,6 +158,7 @@ def test_a_node_runs_over_mutual_tls(
     run_one_task(settings)
 
 
+@pytest.mark.long
 def test_no_certificate_or_a_strangers_is_refused(
     mutual: CassandraServer, authority: Authority, stranger: Authority, tmp_path: Path
 ) -> None:
