@@ -15,7 +15,7 @@ import grimp.exceptions
 from tests.check.changes import NothingToCompareError, changed_files
 from tests.check.imports import Imports
 from tests.check.report import counted, left_out, listed, result_line
-from tests.check.selection import select
+from tests.check.selection import TIDY, select
 from tests.check.steps import Step, run
 
 ROOT = Path(__file__).parents[2]
@@ -62,8 +62,7 @@ def _check(changed: list[str], base: str) -> int:
         return 1
     _say(f"{counted(len(changed), 'file')} changed since {base}")
     failed = []
-    steps = [*LINTERS, *([tests_step(selection.chosen)] if selection.chosen else [])]
-    for result in run(steps, ROOT):
+    for result in run([*LINTERS, *tests_steps(selection.chosen)], ROOT):
         _say(result_line(result))
         if not result.passed:
             failed.append(result.step.name)
@@ -75,12 +74,21 @@ def _check(changed: list[str], base: str) -> int:
     return 1 if failed else 0
 
 
-def tests_step(files: tuple[str, ...]) -> Step:
-    """Return the step that runs test files, in this order."""
+def tests_steps(files: tuple[str, ...]) -> list[Step]:
+    """Return the steps that run test files: those that read files as text have one of their own.
+
+    By the time they begin the types are done, whose core they take.
+    """
+    text = tuple(each for each in files if each.startswith(TIDY))
+    others = tuple(each for each in files if each not in text)
+    return [_tests_step(name, some) for name, some in (("tests", others), ("text", text)) if some]
+
+
+def _tests_step(name: str, files: tuple[str, ...]) -> Step:
     # The profile is known to the tests with invented inputs alone.
     few = ["--hypothesis-profile", "few"] if any(map(_has_invented_inputs, files)) else []
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-m", QUICK, *few, *files)
-    return Step("tests", command, (0, NO_TEST_IS_QUICK), listed(files))
+    return Step(name, command, (0, NO_TEST_IS_QUICK), listed(files))
 
 
 def _has_invented_inputs(file: str) -> bool:

@@ -16,7 +16,8 @@ TEST_FILES_MAX = 40
 """Of those that start no process, at a quarter of a second each, the largest at seven."""
 
 _QUICK = ("tests/unit/", "tests/property/")
-_TIDY = ("tests/tidy/", "tests/documents/test_console_examples.py")
+TIDY = ("tests/tidy/", "tests/documents/test_console_examples.py")
+"""Where the tests that read files as text begin."""
 _STEPS = ("tests/tidy/test_contracts.py", "tests/tidy/test_wheel.py")
 """The first runs what `make check` runs beside the tests, the second builds a wheel."""
 
@@ -87,7 +88,7 @@ def select(
     nearest = sorted(
         distances, key=lambda test: (distances[test], -_shared_folders(test, changed), test)
     )
-    text_tests |= {test for test in nearest if test.startswith(_TIDY) and test not in _STEPS}
+    text_tests |= {test for test in nearest if test.startswith(TIDY) and test not in _STEPS}
     quick = [test for test in nearest if test.startswith(_QUICK) and test not in text_tests]
     slow = [test for test in nearest if test not in text_tests and not test.startswith(_QUICK)]
     chosen = (*quick[:limit], *sorted(text_tests))
