@@ -183,8 +183,7 @@ def _refuse_emptied(file: File) -> None:
     SQLite makes the file before the other one, and would throw the other one away.
     """
     ahead = file.path.with_name(f"{file.path.name}-wal")
-    held_bytes = ahead.stat().st_size if ahead.exists() else 0
-    if held_bytes and not is_there(file):
+    if _held_bytes(ahead) and not is_there(file):
         raise file.damaged(f"it is missing or empty, but {ahead.name} is not")
 
 
@@ -206,7 +205,15 @@ def _refuse_inherited(file: File) -> None:
 
 def is_there(file: File) -> bool:
     """Whether the file exists and holds anything."""
-    return file.path.exists() and file.path.stat().st_size > 0
+    return _held_bytes(file.path) > 0
+
+
+def _held_bytes(path: Path) -> int:
+    """Return the size of a file, 0 where there is none: others may remove it at any moment."""
+    try:
+        return path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
 
 
 def _sync_folder(folder: Path) -> None:

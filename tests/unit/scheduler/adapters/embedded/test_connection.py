@@ -47,6 +47,27 @@ def test_many_may_make_the_same_folder_at_once(tmp_path: Path) -> None:
             list(pool.map(open_together, [folder] * openers))
 
 
+def test_a_file_can_be_opened_while_others_close_it(tmp_path: Path) -> None:
+    """The last one that closes it removes the write-ahead file, at any moment."""
+    file = store_file(tmp_path)
+    open_connection(file).close()
+    ahead, is_over = tmp_path / "store.db-wal", threading.Event()
+
+    def come_and_go() -> None:
+        while not is_over.is_set():
+            ahead.touch()
+            ahead.unlink(missing_ok=True)
+
+    with ThreadPoolExecutor(1) as pool:
+        others = pool.submit(come_and_go)
+        try:
+            for _ in range(300):
+                open_connection(file).close()
+        finally:
+            is_over.set()
+        others.result(WAIT_S)
+
+
 def test_a_committed_row_is_on_the_disk_before_the_commit_returns(tmp_path: Path) -> None:
     """Every connection syncs the write-ahead log at each commit."""
     connection = open_connection(store_file(tmp_path))
