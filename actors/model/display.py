@@ -5,10 +5,16 @@ store that refuses an error's message would cost more than the error.
 """
 
 import logging
+import os
+import re
 import reprlib
 import sys
+import sysconfig
 import traceback
+from functools import lru_cache
 from types import CodeType, TracebackType
+
+from actors.model.errors import HourhandError
 
 CHARS_MAX = 200
 
@@ -23,6 +29,15 @@ _UNITS_MS = (
 _INDENT = "  "
 
 UNSHOWN_STACK = "its trace cannot be shown"
+
+_STACK_HEAD = "Traceback (most recent call last):\n"
+_ROOT = __file__.rpartition(os.sep + "actors" + os.sep)[0]
+_OWN_FOLDERS = tuple(
+    os.path.join(_ROOT, name) + os.sep  # noqa: PTH118 - compared with the text of a frame's file
+    for name in ("actors", "scheduler", "hourhand")
+)
+_PYTHON_FOLDERS = (sysconfig.get_path("stdlib") + os.sep, "<frozen ")
+_IS_INSTALLED = re.compile(r"[/\\\\](?:site|dist)-packages[/\\\\]")
 
 _FRAMES_MAX = 1_000
 _shown_frames: dict[tuple[CodeType, str, int, int], str] = {}
@@ -55,7 +70,11 @@ def message_of(error: BaseException, chars_max: int = CHARS_MAX) -> str:
 
 
 def stack_of(error: BaseException, chars_max: int) -> str:
-    """Return the end of an error's trace: the innermost frames say most, and come last."""
+    """Return the end of an error's trace: the innermost frames say most, and come last.
+
+    It begins at the first frame of user code: those of Hourhand before it are the same for every
+    error.  An error that Hourhand raised on purpose before any user code has no frames.
+    """
     try:
         stack = _whole_stack_of(error)
     except BaseException:  # noqa: BLE001 - its notes and causes may be anybody's code
@@ -63,24 +82,59 @@ def stack_of(error: BaseException, chars_max: int) -> str:
     return storable_text(stack[-chars_max:])
 
 
+def has_frames(stack: str) -> bool:
+    """Whether a whole stack is more than what the error says."""
+    return _STACK_HEAD in stack or "  + Exception Group Traceback" in stack
+
+
 def _whole_stack_of(error: BaseException) -> str:
-    """Return what ``traceback.format_exception`` does."""
+    """Return what ``traceback.format_exception`` does, from the first frame of user code on."""
+    begins = _user_frame(error)
     is_chained = error.__cause__ is not None or error.__context__ is not None
-    if is_chained or isinstance(error, BaseExceptionGroup) or error.__traceback__ is None:
-        return "".join(traceback.format_exception(error))
+    if is_chained or isinstance(error, BaseExceptionGroup) or begins is None:
+        return _chained_stack_of(error, begins)
     frames: list[str] = []
     before: tuple[str, int, str] | None = None
-    trace: TracebackType | None = error.__traceback__
+    trace: TracebackType | None = begins
     while trace is not None:
         code = trace.tb_frame.f_code
         place = (code.co_filename, trace.tb_lineno, code.co_name)
         if place == before:
             # A recursion, of which the interpreter leaves out most.
-            return "".join(traceback.format_exception(error))
+            return _chained_stack_of(error, begins)
         frames.append(_shown_frame(code, trace))
         before, trace = place, trace.tb_next
-    head = "Traceback (most recent call last):\n"
-    return "".join((head, *frames, *traceback.format_exception_only(error)))
+    return "".join((_STACK_HEAD, *frames, *traceback.format_exception_only(error)))
+
+
+def _user_frame(error: BaseException) -> TracebackType | None:
+    """Return the first frame of user code; where there is none, the first one of a surprise."""
+    first = trace = error.__traceback__
+    while trace is not None:
+        if not _leads_to_user_code(trace.tb_frame.f_code.co_filename):
+            return trace
+        trace = trace.tb_next
+    return None if isinstance(error, HourhandError) else first
+
+
+def _chained_stack_of(error: BaseException, begins: TracebackType | None) -> str:
+    told = traceback.TracebackException(type(error), error, begins, compact=True)
+    behind = [each for each in (told.__cause__, told.__context__) if each is not None]
+    while behind:
+        each = behind.pop()
+        behind += [one for one in (each.__cause__, each.__context__) if one is not None]
+        own = [_leads_to_user_code(frame.filename) for frame in each.stack]
+        if not all(own):
+            del each.stack[: own.index(False)]
+    return "".join(told.format())
+
+
+@lru_cache(1_000)
+def _leads_to_user_code(file: str) -> bool:
+    """Whether a frame of this file only leads to user code: it is Hourhand's, or Python's own."""
+    return file.startswith(_OWN_FOLDERS) or (
+        file.startswith(_PYTHON_FOLDERS) and not _IS_INSTALLED.search(file)
+    )
 
 
 def _shown_frame(code: CodeType, trace: TracebackType) -> str:

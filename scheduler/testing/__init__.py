@@ -27,6 +27,7 @@ from actors.model.limit_change import LimitChange
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.settings import TreeSettings
 from actors.model.status import AttemptResult, CompletionResult
+from actors.model.suggestion import did_you_mean
 from actors.model.task import StoredTask, Task
 from actors.model.task_executor import TaskExecutor
 from actors.ports.effects import Effects
@@ -46,6 +47,7 @@ from scheduler.testing.recording import (
     LISTED_MAX,
     Execution,
     Executions,
+    LastAttempts,
     RecordingClient,
     RecordingTelemetry,
     RefusedTask,
@@ -242,7 +244,7 @@ class VirtualScheduler:
             left = [task.key for task in self.all_scheduled()]
             listed = ", ".join(str(key) for key in left[:LISTED_MAX])
             claim = f"still open after {within}: {listed} …"
-            failed = (each for each in self.executions[begun:] if each.key in left)
+            failed = LastAttempts(each for each in self.executions[begun:] if each.key in left)
             raise AssertionError(explained(claim, ("attempts of these", failed)))
         return self.executions[begun:]
 
@@ -303,7 +305,8 @@ class VirtualScheduler:
         return None
 
     def all_scheduled(self, **match: object) -> list[Task]:
-        """Return the open tasks, in key order; ``match`` compares fields or parts of data."""
+        """Return the open tasks, in key order, that match by the names of ``assert_executed``."""
+        self._check_names(match)
         self._work()
         tasks = []
         for partition in range(self._partitions):
@@ -347,20 +350,52 @@ class VirtualScheduler:
             raise AssertionError(f"open although it should not be: {found[0].key}")
 
     def assert_executed(self, times: int = 1, **match: object) -> list[Execution]:
-        """Return the successful attempts that match by key field; exactly ``times``."""
-        matching = [each for each in self.executions if _matches(each.key, match)]
+        """Return the successful attempts that match; exactly ``times``.
+
+        ``match`` compares ``key`` or its parts, ``kind``, ``priority`` and ``data``: a dictionary
+        of the names that are to be equal.  Any other name, and a kind that nothing here has, is an
+        InvalidTask, which says the known ones.
+        """
+        self._check_names(match)
+        matching = [each for each in self.executions if self._ran(each, match)]
         found = [each for each in matching if each.result is AttemptResult.SUCCESS]
         if len(found) != times:
-            waiting = (task.key for task in self.all_scheduled() if _matches(task.key, match))
+            waiting = (task.key for task in self.all_scheduled() if _matches(task, match))
             raise AssertionError(
                 explained(
                     f"{len(found)} executions match {match}, expected {times}",
-                    ("attempts that match", matching),
+                    ("attempts that match", LastAttempts(matching)),
                     (f"open tasks that match, at {self.now.isoformat()}", waiting),
                     ("tasks that were refused", self.refusals),
                 )
             )
         return found
+
+    def _ran(self, execution: Execution, match: dict[str, object]) -> bool:
+        task = execution.task
+        assert task is not None, "each attempt is noted when it begins"
+        return _matches(self._opened(task) if "data" in match else task, match)
+
+    def _check_names(self, match: dict[str, object]) -> None:
+        """Raise InvalidTask for a name that nothing can match, and for a kind that nothing has."""
+        for name in match:
+            if name not in MATCHED_NAMES:
+                known = ", ".join(MATCHED_NAMES)
+                hint = did_you_mean(name, MATCHED_NAMES)
+                raise InvalidTask(f"tasks do not have the name {name!r}; known are {known}{hint}")
+        kind = match.get("kind")
+        kinds = self._executors.kinds
+        if kind is None or not kinds or kind in kinds:
+            return
+        seen = {each.kind for each in self.executions} | {
+            each.kind for each in self.all_scheduled()
+        }
+        if kind not in seen:
+            known = ", ".join(sorted(kinds)[:LISTED_MAX])
+            raise InvalidTask(
+                f"nothing here has the kind {shown(kind)}; known are {known}"
+                f"{did_you_mean(kind, kinds)}"
+            )
 
     # Failures.
 
@@ -413,6 +448,7 @@ class VirtualScheduler:
     def _make_node(self) -> VirtualNode:
         def effects_of(runner: VirtualRunner) -> Effects:
             runner.require_codecs = self._executors.require_codecs
+            runner.note_start = self._executions.note_start
             return Effects(
                 settings=self.settings.tree,
                 partition_count=self._partitions,
@@ -459,10 +495,14 @@ def execute_task(executor: TaskExecutor, task: Task, *, attempt: int = 1, fence:
     return awaited(outcome) if inspect.isawaitable(outcome) else outcome
 
 
-def _matches(value: Task | TaskKey, match: dict[str, object]) -> bool:
+MATCHED_NAMES = (*TaskKey._fields, "scheduled_time", "key", "kind", "priority", "data")
+"""What the claims of the kit compare."""
+
+
+def _matches(task: Task, match: dict[str, object]) -> bool:
     """Compare fields; a dictionary for ``data`` compares only the names it holds."""
     for name, expected in match.items():
-        actual = getattr(value, name)
+        actual = getattr(task.key if name in TaskKey._fields else task, name)
         if name == "data" and isinstance(expected, dict):
             if any(actual.get(field) != wanted for field, wanted in expected.items()):
                 return False

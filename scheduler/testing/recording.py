@@ -3,13 +3,15 @@
 Decides what an assertion that fails says of them.  Never decides whether it fails.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from textwrap import indent
 from typing import Any, TypeVar
 
+from actors.model.attempts import Attempt
 from actors.model.display import class_name_of, message_of, shown, stack_of
 from actors.model.errors import HourhandError
 from actors.model.events import AttemptFailed, AttemptFinished, Event, single_events
@@ -40,7 +42,19 @@ class Execution:
     error_message: str | None = None
     """What the exception said, 1,000 characters at most; None where there was none."""
     error_stack: str | None = None
-    """Its traceback as Python prints it, the last 8,000 characters."""
+    """Its traceback from your code on, as Python prints it, the last 8,000 characters."""
+    task: Task | None = field(default=None, compare=False, repr=False)
+    """The task as it is stored: of sealed data what stands in the clear."""
+
+    @property
+    def kind(self) -> str | None:
+        """The task's kind."""
+        return None if self.task is None else self.task.kind
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The task's data as it is stored."""
+        return {} if self.task is None else self.task.data
 
     def __str__(self) -> str:
         """Return the attempt with its error and stack, in lines."""
@@ -48,7 +62,33 @@ class Execution:
         if self.error_class is None:
             return line
         line = f"{line}, {self.error_class}: {self.error_message}"
-        return f"{line}\n{indent(self.error_stack or '', '  ')}".rstrip()
+        stack = (self.error_stack or "").splitlines()
+        if len(stack) > _STACK_LINES_MAX:
+            stack = [f"… {len(stack) - _STACK_LINES_MAX} lines", *stack[-_STACK_LINES_MAX:]]
+        return "\n".join((line, *(f"  {each}" for each in stack)))
+
+
+_STACK_LINES_MAX = 40
+
+
+class LastAttempts:
+    """What a message says of attempts: how many there are, and the last one of each task."""
+
+    def __init__(self, attempts: Iterable[Execution]) -> None:
+        self._attempts = list(attempts)
+
+    def told(self, title: str) -> list[str]:
+        """Return the lines, none where there are no attempts."""
+        if not self._attempts:
+            return []
+        last, counts = {each.key: each for each in self._attempts}, Counter[TaskKey]()
+        counts.update(each.key for each in self._attempts)
+        shown_last = sorted(last.values(), key=self._attempts.index)[-LISTED_MAX:]
+        of = f"{len(self._attempts)} of {len(last)} tasks" if len(last) > 1 else len(self._attempts)
+        lines = [f"{title}: {of}; the last one of {'each' if len(last) > 1 else 'them'}:"]
+        if len(last) > LISTED_MAX:
+            lines[0] = f"{title}: {of}; the last one of {LISTED_MAX} tasks:"
+        return [*lines, *(indent(str(each), "  ") for each in shown_last)]
 
 
 class RecordingTelemetry:
@@ -75,8 +115,13 @@ class Executions:
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = events
         self._seen = 0
+        self._begun: dict[tuple[TaskKey, int], Task] = {}
         self._errors: dict[tuple[TaskKey, int], BaseException] = {}
         self._ran: list[Execution] = []
+
+    def note_start(self, attempt: Attempt) -> None:
+        """Keep the task of an attempt that begins, until it ends."""
+        self._begun[attempt.task.key, attempt.number] = attempt.task.to_task()
 
     def so_far(self) -> list[Execution]:
         """Return every attempt that ended, in the order of their ends."""
@@ -84,19 +129,22 @@ class Executions:
             if isinstance(event, AttemptFailed):
                 self._errors[event.key, event.attempt] = event.error
             elif isinstance(event, AttemptFinished):
-                error = self._errors.pop((event.key, event.attempt), None)
-                self._ran.append(_execution_of(event, error))
+                attempt = (event.key, event.attempt)
+                error, task = self._errors.pop(attempt, None), self._begun.pop(attempt, None)
+                self._ran.append(_execution_of(event, error, task))
         self._seen = len(self._events)
         return list(self._ran)
 
 
-def _execution_of(event: AttemptFinished, error: BaseException | None) -> Execution:
+def _execution_of(
+    event: AttemptFinished, error: BaseException | None, task: Task | None
+) -> Execution:
     ended = (event.key, event.attempt, from_millis(event.finished_ms), event.result)
     if error is None:
-        return Execution(*ended, event.error_class)
+        return Execution(*ended, event.error_class, task=task)
     message = message_of(error, ERROR_MESSAGE_CHARS_MAX)
     stack = stack_of(error, ERROR_STACK_CHARS_MAX)
-    return Execution(*ended, class_name_of(error), message, stack)
+    return Execution(*ended, class_name_of(error), message, stack, task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +186,13 @@ class RecordingClient(SchedulerClient):
             raise
 
 
-def explained(claim: str, *parts: tuple[str, Iterable[object]]) -> str:
+def explained(claim: str, *parts: "tuple[str, Iterable[object] | LastAttempts]") -> str:
     """Return a claim that does not hold, with what may explain it: titles and what they list."""
     lines = [claim]
     for title, found in parts:
+        if isinstance(found, LastAttempts):
+            lines += found.told(title)
+            continue
         listed = [str(each) for each in found]
         if listed:
             more = len(listed) - LISTED_MAX

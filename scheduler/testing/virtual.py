@@ -173,6 +173,8 @@ class VirtualRunner(LimitedAttempts):
             wake_later=lambda _: None,
             rng=rng,
         )
+        self.note_start: Callable[[Attempt], object] = lambda _attempt: None
+        """Told of each attempt whose user code is called, just before."""
         self._ready: deque[RunningAttempt] = deque()
         self._asked: set[Future[None]] = set()
         """Starts that are not durable yet."""
@@ -308,6 +310,7 @@ class VirtualRunner(LimitedAttempts):
             attempt.is_beside_others,
         )
         self._telemetry.emit(event)
+        self.note_start(attempt)
         return started_ms
 
     def _ended_now(self, running: RunningAttempt, outcome: object, started_ms: int) -> AttemptEnded:
