@@ -161,7 +161,10 @@ def _threads_left(found: set[threading.Thread]) -> list[str]:
         if not isinstance(each, threading._DummyThread)
     }
     for each in begun:
-        _join(each, ENDING_S)
+        # One that is listed while it begins cannot be joined yet.
+        each._started.wait(ENDING_S)  # type: ignore[attr-defined]
+        if each.is_alive():
+            _join(each, ENDING_S)
     return [f"leaves the thread {each.name!r} behind" for each in begun if each.is_alive()]
 
 

@@ -65,6 +65,15 @@ ALLOWED = {
         "threading.Thread(target=event.set).start(); event.wait(20)"
     ),
     "no_time": "import threading, time; time.sleep(0); threading.Event().wait(0)",
+    "thread_that_begins": (
+        "import threading\n"
+        "begins, held = threading.Event(), threading.Lock()\n"
+        "class Slow(threading.Thread):\n"
+        "    def _bootstrap(self):\n"
+        "        begins.set(); held.acquire(timeout=0.2); super()._bootstrap()\n"
+        "held.acquire()\n"
+        "threading.Thread(target=Slow(target=str).start).start(); begins.wait(20)"
+    ),
     "thread_that_waits": (
         "import threading\n"
         "event = threading.Event()\n"
