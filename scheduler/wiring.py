@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from actors.kernel.supervision import FailureListener
 from actors.kernel.system import ThreadedSystem
@@ -48,6 +49,9 @@ from scheduler.ports.messages import MessageWriter, TopicReader
 from scheduler.ports.transfer import UNFINISHED, LogTail, TransferStore
 from scheduler.services.relay.sending import MessageSender
 from scheduler.services.system_registry import SystemTaskRegistry, open_caller
+
+if TYPE_CHECKING:
+    from scheduler.adapters.telemetry import LoggingTelemetry
 
 logger = logging.getLogger("hourhand.wiring")
 
@@ -108,10 +112,13 @@ def build_node(
     program's log.  Raises OperatorError where something is wrong with the installation.
     """
     with ExitStack() as undo:
-        opened = _open_connections(settings, telemetry, undo)
+        told, tell_rest = _told(settings, telemetry)
+        opened = _open_connections(settings, told, undo)
         clock, stores, observation = opened.clock, opened.stores, opened.observation
         counting = observation.telemetry
         closing = undo.enter_context(ExitStack())
+        # Behind all that is closed: what that tells is counted, too.
+        closing.callback(tell_rest)
         system_tasks = _system_tasks(settings, opened)
         closing.callback(system_tasks.close)
         systems = _Systems(clock)
@@ -144,6 +151,14 @@ def build_node(
     return NodeParts(client, node, observation, probes, reporter, system_tasks, watch, close)
 
 
+def _told(settings: Settings, telemetry: Telemetry | None) -> tuple[Telemetry, Callable[[], None]]:
+    """Return what is told of events, by default the log, and what has it tell its last numbers."""
+    if telemetry is not None:
+        return telemetry, lambda: None
+    log = build_telemetry(settings)
+    return log, log.close
+
+
 @dataclass(frozen=True, slots=True)
 class _Connections:
     """What a node has open, each part wrapped by whoever observes it."""
@@ -156,12 +171,10 @@ class _Connections:
     partition_count: int
 
 
-def _open_connections(
-    settings: Settings, telemetry: Telemetry | None, undo: ExitStack
-) -> _Connections:
+def _open_connections(settings: Settings, telemetry: Telemetry, undo: ExitStack) -> _Connections:
     """Open log and stores, which must agree on the number of partitions."""
     clock = open_clock()
-    observation = observe(settings, clock, telemetry or build_telemetry(settings))
+    observation = observe(settings, clock, telemetry)
     feed = open_feed(settings, clock)
     if feed is not None:
         undo.callback(feed.close)
@@ -351,12 +364,12 @@ def serve_processes(
     return server.port, server.close
 
 
-def build_telemetry(settings: Settings) -> Telemetry:
+def build_telemetry(settings: Settings) -> "LoggingTelemetry":
     """Build what takes note of events where nobody asked for metrics: the program's log."""
     del settings
     from scheduler.adapters.telemetry import LoggingTelemetry
 
-    return LoggingTelemetry()
+    return LoggingTelemetry(open_clock())
 
 
 def refuse_tasks(settings: Settings) -> None:

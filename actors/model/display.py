@@ -5,11 +5,9 @@ store that refuses an error's message would cost more than the error.
 """
 
 import logging
-import os
 import re
 import reprlib
 import sys
-import sysconfig
 import traceback
 from functools import lru_cache
 from types import CodeType, TracebackType
@@ -31,13 +29,11 @@ _INDENT = "  "
 UNSHOWN_STACK = "its trace cannot be shown"
 
 _STACK_HEAD = "Traceback (most recent call last):\n"
-_ROOT = __file__.rpartition(os.sep + "actors" + os.sep)[0]
 _OWN_FOLDERS = tuple(
-    os.path.join(_ROOT, name) + os.sep  # noqa: PTH118 - compared with the text of a frame's file
-    for name in ("actors", "scheduler", "hourhand")
+    f"{__file__.rpartition('/actors/')[0]}/{name}/" for name in ("actors", "scheduler", "hourhand")
 )
-_PYTHON_FOLDERS = (sysconfig.get_path("stdlib") + os.sep, "<frozen ")
-_IS_INSTALLED = re.compile(r"[/\\\\](?:site|dist)-packages[/\\\\]")
+_PYTHON_FOLDERS = (f"{logging.__file__.rpartition('/logging/')[0]}/", "<frozen ")
+_IS_INSTALLED = re.compile("/(?:site|dist)-packages/")
 
 _FRAMES_MAX = 1_000
 _shown_frames: dict[tuple[CodeType, str, int, int], str] = {}

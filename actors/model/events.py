@@ -162,6 +162,7 @@ class AttemptFailed(msgspec.Struct, frozen=True):
     """Whether its stack can be shown: message, notes and causes may be anybody's code."""
     stack: str | None = None
     """The stack as text, all of it; None where nobody has formatted that much."""
+    kind: str | None = None
 
 
 class AttemptRefused(msgspec.Struct, frozen=True, gc=False):

@@ -3,7 +3,8 @@
 Decides which logger and level an event has: what happens once per task is DEBUG, what an
 operator should look at is WARNING or above.  The logger is named after the role that tells
 it (``hourhand.task_executor``), so one role can be turned up alone.  A failed attempt is told with
-the exception itself.  Never formats an event that no handler wants, and never raises.
+the exception itself; of equal ones, one a second.  Never formats an event that no handler wants,
+and never raises.
 """
 
 import logging
@@ -13,7 +14,15 @@ from operator import attrgetter
 from typing import Any
 
 from actors.model.definition import ordering_id_parts
-from actors.model.display import class_name_of, log_raised, logged_stack, message_of, stack_of
+from actors.model.display import (
+    class_name_of,
+    has_frames,
+    log_raised,
+    logged_stack,
+    message_of,
+    stack_of,
+)
+from actors.model.errors import HourhandError
 from actors.model.events import (
     AssignmentReceived,
     AttemptAbandoned,
@@ -65,6 +74,8 @@ from actors.model.events import (
     WorkersFreed,
 )
 from actors.model.status import AttemptResult
+from actors.ports.clock import Clock
+from scheduler.adapters.repeated_events import RepeatedEvents
 from scheduler.process.user_code import is_interrupt
 
 _STACK_CHARS_MAX = 100_000
@@ -89,8 +100,9 @@ _DESTINATIONS: dict[type, tuple[str, int]] = {
     PartitionLoadReported: ("throughput_controller", DEBUG),
     AttemptStarted: ("task_executor", DEBUG),
     AttemptFinished: ("task_executor", DEBUG),
-    AttemptFailed: ("task_executor", WARNING),
-    AttemptRefused: ("task_executor", INFO),
+    AttemptFailed: ("task_executor", DEBUG),
+    # Each task that waits is refused where a node stops; the lines of the stop say so once.
+    AttemptRefused: ("task_executor", DEBUG),
     AttemptStuck: ("task_executor", WARNING),
     AttemptAbandoned: ("task_executor", WARNING),
     WorkersExhausted: ("runner", WARNING),
@@ -130,6 +142,9 @@ def _raised_level(event: Event) -> int:
         case AttemptFinished():
             # Of one that failed, the error was told.
             return WARNING if event.result is AttemptResult.RETRY else 0
+        case AttemptFailed():
+            # What ``drop_on`` lists is wanted, and told as any other end.
+            return DEBUG if event.result is AttemptResult.DROPPED else WARNING
         case CatchUpEnded(complete=False):
             return WARNING
         case _:
@@ -138,17 +153,20 @@ def _raised_level(event: Event) -> int:
 
 _UNSAID = frozenset({"is_showable", "stack", "failed_ms"})
 """Fields that no line says: they are about the stack that follows it, or for what is counted."""
-_DEPENDS = frozenset({AttemptFinished, CatchUpEnded})
+_DEPENDS = frozenset({AttemptFailed, AttemptFinished, CatchUpEnded})
 
 
 class LoggingTelemetry:
     """Writes each event as one line: its name, then ``field=value`` pairs.
 
     The record also carries ``event`` (the name), ``event_fields`` (a dict of plain values) and
-    ``event_key`` (the task's, or None) for handlers that write JSON.
+    ``event_key`` (the task's, or None) for handlers that write JSON.  Equal events that come for
+    many tasks are told at most once a second by ``clock``, with ``suppressed``, the number of those
+    before it that were only counted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._repeated = RepeatedEvents(clock.monotonic_ms)
         self._destinations = {
             event: (
                 logging.getLogger(f"hourhand.{role}"),
@@ -167,21 +185,50 @@ class LoggingTelemetry:
             if depends:
                 level = max(level, _raised_level(event))
             if not log.isEnabledFor(level):
+                if self._repeated.has_counted:
+                    self._tell_suppressed()
                 return
             if isinstance(event, TasksSucceeded):
                 for each in event.singles():
                     self.emit(each)
                 return
+            suppressed = self._repeated.take(event, level)
+            if suppressed is None:
+                return
             values = read(event)
             if isinstance(event, AttemptFailed):
+                # Only what has a kind says so, and last.
+                kind = values.pop("kind")
                 values["error_message"] = message_of(event.error)
+                if kind is not None:
+                    values["kind"] = kind
+            if suppressed:
+                values["suppressed"] = suppressed
             log.handle(_line(log, level, event, values))
+            if self._repeated.has_counted:
+                self._tell_suppressed()
         except BaseException as error:
             # The contract of the port: whoever emits is in the middle of something that a
             # broken log handler, or an error that cannot be shown, must not stop.
             if is_interrupt(error):
                 raise
             log_raised(logging.getLogger("hourhand"), "an event could not be logged", level=DEBUG)
+
+    def close(self) -> None:
+        """Tell the numbers of what was only counted; more events may come."""
+        try:
+            self._tell_suppressed(all_of_them=True)
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            log_raised(logging.getLogger("hourhand"), "a number could not be logged", level=DEBUG)
+
+    def _tell_suppressed(self, *, all_of_them: bool = False) -> None:
+        for each in self._repeated.overdue(all_of_them=all_of_them):
+            log = self._destinations[each.event][0]
+            if log.isEnabledFor(each.level):
+                values = {"suppressed": each.number, **each.fields}
+                log.handle(_record(log, each.level, each.event.__name__, values))
 
 
 def roles_told() -> set[str]:
@@ -205,28 +252,35 @@ def _reader_of(event: type[Event]) -> Callable[[Event], dict[str, Any]]:
 def _line(
     log: logging.Logger, level: int, event: Event, values: dict[str, object]
 ) -> logging.LogRecord:
-    name = event.__class__.__name__
-    shown = " ".join(f"{field}={_shown(value)}" for field, value in values.items())
-    extra = {"event": name, "event_fields": values, "event_key": getattr(event, "key", None)}
-    exc_info, stack = None, None
+    line = _record(log, level, event.__class__.__name__, values)
+    line.event_key = getattr(event, "key", None)
     if isinstance(event, AttemptFailed) and _tells_stack(event):
-        exc_info = (type(event.error), event.error, event.error.__traceback__)
         stack = event.stack or stack_of(event.error, _STACK_CHARS_MAX)
-    line = log.makeRecord(
-        log.name, level, __file__, 0, "%s %s", (name, shown), exc_info, "emit", extra
-    )
-    if stack is not None:
-        # Formatted once for all handlers and the history, and not under a handler's lock.
-        line.exc_text = logged_stack(stack)
+        # Of what Hourhand refuses before user code runs, as a payload, the message says it all.
+        if has_frames(stack) or not isinstance(event.error, HourhandError):
+            # Formatted once for all handlers and the history, and not under a handler's lock.
+            line.exc_text = logged_stack(stack)
+            line.exc_info = (type(event.error), event.error, event.error.__traceback__)
     return line
+
+
+def _record(
+    log: logging.Logger, level: int, name: str, values: dict[str, object]
+) -> logging.LogRecord:
+    shown = " ".join(f"{field}={_shown(value)}" for field, value in values.items())
+    extra = {"event": name, "event_fields": values, "event_key": None}
+    return log.makeRecord(log.name, level, __file__, 0, "%s %s", (name, shown), None, "emit", extra)
 
 
 def _tells_stack(event: AttemptFailed) -> bool:
     """Whether the log's handlers get the error, to show its stack or report it.
 
     Not one that they cannot format: they would print a trace of their own.  Not that of a system
-    task: its code is ours, and the message says which server is away.
+    task: its code is ours, and the message says which server is away.  Not of an outcome that
+    ``drop_on`` wants.
     """
+    if event.result is AttemptResult.DROPPED:
+        return False
     return event.is_showable and ordering_id_parts(event.key.ordering_id) is None
 
 

@@ -52,10 +52,12 @@ class BucketRelay(StartedOnEntry):
             raise SettingsInvalid(f"store is {settings.store!r}: this node needs store 'kafka'")
         self._settings = settings
         self._clock = wiring.open_clock()
-        told = telemetry or wiring.build_telemetry(settings)
-        self._observation = wiring.observe(settings, self._clock, told)
-        self._telemetry = self._observation.telemetry
         self._closing = ExitStack()
+        if telemetry is None:
+            telemetry = log = wiring.build_telemetry(settings)
+            self._closing.callback(log.close)
+        self._observation = wiring.observe(settings, self._clock, telemetry)
+        self._telemetry = self._observation.telemetry
         self._closing.callback(self._observation.close)
         self._stop_requested = threading.Event()
         self._turns = threading.Lock()

@@ -52,7 +52,10 @@ class Payload:
         try:
             return self._type.read(data)
         except (ValidationError, msgspec.ValidationError) as error:
-            raise self._invalid(error) from None
+            told = self._invalid(error)
+            raise PayloadInvalid(
+                f"{told}: whoever scheduled the task sent it so, or the type has changed since"
+            ) from None
 
     def _arriving(self, known: Any) -> dict[str, Any]:
         """Return the first form of a payload that is read as what was given."""

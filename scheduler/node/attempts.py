@@ -350,6 +350,7 @@ class RegisteredAttempts(ABC):
                 error,
                 is_showable,
                 stack if is_showable and is_whole else None,
+                attempt.task.kind,
             )
             self._telemetry.emit(event)
         return ended

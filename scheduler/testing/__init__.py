@@ -106,7 +106,8 @@ class VirtualScheduler:
     ) -> None:
         self.clock = VirtualClock(to_millis(now))
         self.settings = Settings(tree=virtual_tree(tree), group=VIRTUAL_GROUP)
-        self.telemetry = RecordingTelemetry(LoggingTelemetry())
+        self._log = LoggingTelemetry(self.clock)
+        self.telemetry = RecordingTelemetry(self._log)
         self._executions = Executions(self.telemetry.events)
         self.broker = MemoryBroker(partitions, self.clock)
         self.stores = open_memory_stores(MemoryStores(self.clock))
@@ -120,13 +121,7 @@ class VirtualScheduler:
         self._partitions = partitions
         self._client = RecordingClient(
             self.settings,
-            ClientPorts(
-                writer=MemoryWriter(self.broker),
-                open_stores=lambda: self.stores,
-                clock=self.clock,
-                telemetry=self.telemetry,
-                sleeper=_VirtualSleeper(self.advance),
-            ),
+            self._client_ports(),
             executors=executors,
             payloads=payloads,
             has_default_executor=executor is not None,
@@ -444,6 +439,16 @@ class VirtualScheduler:
             pass
         self._node.node.close()
         self._node = None
+        self._log.close()
+
+    def _client_ports(self) -> ClientPorts:
+        return ClientPorts(
+            writer=MemoryWriter(self.broker),
+            open_stores=lambda: self.stores,
+            clock=self.clock,
+            telemetry=self.telemetry,
+            sleeper=_VirtualSleeper(self.advance),
+        )
 
     def _make_node(self) -> VirtualNode:
         def effects_of(runner: VirtualRunner) -> Effects:

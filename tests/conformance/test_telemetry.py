@@ -22,11 +22,13 @@ def _a_feed() -> Telemetry:
 
 
 MAKERS: dict[str, Callable[[], Telemetry]] = {
-    "logging": LoggingTelemetry,
+    "logging": lambda: LoggingTelemetry(VirtualClock(NOW_MS)),
     "counting": lambda: NodeTelemetry(SystemClock()),
     "recording": RecordingTelemetry,
     "lifecycle": _a_feed,
-    "telling": lambda: NodeTelemetry(SystemClock(), LoggingTelemetry(), RecordingTelemetry()),
+    "telling": lambda: NodeTelemetry(
+        SystemClock(), LoggingTelemetry(VirtualClock(NOW_MS)), RecordingTelemetry()
+    ),
 }
 
 

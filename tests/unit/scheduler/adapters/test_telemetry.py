@@ -7,6 +7,7 @@ import typing
 import pytest
 from msgspec.structs import fields
 
+from actors.kernel.simulated import VirtualClock
 from actors.model import events
 from actors.model.codec import CommandKind
 from actors.model.display import UNSHOWN_STACK, logged_stack, stack_of
@@ -55,7 +56,7 @@ def test_an_event_about_many_tasks_is_a_line_for_each_thing_it_says(
     caplog.set_level(logging.DEBUG, "hourhand")
     finished = events.AttemptFinished(0, a_key(), 1, AttemptResult.SUCCESS, 5, NOW_MS)
 
-    LoggingTelemetry().emit(events.TasksSucceeded(0, (finished, finished)))
+    LoggingTelemetry(VirtualClock(NOW_MS)).emit(events.TasksSucceeded(0, (finished, finished)))
 
     lines = [record.getMessage().split(" ")[0] for record in caplog.records]
     assert lines == ["AttemptFinished", "TaskClosed"] * 2
@@ -67,7 +68,7 @@ def test_every_event_is_one_line_of_its_role(kind: type, caplog: pytest.LogCaptu
     # Below DEBUG: some are for counting alone.
     caplog.set_level(1, "hourhand")
 
-    LoggingTelemetry().emit(an_event(kind))
+    LoggingTelemetry(VirtualClock(NOW_MS)).emit(an_event(kind))
 
     (record,) = caplog.records
     assert record.getMessage().split(" ")[0] == kind.__name__
@@ -84,7 +85,7 @@ def test_a_failed_attempt_is_a_warning_and_a_good_one_is_not(
 ) -> None:
     """Per-task chatter stays below the level an operator reads."""
     caplog.set_level(logging.INFO, "hourhand")
-    telemetry = LoggingTelemetry()
+    telemetry = LoggingTelemetry(VirtualClock(NOW_MS))
 
     telemetry.emit(events.AttemptFinished(0, a_key(), 1, AttemptResult.SUCCESS, 5, NOW_MS))
     for result in (AttemptResult.FAILURE, AttemptResult.TIMEOUT):
@@ -126,7 +127,7 @@ def test_a_failed_attempt_is_told_with_the_error_itself_and_its_stack(
     """Once, so that whoever reports what is logged with an error reports it once."""
     event = _failed(KeyError("no such customer"), is_formatted=is_formatted)
 
-    LoggingTelemetry().emit(event)
+    LoggingTelemetry(VirtualClock(NOW_MS)).emit(event)
 
     (record,) = caplog.records
     assert record.exc_info is not None and record.exc_info[1] is event.error
@@ -147,7 +148,7 @@ def test_a_stack_that_was_formatted_is_not_formatted_again(
         raise AssertionError("it was formatted")
 
     monkeypatch.setattr(logging.Formatter, "formatException", again)
-    LoggingTelemetry().emit(_failed(KeyError("no such customer")))
+    LoggingTelemetry(VirtualClock(NOW_MS)).emit(_failed(KeyError("no such customer")))
 
     (record,) = caplog.records
     assert "in look_up_customer" in logging.Formatter().format(record)
@@ -156,7 +157,7 @@ def test_a_stack_that_was_formatted_is_not_formatted_again(
 
 def test_a_line_says_which_code_wrote_it(caplog: pytest.LogCaptureFixture) -> None:
     """As every other line of a log does."""
-    LoggingTelemetry().emit(_failed(KeyError("no such customer")))
+    LoggingTelemetry(VirtualClock(NOW_MS)).emit(_failed(KeyError("no such customer")))
 
     (record,) = caplog.records
     assert (record.module, record.funcName) == ("telemetry", "emit")
@@ -166,7 +167,7 @@ def test_an_error_that_cannot_be_shown_is_told_without_its_stack(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Its text and notes are user code, which a handler of the log would call."""
-    LoggingTelemetry().emit(_failed(Unshowable()))
+    LoggingTelemetry(VirtualClock(NOW_MS)).emit(_failed(Unshowable()))
 
     (record,) = caplog.records
     assert record.exc_info is None
@@ -177,7 +178,9 @@ def test_a_system_task_that_fails_is_told_in_one_line(caplog: pytest.LogCaptureF
     """It waits for a server, and thousands of them do: the message says for which."""
     error = LogUnavailable("no broker answered")
 
-    LoggingTelemetry().emit(_failed(error, a_key(ordering_id="hourhand:relay:x")))
+    LoggingTelemetry(VirtualClock(NOW_MS)).emit(
+        _failed(error, a_key(ordering_id="hourhand:relay:x"))
+    )
 
     (record,) = caplog.records
     assert record.exc_info is None and "no broker answered" in record.getMessage()
@@ -194,7 +197,7 @@ def test_an_event_that_cannot_be_logged_stops_nobody(caplog: pytest.LogCaptureFi
     log, broken = logging.getLogger("hourhand.task_executor"), Broken()
     log.addHandler(broken)
     try:
-        LoggingTelemetry().emit(_failed(ValueError("no")))
+        LoggingTelemetry(VirtualClock(NOW_MS)).emit(_failed(ValueError("no")))
     finally:
         log.removeHandler(broken)
 
@@ -205,6 +208,6 @@ def test_a_line_break_in_an_event_makes_no_second_line(
     """Ids and error texts come from outside; they may not forge a line."""
     caplog.set_level(logging.DEBUG, "hourhand")
 
-    LoggingTelemetry().emit(events.TreeRebuilt("a\nERROR forged", 1, 100))
+    LoggingTelemetry(VirtualClock(NOW_MS)).emit(events.TreeRebuilt("a\nERROR forged", 1, 100))
 
     assert "\n" not in caplog.records[0].getMessage()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import scheduler.cli
+from actors.kernel.simulated import VirtualClock
 from actors.model.display import log_raised
 from actors.model.events import AttemptFailed
 from actors.model.status import AttemptResult
@@ -20,7 +21,7 @@ from scheduler.cli.sql_commands import RowFormat, _printed
 from scheduler.cli.text_output import cell_of, coloured, print_text
 from scheduler.observe.health import Check
 from scheduler.sql.database import QueryAnswer
-from tests.builders import a_key
+from tests.builders import NOW_MS, a_key
 
 FORGED = "2026-01-01 00:00:00,000 INFO    hourhand.node all is well"
 HOSTILE = f"\x1b[2J\x1b]0;owned\x07\x9b31m\r\x00\u2028\u202e\n{FORGED}"
@@ -84,7 +85,7 @@ def _raise_and_log(logger: logging.Logger) -> None:
 def _fail_attempt(logger: logging.Logger) -> None:
     stack = f"Traceback (most recent call last):\n  File\nValueError: {HOSTILE}"
     key = a_key(ordering_id=HOSTILE)
-    LoggingTelemetry().emit(
+    LoggingTelemetry(VirtualClock(NOW_MS)).emit(
         AttemptFailed(
             3, key, 1, AttemptResult.FAILURE, 5, _failure(), is_showable=True, stack=stack
         )

@@ -6,13 +6,14 @@ import threading
 
 import pytest
 
+from actors.kernel.simulated import VirtualClock
 from actors.model import events
 from actors.model.attempts import Attempt
 from actors.model.status import AttemptResult
 from scheduler.adapters.telemetry import LoggingTelemetry
 from scheduler.cli.log_lines import JsonLines
 from scheduler.node.current_attempt import note_attempt
-from tests.builders import a_key, a_stored_task
+from tests.builders import NOW_MS, a_key, a_stored_task
 
 
 def lines(caplog: pytest.LogCaptureFixture, *, task_data: bool = False) -> list[dict[str, object]]:
@@ -26,7 +27,9 @@ def test_a_line_about_a_task_names_it(caplog: pytest.LogCaptureFixture) -> None:
     """By its key and its ordering id, beside the event's own fields."""
     caplog.set_level(logging.DEBUG, "hourhand")
 
-    LoggingTelemetry().emit(events.AttemptStarted(3, a_key(ordering_id="a\nb"), 2, 15))
+    LoggingTelemetry(VirtualClock(NOW_MS)).emit(
+        events.AttemptStarted(3, a_key(ordering_id="a\nb"), 2, 15)
+    )
 
     (line,) = lines(caplog)
     assert line["event"] == "AttemptStarted"
@@ -84,7 +87,7 @@ def test_a_failed_attempt_is_one_line_with_its_error(caplog: pytest.LogCaptureFi
             3, a_key(), 2, AttemptResult.FAILURE, 5, error, is_showable=True
         )
 
-    LoggingTelemetry().emit(failed)
+    LoggingTelemetry(VirtualClock(NOW_MS)).emit(failed)
 
     (line,) = lines(caplog)
     assert (line["event"], line["level"]) == ("AttemptFailed", "WARNING")

@@ -1,0 +1,159 @@
+"""Which of many equal events the log tells, and how many it only counted.
+
+Decides what is equal and when it is told: the first one at once, then at most one a second with the
+number of those that were counted meanwhile.  None is lost without a word: a number is told with the
+next event, a second after the last one, or at the end.  Never decides how a line looks.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from logging import INFO
+from threading import Lock
+from typing import NamedTuple
+
+from actors.model.display import class_name_of, message_of
+from actors.model.events import (
+    AttemptAbandoned,
+    AttemptFailed,
+    AttemptFinished,
+    AttemptStuck,
+    Event,
+    RecordMisplaced,
+    RecordPoisoned,
+    RetriesExhausted,
+    TaskHeld,
+)
+
+PAUSE_MS = 1_000
+SHAPES_MAX = 32
+"""Kinds of equal events that are told apart within a second; what comes on top is one kind more, so
+that messages which all differ do not flood the log either."""
+
+_SHAPE_CHARS_MAX = 200
+_VARIABLE = re.compile(r"\b(?=[\w.:/@+-]*\d)\w[\w.:/@+-]*")
+"""What differs from one message to the next: words with a digit, as numbers, times and ids."""
+
+_EQUAL_BY: dict[type, tuple[str, ...]] = {
+    AttemptAbandoned: ("reason",),
+    AttemptFailed: ("kind", "result", "error"),
+    # Those that ask for another attempt; of others no line is that loud.
+    AttemptFinished: ("kind", "result"),
+    AttemptStuck: ("timeout_ms",),
+    RecordMisplaced: (),
+    RecordPoisoned: ("reason",),
+    RetriesExhausted: ("on_exhausted",),
+    TaskHeld: ("kind", "error_class", "message"),
+}
+"""Events of which there may be one for each task, and the fields that equal ones have in common."""
+
+Shape = tuple[object, ...]
+
+
+class Suppressed(NamedTuple):
+    """Equal events that were counted and not told."""
+
+    event: type
+    fields: dict[str, str]
+    """What they have in common, and the key of the last one."""
+    level: int
+    number: int
+
+
+class _SinceTold:
+    """What is known of equal events since one was told."""
+
+    __slots__ = ("count", "last", "level", "told_ms")
+
+    def __init__(self, event: Event, level: int, told_ms: float) -> None:
+        self.told_ms, self.level = told_ms, level
+        self.last: dict[str, str] = _told_fields(event)
+        self.count = 0
+
+
+class RepeatedEvents:
+    """Counts equal events; used from any thread.  ``monotonic_ms`` is the clock."""
+
+    def __init__(self, monotonic_ms: Callable[[], float]) -> None:
+        self._monotonic_ms = monotonic_ms
+        self._lock = Lock()
+        self._known: dict[Shape, _SinceTold] = {}
+        self.has_counted = False
+        """Whether a number waits to be told; read without the lock, as each event asks."""
+
+    def take(self, event: Event, level: int) -> int | None:
+        """Return how many equal ones were counted since the last line; None to count this one.
+
+        Lines below INFO are for each task, and all told.
+        """
+        by = _EQUAL_BY.get(event.__class__)
+        if by is None or level < INFO:
+            return 0
+        shape = (event.__class__, *(_shape_of(getattr(event, name)) for name in by))
+        now_ms = self._monotonic_ms()
+        with self._lock:
+            known = self._known.get(shape)
+            if known is None and self._is_full(now_ms):
+                shape = (event.__class__,)
+                known = self._known.get(shape)
+            if known is None or now_ms - known.told_ms >= PAUSE_MS:
+                self._known[shape] = _SinceTold(event, level, now_ms)
+                return 0 if known is None else known.count
+            known.count += 1
+            known.last = _told_fields(event)
+            self.has_counted = True
+            return None
+
+    def overdue(self, *, all_of_them: bool = False) -> list[Suppressed]:
+        """Return what was counted and is to be told by now, once."""
+        now_ms = self._monotonic_ms()
+        with self._lock:
+            found = [
+                (shape, known)
+                for shape, known in self._known.items()
+                if known.count and (all_of_them or now_ms - known.told_ms >= PAUSE_MS)
+            ]
+            told = [Suppressed(_event_of(shape), k.last, k.level, k.count) for shape, k in found]
+            for _, known in found:
+                known.count, known.told_ms = 0, now_ms
+            self.has_counted = any(known.count for known in self._known.values())
+        return told
+
+    def _is_full(self, now_ms: float) -> bool:
+        """Whether as many shapes were told within a second as are told apart."""
+        if len(self._known) < SHAPES_MAX:
+            return False
+        for shape in [*self._silent(now_ms)]:
+            del self._known[shape]
+        return len(self._known) >= SHAPES_MAX
+
+    def _silent(self, now_ms: float) -> Iterator[Shape]:
+        for shape, known in self._known.items():
+            if not known.count and now_ms - known.told_ms >= PAUSE_MS:
+                yield shape
+
+
+def _event_of(shape: Shape) -> type:
+    event = shape[0]
+    assert isinstance(event, type), "a shape begins with its event"
+    return event
+
+
+def _shape_of(value: object) -> object:
+    """Return what values of equal events have in common."""
+    if isinstance(value, BaseException):
+        return class_name_of(value), _shape_of(message_of(value, _SHAPE_CHARS_MAX))
+    if isinstance(value, str) and value.__class__ is str:
+        return _VARIABLE.sub("#", value[:_SHAPE_CHARS_MAX])
+    return value
+
+
+def _told_fields(event: Event) -> dict[str, str]:
+    told: dict[str, str] = {}
+    for name in _EQUAL_BY[event.__class__]:
+        value = getattr(event, name)
+        if isinstance(value, BaseException):
+            told |= {name: class_name_of(value), f"{name}_message": message_of(value)}
+        else:
+            told[name] = str(value)
+    key = getattr(event, "key", None)
+    return told if key is None else {**told, "last_key": str(key)}
