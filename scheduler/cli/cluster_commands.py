@@ -68,7 +68,7 @@ def admin(
     ]
     with command_session(common, chosen) as settings:
         require_installation(settings)
-        log_to_stderr(log_level)
+        log_to_stderr(log_level, settings)
         with required_by("`hourhand admin`"):
             from scheduler.cli.http_running import AdminRunning
         stopped = threading.Event()

@@ -18,8 +18,9 @@ from typing import NoReturn
 
 import typer
 
-from actors.model.display import printable_lines, printable_text
+from actors.model.display import printable_lines
 from actors.model.errors import CallerError, HourhandError, OperatorError
+from scheduler.cli.line_format import choose_line_format, line_text, says_json
 from scheduler.process.interrupts import EXIT_INTERRUPTED
 
 EXIT_BUG = 1
@@ -34,7 +35,7 @@ _errors_as_json: ContextVar[bool] = ContextVar("errors_as_json", default=False)
 
 
 def choose_error_format(arguments: Sequence[str]) -> None:
-    """Print errors as JSON from now on, if these arguments ask for JSON.
+    """Print errors as JSON from now on, if these arguments ask for JSON, or the log is JSON.
 
     Read before the arguments are parsed: what is wrong with them is an error too.
     """
@@ -42,6 +43,7 @@ def choose_error_format(arguments: Sequence[str]) -> None:
     asked = not {("-o", "json"), ("--output", "json")}.isdisjoint(pairwise(typed))
     joined = not {"-ojson", "--output=json"}.isdisjoint(typed)
     _errors_as_json.set(asked or joined)
+    choose_line_format(arguments)
 
 
 @contextmanager
@@ -68,26 +70,32 @@ def _exit_code(error: HourhandError) -> int:
 def _fail(
     error: Exception, message: str, code: str, exit_code: int, *, debug: bool, hint: str = ""
 ) -> NoReturn:
-    if debug:
-        trace = "".join(traceback.format_exception(error))
-        typer.echo(printable_lines(trace.rstrip("\n")), err=True)
-    say_error(message, code, exit_code, hint)
+    trace = "".join(traceback.format_exception(error)).rstrip("\n") if debug else None
+    if trace is not None and not says_json():
+        typer.echo(printable_lines(trace), err=True)
+    say_error(message, code, exit_code, hint, trace)
     raise typer.Exit(exit_code) from error
 
 
-def say_error(message: str, code: str, exit_code: int, hint: str = "") -> None:
-    """Say what went wrong in one line, whatever the message quotes."""
+def say_error(
+    message: str, code: str, exit_code: int, hint: str = "", trace: str | None = None
+) -> None:
+    """Say what went wrong in one line, whatever the message quotes; JSON has the trace in it."""
     line = " ".join(message.splitlines())
     if _errors_as_json.get():
-        told = {"code": code, "message": line, "exitCode": exit_code}
-        typer.echo(json.dumps({"error": told}, separators=(",", ":")), err=True)
+        error = {"code": code, "message": line, "exitCode": exit_code}
+        typer.echo(json.dumps({"error": error}, separators=(",", ":")), err=True)
+    elif says_json():
+        stack = {} if trace is None else {"stack": trace}
+        fields = {"code": code, "exit_code": exit_code, **stack}
+        typer.echo(line_text(f"{line}{hint}", level="ERROR", **fields), err=True)
     else:
         say(f"{line} [{code}]{hint}")
 
 
 def say(line: str) -> None:
-    """Tell the person something that is not a result: on standard error, after the name."""
-    typer.echo(printable_text(f"hourhand: {line}"), err=True)
+    """Tell the person something that is not a result: on standard error, as lines are said."""
+    typer.echo(line_text(line), err=True)
 
 
 def leave_at_once() -> None:

@@ -62,6 +62,8 @@ class HttpServer:
                 ssl_certfile=certificate_file,
                 ssl_keyfile=key_file,
                 log_config=None,
+                # Below it says when it starts and stops, which the command says as well.
+                log_level="warning",
                 access_log=False,
                 lifespan="off",
                 server_header=False,

@@ -7,11 +7,13 @@ id; its data is told only where the settings say so.
 import json
 import logging
 import sys
+import threading
 from datetime import UTC, datetime
 from typing import Any
 
 from actors.model.display import logged_stack, message_of, printable_text
 from actors.model.errors import SettingsInvalid
+from scheduler.cli.line_format import use_line_format
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import Settings
 from scheduler.node.current_attempt import current_attempt
@@ -80,6 +82,14 @@ class JsonLines(logging.Formatter):
         return {"key": str(key), "ordering_id": key.ordering_id, **found}
 
 
+def _log_thread_failure(failed: "threading.ExceptHookArgs") -> None:
+    """Log what ended a thread, which Python would print; a hook of ``threading``."""
+    if failed.exc_value is not None and not isinstance(failed.exc_value, SystemExit):
+        name = "" if failed.thread is None else failed.thread.name
+        trace = (failed.exc_type, failed.exc_value, failed.exc_traceback)
+        logging.getLogger("hourhand").error("the thread %s failed", name, exc_info=trace)
+
+
 def log_to_stderr(
     level: str, settings: Settings | None = None, *, process: int | None = None
 ) -> None:
@@ -92,7 +102,11 @@ def log_to_stderr(
         raise SettingsInvalid(f"--log-level {level!r} is none of debug, info, warning, error")
     observe = ObserveSettings() if settings is None else settings.observe
     handler = logging.StreamHandler(sys.stderr)
+    use_line_format(observe.log_format, process)
     if observe.log_format == "json":
+        # Python itself prints plain text.
+        logging.captureWarnings(capture=True)
+        threading.excepthook = _log_thread_failure
         handler.setFormatter(JsonLines(task_data=observe.log_task_data, process=process))
     else:
         marked = "" if process is None else f"[{process}] "
