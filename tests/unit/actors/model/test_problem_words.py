@@ -1,6 +1,5 @@
 """Whatever pydantic refuses is told in words of Hourhand's, at every door."""
 
-import re
 import typing
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -15,13 +14,8 @@ from actors.model.problem_words import KINDS_KNOWN, problem_text, problems_text
 from scheduler.configuration.settings import Settings
 from scheduler.services.recurring.rule import RecurringRule, read_rule
 from tests.builders import a_task
+from tests.pydantic_phrases import PHRASES
 
-PHRASES = re.compile(
-    r"\b[Ii]nputs?\b|valid (string|integer|number|dictionary|boolean|list)|should (be|have)"
-    r"|Field required|not permitted|Value error|Assertion failed|unable to (parse|interpret)"
-    r"|greater than or equal|less than or equal|constrained|function-|\[key\]",
-)
-"""Sentences of pydantic's, and names of its choices."""
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001
 KINDS: tuple[Any, ...] = typing.get_args(core_schema.ErrorType)
 _CONTEXT: dict[str, Any] = {

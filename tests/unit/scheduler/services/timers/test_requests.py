@@ -8,6 +8,7 @@ from pydantic import SecretStr
 
 from scheduler.configuration.door_settings import TimerSettings
 from scheduler.observe.metric_catalogue import TIMER_TAGS_MAX
+from tests.pydantic_phrases import PHRASES
 from tests.unit.scheduler.services.timers.timers_bench import URI, TimersBench, a_timer
 
 BAD: dict[str, Any] = {
@@ -122,6 +123,15 @@ def test_what_is_no_json_is_400(refusing: TimersBench, body: bytes) -> None:
     ):
         assert answer.status_code == 400
         assert answer.headers["content-type"].startswith("text/plain")
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_no_request_is_refused_in_pydantics_words(what: str) -> None:
+    """Whoever reads it need not know what the service is written with."""
+    answer = TimersBench().post(BAD[what])
+
+    assert answer.status_code == 400
+    assert not PHRASES.search(answer.text)
 
 
 def test_a_refusal_names_the_field_and_what_was_in_it() -> None:
