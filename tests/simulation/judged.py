@@ -4,7 +4,7 @@ It sorts the history and answers questions about it; it judges nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -61,6 +61,8 @@ class Run:
     """Whether nodes lend each other rates."""
     letters: set[tuple[int, int]] | None = None
     """Places of the in-topic whose records were put aside; None where there are no doors."""
+    foreign_rows: Sequence[bytes] = ()
+    """What another program committed into the outbox, and cannot be a record."""
     started: list[Started] = field(init=False)
     ended: dict[int, Ended] = field(init=False)
     completed: dict[TaskKey, list[Completed]] = field(init=False)

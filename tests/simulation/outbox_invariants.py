@@ -27,6 +27,8 @@ def p25_what_was_committed_is_scheduled(run: Run) -> Complaints:
     for ordering_id in committed.keys() | moved.keys():
         yield from _against_order(committed[ordering_id], moved[ordering_id], _log_failed(run))
     yield from _against_runs(run, committed)
+    for record in set(run.foreign_rows) - run.truth.outbox_letters():
+        yield f"{record!r} left the outbox and has no dead letter"
 
 
 def _moved(run: Run) -> dict[str, list[Written]]:

@@ -23,7 +23,7 @@ from scheduler.configuration.settings import Settings
 from scheduler.futures.future_group import FutureGroup
 from scheduler.outbox.mover import Mover
 from scheduler.outbox.scheduling import Outbox
-from scheduler.outbox.table import lock_of
+from scheduler.outbox.table import LANES, lock_of
 from tests.simulation.history import TransactionEnded, Written
 from tests.simulation.network import Network
 from tests.simulation.outbox_database import OutboxDatabase, SimulatedTable, Transaction
@@ -217,6 +217,8 @@ class WorldOutbox:
         self._scheduled: list[TaskKey] = []
         """What was committed, and not cancelled since."""
         self._until_ms = 0.0
+        self.foreign: list[bytes] = []
+        """What another program committed in rows of the outbox."""
 
     def begin(self, until_ms: float) -> None:
         """Start movers, and transactions until a time."""
@@ -260,6 +262,9 @@ class WorldOutbox:
 
     def _begin_next(self) -> None:
         self._plan()
+        if self._load.foreign and self._rng.random() < self._load.foreign:
+            self._write_foreign()
+            return
         ids = self._rng.sample(range(self._load.ordering_ids), self._rng.choice((1, 1, 1, 2)))
         self._transact([f"{APPLICATION}{each}" for each in ids])
 
@@ -274,6 +279,17 @@ class WorldOutbox:
             written.append(self._write(transaction, self._rng.choice(ids), written))
         delay_ms = self._rng.choice((0.0, self._rng.uniform(0.0, 1_500.0)))
         self._world.after(delay_ms, lambda: self._finish(transaction, written))
+
+    def _write_foreign(self) -> None:
+        """Commit rows that cannot be records, as many as a claim may hold and more."""
+        transaction = self.database.begin()
+        for _ in range(self._rng.choice((1, 3, 8))):
+            number = len(self.foreign)
+            lane = self._rng.randrange(LANES)
+            record = b'{"orderingId":%d}' % number if number % 2 else b"not a record %d" % number
+            transaction.execute("", (-1, lane, number, record, self._maker.clock.now_ms()))
+            self.foreign.append(record)
+        transaction.commit()
 
     def _write(
         self, transaction: Transaction, ordering_id: str, before: Sequence[Written]

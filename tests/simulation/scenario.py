@@ -160,6 +160,8 @@ class OutboxLoad(_Part):
     """Share of writes that cancel what was committed before."""
     replaced: float = 0.15
     """Share of writes that schedule it once more, with new data."""
+    foreign: float = 0.0
+    """Share of transactions that another program makes, of rows that cannot be records."""
     ordering_ids: int = 5
     ahead_ms: int = 12_000
     """Tasks are due up to this long after they are written."""

@@ -86,6 +86,7 @@ def judge(world: World) -> Iterator[str]:
         limits=world.limits,
         lends=world.scenario.workload.lend,
         letters=None if world.doors is None else world.doors.letters(),
+        foreign_rows=() if world.outbox is None else world.outbox.foreign,
     )
     for invariant in INVARIANTS:
         for sentence in islice(invariant(run), COMPLAINTS_MAX):

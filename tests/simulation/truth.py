@@ -3,6 +3,7 @@
 The simulation looks into the memory adapters directly.  Nothing here changes them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
@@ -19,6 +20,8 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores
 from scheduler.adapters.memory.tables import Rows
 from scheduler.configuration.settings import Settings
+
+_OUTBOX_REASON = re.compile(r"row \d+ of the outbox: ")
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -179,15 +182,24 @@ class Truth:
         return False
 
     def dead_letters(self) -> dict[tuple[int, int], str]:
-        """Return the reason of every dead letter, by partition and offset."""
-        letters = self._broker.dead_letters
+        """Return the reason of every dead letter of the log, by partition and offset."""
         found = {}
-        for letter in letters.read(0, letters.end_offset + 1)[0]:
+        for letter, reason in self._letters():
             headers = dict(letter.headers)
             partition, offset = headers["hourhandPartition"], headers["hourhandOffset"]
-            reason = headers["hourhandReason"] or b""
-            found[int(partition or b"-1"), int(offset or b"-1")] = reason.decode()
+            if not _OUTBOX_REASON.match(reason):
+                found[int(partition or b"-1"), int(offset or b"-1")] = reason
         return found
+
+    def outbox_letters(self) -> set[bytes]:
+        """Return what stands in the dead letters of an outbox."""
+        letters = self._letters()
+        return {letter.value or b"" for letter, reason in letters if _OUTBOX_REASON.match(reason)}
+
+    def _letters(self) -> list[tuple[LogRecord, str]]:
+        letters = self._broker.dead_letters
+        found = letters.read(0, letters.end_offset + 1)[0]
+        return [(each, (dict(each.headers)["hourhandReason"] or b"").decode()) for each in found]
 
     def row(self, partition: int, key: TaskKey) -> StoredTask | None:
         """Return a key's row."""
