@@ -126,7 +126,9 @@ class RefusedRows:
                 written.append(number)
             else:
                 self._put_off(number, error)
-        if written and len(written) == len(done):
+        is_over = not self._waiting and len(written) == len(self._sent)
+        if is_over or (written and len(written) == len(done)):
+            # Over also where another mover has written what failed here.
             self.failure = None
         return written
 

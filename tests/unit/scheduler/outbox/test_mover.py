@@ -371,6 +371,24 @@ def test_p25_dead_letters_that_failed_are_tried_again(world: World) -> None:
     assert mover._refused.failure is None
 
 
+def test_a_mover_is_well_again_when_another_one_wrote_the_dead_letter(world: World) -> None:
+    """The row is not there any more, so nothing of it can succeed here."""
+    world.insert(b"not a record")
+    table = CountedWaits(world.path, "hourhand_outbox")
+    mover = world.mover_to(FailingLetters(world.broker), table)
+    with closing(table):
+        mover.run_round()
+        failed = mover.failure
+        table.close()
+        assert world.mover.move() == 1
+        world.table.close()
+
+        world.clock.passed_ms += AGAIN_MS
+        mover.run_round()
+
+    assert failed is not None and mover.failure is None
+
+
 def test_p25_hundreds_of_refused_rows_become_dead_letters_once_each(world: World) -> None:
     """Also those for which there is no room at first."""
     for number in range(350):
