@@ -124,7 +124,7 @@ class PartitionSupervisor(Actor):
         reading = with_patient_reads(effects, self._read)
         executing = with_patient_letters(effects, self._put_aside)
         ownership = assignment.ownership
-        known = effects.known_since(assignment.watermark.watermark_ms)
+        known = effects.known_since(assignment.watermark.known_from_ms)
         self._siblings = Siblings(
             supervisor=self.actor_ref,
             task_persistence=self.spawn(TaskPersistence(reading, assignment)),

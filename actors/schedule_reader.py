@@ -41,26 +41,49 @@ class ScheduleReader:
         self._began_ms = context.clock.now_ms()
         self._memory = siblings.memory
         self._completion_tracker = siblings.completion_tracker
-        self._found_max = ROWS_FOUND_FIRST
+        self.thinned_ms = assignment.watermark.thinned_ms
+        """Before it hardly a row is kept; raised as hours are thinned."""
+        self.found_max = ROWS_FOUND_FIRST
+        """Single rows that are read at once: as many as fit a page, by those read before."""
+
+    def end_ms(self, after: TaskKey, before_ms: int) -> int:
+        """Return up to where rows are read with those after ``after``.
+
+        Long past hours, of which hardly a row is kept, are read without the others: there
+        completions are looked up by key, in place of all of the range.
+        """
+        is_past = after.scheduled_ms < self.thinned_ms
+        return min(before_ms, self.thinned_ms) if is_past else before_ms
 
     def page(
         self, after: TaskKey, before_ms: int, limit: int
     ) -> Steps[tuple[TaskPage, tuple[StoredTask, ...]]]:
-        """Return a page of rows, and which of them are open."""
+        """Return a page of rows, and which of them are open; ``before_ms`` is an ``end_ms``."""
         started_ms = self._clock.monotonic_ms()
         limits = limit, self._memory.page_bytes()
         reading = self._schedule.load_tasks(self._partition, after, before_ms, *limits)
         # The whole range, rows or none: a done key whose row was deleted may be scheduled
         # again, and is then looked for in memory only (P5).
         up_to = end = first_key_at(before_ms)
-        if before_ms - after.scheduled_ms > SHORT_WINDOW_MS:
-            up_to = (yield reading).reached(end)
-        statuses = yield Ask(self._completion_tracker, LoadStatuses(after, up_to))
+        if before_ms <= self.thinned_ms:
+            keys = [row.key for row in (yield reading).tasks]
+            statuses = yield from self._statuses_of(keys)
+        else:
+            if before_ms - after.scheduled_ms > SHORT_WINDOW_MS:
+                up_to = (yield reading).reached(end)
+            statuses = (yield Ask(self._completion_tracker, LoadStatuses(after, up_to))).statuses
         page = yield reading
         reached, rows = page.reached(end), page.tasks
         assert after <= reached <= end, "a page ends within what was asked for"
         assert not rows or after < rows[0].key <= rows[-1].key <= reached, "not what was asked for"
-        return page, self._read(rows, statuses.statuses, reached, started_ms)
+        return page, self._read(rows, statuses, reached, started_ms)
+
+    def _statuses_of(self, keys: Sequence[TaskKey]) -> Steps[Mapping[TaskKey, KeyStatus]]:
+        if not keys:
+            return {}
+        found = yield Ask(self._completion_tracker, FindStatuses(tuple(keys)))
+        statuses: Mapping[TaskKey, KeyStatus] = found.statuses
+        return statuses
 
     def rows_behind(
         self,
@@ -77,10 +100,13 @@ class ScheduleReader:
         first_of: dict[str, TaskKey] = {}
         for key in keys:
             first_of.setdefault(key.ordering_id, key)
-        firsts, reached = _cut([*first_of.values()], reached, self._found_max)
-        rows = yield from self._find(firsts)
-        # Of the whole range, as for a page (P5).
-        statuses = (yield Ask(self._completion_tracker, LoadStatuses(after, reached))).statuses
+        firsts, reached = _cut([*first_of.values()], reached, self.found_max)
+        rows = yield from self.find(firsts)
+        if reached <= first_key_at(self.thinned_ms):
+            statuses = yield from self._statuses_of([key for key in keys if key <= reached])
+        else:
+            # Of the whole range, as for a page (P5).
+            statuses = (yield Ask(self._completion_tracker, LoadStatuses(after, reached))).statuses
         leaving = {
             each.key.ordering_id for each in self._open_tasks(rows, statuses) if leaves(each)
         }
@@ -91,20 +117,21 @@ class ScheduleReader:
                 if key.ordering_id not in leaving and first_of[key.ordering_id] < key <= reached
             ],
             reached,
-            self._found_max,
+            self.found_max,
         )
-        rows += yield from self._find(further)
+        rows += yield from self.find(further)
         rows = sorted((row for row in rows if row.key <= reached), key=lambda row: row.key)
         return self._read(rows, statuses, reached, started_ms), reached
 
-    def _find(self, keys: Sequence[TaskKey]) -> Steps[list[StoredTask]]:
+    def find(self, keys: Sequence[TaskKey]) -> Steps[list[StoredTask]]:
+        """Return the rows of at most ``found_max`` keys, in their order."""
         if not keys:
             return []
         found = yield self._schedule.find_tasks(self._partition, keys)
         rows = [found[key] for key in keys if key in found]
         if found_bytes := sum(row.data_bytes for row in rows):
             fitting = self._memory.page_bytes() * len(rows) // found_bytes
-            self._found_max = max(ROWS_FOUND_FIRST, min(fitting, ROWS_FOUND_MAX))
+            self.found_max = max(ROWS_FOUND_FIRST, min(fitting, ROWS_FOUND_MAX))
         return rows
 
     def orderings(self, requests: Sequence[LoadOrdering]) -> Steps[None]:
@@ -118,10 +145,8 @@ class ScheduleReader:
                 for r in requests
             ]
         )
-        statuses: Mapping[TaskKey, KeyStatus] = {}
-        if keys := tuple(task.key for page in pages for task in page.tasks):
-            found = yield Ask(self._completion_tracker, FindStatuses(keys))
-            statuses = found.statuses
+        keys = [task.key for page in pages for task in page.tasks]
+        statuses = yield from self._statuses_of(keys)
         for request, page in zip(requests, pages, strict=True):
             if rows := page.tasks:
                 assert request.after < rows[0].key <= rows[-1].key, "not what was asked for"

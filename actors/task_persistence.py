@@ -78,7 +78,7 @@ from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 from actors.ports.store import TaskPage
 from actors.schedule_reader import ScheduleReader
-from actors.sweep import sweep_hours
+from actors.sweep import Sweep
 
 ORDERINGS_LOADED_MAX = 32
 """Ordering ids whose waiting tasks are read at once."""
@@ -142,6 +142,7 @@ class TaskPersistence(Actor):
         self._operations: Operations
         self._siblings: Siblings
         self._reader: ScheduleReader
+        self._sweep: Sweep
 
     def on_receive(self, message: Message) -> None:
         match message:
@@ -180,6 +181,9 @@ class TaskPersistence(Actor):
     def _meet(self, siblings: Siblings) -> None:
         self._siblings = siblings
         self._reader = ScheduleReader(self._effects, self._assignment, self._context, siblings)
+        self._sweep = Sweep(
+            self._stores, self._reader, self._ownership, self._context.clock, self._settings
+        )
         self._operations = Operations(self._context)
         if self._saves_first:
             # A save that the failed tree left in flight may still arrive, and may be ahead of
@@ -391,13 +395,14 @@ class TaskPersistence(Actor):
             return
         yield from self._raise_loaded_until(message.before_ms)
         limit = min(message.limit, FLOW_PAGE_TASKS) if reach.search else message.limit
-        page, tasks = yield from self._reader.page(after, message.before_ms, limit)
-        reached = page.reached(first_key_at(message.before_ms))
+        before_ms = self._reader.end_ms(after, message.before_ms)
+        page, tasks = yield from self._reader.page(after, before_ms, limit)
+        reached = page.reached(first_key_at(before_ms))
         if message.punctual:
             self._take_punctual(backlog, reached, tasks)
         else:
             self._take_page(page, reached, tasks)
-        is_whole = page.complete and not message.punctual
+        is_whole = page.complete and before_ms == message.before_ms and not message.punctual
         self._answer_load(complete=is_whole and reach.checkpoint.key == reached)
 
     def _load_behind(self) -> Operation:
@@ -407,6 +412,7 @@ class TaskPersistence(Actor):
             self._look_for_backlog()
         before_ms = reach.search_end_ms(self._context.clock.now_ms())
         after = reach.search.checkpoint.begin_load()
+        before_ms = self._reader.end_ms(after, before_ms)
         if not reach.search.may_go_on(before_ms, self._siblings.memory.share_bytes):
             self._answer_load(complete=False, held_up=True)
             return
@@ -575,9 +581,15 @@ class TaskPersistence(Actor):
             passed = len(advanced.stragglers)
             self._emit(WatermarkAdvanced(self._partition, advanced.watermark_ms, passed))
         if not drained:
-            clock, kept_ms = self._context.clock, self._settings.completion_retention_ms
-            sweep = sweep_hours(self._watermark, self._stores, self._ownership, clock, kept_ms)
-            self._watermark = yield from sweep
+            yield from self._sweep_hours()
+
+    def _sweep_hours(self) -> Operation:
+        self._watermark, has_more = yield from self._sweep.step(self._watermark)
+        self._reader.thinned_ms = self._watermark.thinned_ms
+        if has_more:
+            # Behind what was begun meanwhile: a crowd of failed tasks keeps none waiting.
+            self._operations.begin(self._sweep_hours())
+        else:
             self._context.after(self._settings.interval_ms, _AdvanceDue())
 
     def _advanced(self, progress: ProgressMeasured, lag_ms: int) -> Watermark:

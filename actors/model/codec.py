@@ -3,7 +3,8 @@
 Any producer may write it; this module decides what is read and what is poison.  A task may
 have a ``"kind"``, which says who runs it, a ``"priority"``, and a ``"seal"``, the envelope of
 sealed data: beside ``"taskData"``, in which nothing chooses anything.  A command is the same
-object with ``"command"`` and, for a reschedule, ``"to"``.  Fields this version does not know are
+object with ``"command"`` and, for a reschedule, ``"to"``; a retry may bring the task's data back,
+and says so by ``"withData"``.  Fields this version does not know are
 ignored; an unknown version or command is poison, because guessing what a newer producer meant
 would run the wrong thing.
 """
@@ -65,6 +66,8 @@ class Command(msgspec.Struct, frozen=True):
     """The record's own time: when a run-now is due."""
     to_ms: int | None = None
     """The new time of a reschedule."""
+    body: bytes | None = None
+    """What a retry puts into the task's row, as a row holds it; None leaves the row as it is."""
 
     @property
     def new_key(self) -> TaskKey | None:
@@ -119,6 +122,7 @@ class _Record(msgspec.Struct, rename="camel", gc=False):
     version: int = RECORD_VERSION
     command: str | None = None
     to: str | None = None
+    with_data: bool = False
     kind: str | None = None
     priority: int | None = None
     seal: msgspec.Raw = _NO_SEAL
@@ -197,10 +201,13 @@ def encode_parts(
 
 def encode_command(command: Command) -> bytes:
     """Return the log record's value for ``command``."""
-    record = b'{%b,"taskData":{},"version":%d,"command":"%b"' % (
+    asked = b',"command":"%b"' % command.kind.value.encode()
+    if command.body is not None:
+        return _stored_record(command.key, command.body)[:-1] + asked + b',"withData":true}'
+    record = b'{%b,"taskData":{},"version":%d%b' % (
         _encoded_key(command.key),
         RECORD_VERSION,
-        command.kind.value.encode(),
+        asked,
     )
     if command.to_ms is not None:
         record += b',"to":"%b"' % format_instant(command.to_ms).encode()
@@ -225,12 +232,17 @@ def encode_json(
 
 def letter_of(task: StoredTask, partition: int, now_ms: int) -> LogRecord:
     """Return a stored task as the record that goes to the dead-letter topic."""
-    kind, priority, text = split_members(task.body)
-    seal, data = split_envelope(text)
-    value = encode_json(task.key, data, kind, priority, seal)
+    value = _stored_record(task.key, task.body)
     context = carried_context(task.body)
     headers = () if context is None else ((TRACEPARENT, context),)
     return LogRecord(partition, task.offset, now_ms, task.key.ordering_id.encode(), value, headers)
+
+
+def _stored_record(key: TaskKey, body: bytes) -> bytes:
+    """Return the record of a task as a row holds it."""
+    kind, priority, text = split_members(body)
+    seal, data = split_envelope(text)
+    return encode_json(key, data, kind, priority, seal)
 
 
 def _encoded_key(key: TaskKey) -> bytes:
@@ -265,7 +277,7 @@ def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> Stored
         key = _checked_key(fields)
         if fields.command is None:
             return StoredTask(key, _row_body(fields, record), record.offset)
-        return _command(fields.command, fields.to, key, record)
+        return _command(fields, fields.command, key, record)
     except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError) as error:
         # The reason travels in a header beside the record; it may quote the record, and
         # must not make it too large for the dead-letter topic.
@@ -310,7 +322,8 @@ def _checked_data(raw: msgspec.Raw) -> bytes:
     return bytes(raw)
 
 
-def _command(name: str, to: str | None, key: TaskKey, record: LogRecord) -> Command:
+def _command(fields: _Record, name: str, key: TaskKey, record: LogRecord) -> Command:
+    to = fields.to
     try:
         kind = CommandKind(name)
     except ValueError:
@@ -323,4 +336,7 @@ def _command(name: str, to: str | None, key: TaskKey, record: LogRecord) -> Comm
     if kind is CommandKind.RUN_NOW and not INSTANT_MIN_MS <= due_ms <= INSTANT_MAX_MS:
         # A producer may give its record any time, and this one becomes a task's.
         raise ValueError(f"the record's own time, {due_ms} ms, is not within the years 1 to 9999")
-    return Command(kind, key, record.offset, record.timestamp_ms, to_ms)
+    if fields.with_data and kind is not CommandKind.RETRY:
+        raise ValueError('"withData" belongs to a retry, and to nothing else')
+    body = _row_body(fields, record) if fields.with_data else None
+    return Command(kind, key, record.offset, record.timestamp_ms, to_ms, body)

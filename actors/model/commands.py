@@ -112,9 +112,11 @@ def decide(
         if closing.offset == command.offset:
             # Closed by this very command, before a crash kept its outcome from being written.
             return Decision(CommandOutcome.RUNNING if known.running else CommandOutcome.APPLIED)
-        if command.kind is CommandKind.RETRY and closing.result.is_done and known.row:
-            return _reopen(command, known, known.row, now_ms)
+        if command.kind is CommandKind.RETRY:
+            return _retry_closed(command, known, closing.result, now_ms)
         return Decision(CommandOutcome.ALREADY_CLOSED)
+    if command.body is not None:
+        return _bring_back(command, known, now_ms)
     if known.row is None:
         return Decision(CommandOutcome.UNKNOWN_KEY)
     match command.kind:
@@ -125,7 +127,7 @@ def decide(
         case CommandKind.RETRY:
             if known.running:
                 return Decision(CommandOutcome.RUNNING)
-            return _reopen(command, known, known.row, now_ms)
+            return _reopen(command, known, now_ms)
         case CommandKind.RESCHEDULE | CommandKind.RUN_NOW:
             return _move(command, known, known.row, new_key_completion, now_ms)
         case _:
@@ -145,10 +147,33 @@ def _close(command: Command, known: KnownTask, result: CompletionResult, now_ms:
     return Decision(outcome, completion)
 
 
-def _reopen(command: Command, known: KnownTask, row: StoredTask, now_ms: int) -> Decision:
+def _retry_closed(
+    command: Command, known: KnownTask, result: CompletionResult, now_ms: int
+) -> Decision:
+    """Open a done key again; a dead letter of one that ended well since brings nothing back."""
+    if not result.is_done:
+        return Decision(CommandOutcome.ALREADY_CLOSED)
+    has_data = known.row is not None or command.body is not None
+    if result is CompletionResult.SUCCESS and (command.body is not None or not has_data):
+        return Decision(CommandOutcome.RAN_ALREADY)
+    return _reopen(command, known, now_ms) if has_data else Decision(CommandOutcome.DATA_GONE)
+
+
+def _bring_back(command: Command, known: KnownTask, now_ms: int) -> Decision:
+    """Store the data of a dead letter, unless the key is open with data of its own."""
+    if known.running:
+        return Decision(CommandOutcome.RUNNING)
+    completion = known.completion
+    # Opened by this very command, before a crash kept its row or its outcome from being written.
+    is_replayed = completion is not None and completion.offset == command.offset
+    if known.row is not None and not is_replayed:
+        return Decision(CommandOutcome.STILL_OPEN)
+    return _reopen(command, known, now_ms)
+
+
+def _reopen(command: Command, known: KnownTask, now_ms: int) -> Decision:
     """Let the key run again with all its attempts; their numbers go on."""
     last = known.attempts.last
-    assert row.key == command.key, "a command opens its own key"
     if known.completion is not None:
         last = max(last, known.completion.attempts)
     completion = Completion(
@@ -159,7 +184,13 @@ def _reopen(command: Command, known: KnownTask, row: StoredTask, now_ms: int) ->
         finished_ms=now_ms,
         reason="by command",
     )
-    resumed = replace(row, attempts=AttemptState(last=last))
+    attempts = AttemptState(last=last)
+    if command.body is not None:
+        row = StoredTask(command.key, command.body, command.offset, attempts)
+        return Decision(CommandOutcome.APPLIED, completion, row=row)
+    assert known.row is not None, "what has no data is not opened"
+    assert known.row.key == command.key, "a command opens its own key"
+    resumed = replace(known.row, attempts=attempts)
     return Decision(CommandOutcome.APPLIED, completion, resumed=resumed)
 
 
@@ -217,17 +248,20 @@ def recorded_outcome(
     command: Command, decision: Decision, rows: Container[TaskKey]
 ) -> RecordedOutcome:
     """Return what is kept of a decision made while ``rows`` were stored."""
-    moved = decision.row
+    moved = decision.row if command.body is None else None
     assert moved is None or moved.key == decision.new_key, "a command writes where it moves to"
     data = moved.body if moved is not None and moved.key in rows else None
     return RecordedOutcome(decision.outcome, command.key, decision.new_key, data)
 
 
 def replacing_row(command: Command, recorded: RecordedOutcome) -> StoredTask | None:
-    """Return the row that a move wrote in place of another; None for all other commands.
+    """Return the row that a command wrote in place of another; None for most commands.
 
     The record of the row it replaced may be read again, and is then written once more.
     """
+    if command.body is not None:
+        is_applied = recorded.outcome is CommandOutcome.APPLIED
+        return StoredTask(command.key, command.body, command.offset) if is_applied else None
     if recorded.moved_data is None:
         return None
     assert recorded.new_key is not None, "only a move has moved data"

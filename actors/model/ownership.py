@@ -59,10 +59,26 @@ class Watermark(msgspec.Struct, frozen=True):
     topic_id: str = ""
     """The broker's name for the topic that ``next_offset`` belongs to; empty where it has none, or
     where a version from before kept the offset."""
+    thinned_until_ms: int = 0
+    """Of hours before this one only the schedule rows of failed tasks are kept.  A version from
+    before does not know it, so it may be less than ``tasks_swept_until_ms``."""
 
     def __post_init__(self) -> None:
         if self.statuses_swept_until_ms > self.tasks_swept_until_ms:
             raise ValueError("completions may not be deleted before their schedule rows")
+
+    @property
+    def thinned_ms(self) -> int:
+        """The end of the hours whose rows are deleted, but perhaps for those of failed tasks."""
+        return max(self.thinned_until_ms, self.tasks_swept_until_ms)
+
+    @property
+    def known_from_ms(self) -> int:
+        """The time from which on all completions are read, with rows or without.
+
+        Those of hours before it are as many as ever, beside hardly a row, and looked up by key.
+        """
+        return max(self.watermark_ms, self.thinned_ms)
 
     def lowered_to(self, time_ms: int) -> "Watermark":
         """Return the mark for a partition with an open task at ``time_ms``, before this one."""
@@ -82,11 +98,13 @@ class Watermark(msgspec.Struct, frozen=True):
         One range waits at a time, so a completion is kept for one to two retentions.
         """
         waiting = self.statuses_due_until_ms > self.statuses_swept_until_ms
-        if waiting or self.tasks_swept_until_ms <= self.statuses_swept_until_ms:
+        # Where a task was opened again, the retention of what ends there begins once it has.
+        deleted_ms = min(self.thinned_ms, self.tasks_sweep_end_ms())
+        if waiting or deleted_ms <= self.statuses_swept_until_ms:
             return self
         return replace(
             self,
-            statuses_due_until_ms=self.tasks_swept_until_ms,
+            statuses_due_until_ms=deleted_ms,
             statuses_due_at_ms=now_ms + retention_ms,
         )
 
@@ -110,7 +128,10 @@ class Watermark(msgspec.Struct, frozen=True):
         return floor_ms if earliest_ms is None else min(floor_ms, earliest_ms)
 
     def tasks_sweep_end_ms(self) -> int:
-        """Return up to where schedule rows may be deleted: whole hours that are closed."""
+        """Return up to where schedule rows may be deleted: whole hours that are closed.
+
+        Those of failed tasks stay for a while.
+        """
         first_open_ms = min([self.watermark_ms, *(each.first_ms for each in self.stragglers)])
         return hour_of(first_open_ms)
 
@@ -120,9 +141,8 @@ class Watermark(msgspec.Struct, frozen=True):
         """
         if now_ms < self.statuses_due_at_ms:
             return self.statuses_swept_until_ms
-        end_ms = self.statuses_due_until_ms
-        assert end_ms <= self.tasks_swept_until_ms, "a completion outlives its row (P5)"
-        return end_ms
+        # A completion outlives its row, be that a failed task's that is kept for longer (P5).
+        return min(self.statuses_due_until_ms, self.tasks_swept_until_ms)
 
     def is_worth_saving(self, saved: "Watermark", step_ms: int) -> bool:
         """Whether it tells more than the saved one: where nothing else has changed, the watermark

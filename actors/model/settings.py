@@ -65,6 +65,9 @@ class WatermarkSettings(Group):
     """Blocked ordering ids the watermark may pass; with more it waits."""
     completion_retention_ms: int = Field(default=14 * 86_400_000, ge=0)
     """How long a done key stays done after its hour was deleted (P5)."""
+    failed_retention_ms: int = Field(default=7 * 86_400_000, ge=0)
+    """How long a failed or dropped task keeps its data after its end, at least: for so long a retry
+    or a replay can bring it back (P5).  With 0 it loses them with its hour, as all others do."""
 
     @property
     def drained_lag_ms(self) -> int:

@@ -32,8 +32,15 @@ class CompletionResult(StrEnum):
         """Whether the key never runs again, whatever the log says later (P5)."""
         return self in _DONE
 
+    @property
+    def is_failed(self) -> bool:
+        """Whether the key is done without having ended well, so that somebody may want it back."""
+        return self in FAILED_RESULTS
 
-_DONE = frozenset({CompletionResult.SUCCESS, CompletionResult.FAILURE, CompletionResult.DROPPED})
+
+FAILED_RESULTS = (CompletionResult.FAILURE, CompletionResult.DROPPED)
+"""How failed work ends: its rows are kept longer than those of their hour."""
+_DONE = frozenset({CompletionResult.SUCCESS, *FAILED_RESULTS})
 
 
 class Completion(msgspec.Struct, frozen=True, gc=False):
@@ -113,6 +120,12 @@ class CommandOutcome(StrEnum):
     TOO_LATE = "too_late"
     ALREADY_CLOSED = "already_closed"
     UNKNOWN_KEY = "unknown_key"
+    STILL_OPEN = "still_open"
+    """What was to be brought back waits already: nothing was changed."""
+    RAN_ALREADY = "ran_already"
+    """What was to be brought back has ended well."""
+    DATA_GONE = "data_gone"
+    """The task's data was deleted, so it cannot be opened again without a dead letter."""
 
 
 class RecordedOutcome(msgspec.Struct, frozen=True, gc=False):

@@ -120,9 +120,13 @@ class StatusStore(Protocol):
         """Write completions, replacing what their keys held below ``write_time``."""
 
     def load_completions(
-        self, partition: int, after: TaskKey, up_to: TaskKey
+        self, partition: int, after: TaskKey, up_to: TaskKey, failed_max: int | None = None
     ) -> "Future[Sequence[Completion]]":
-        """Read all completions with ``after`` < key <= ``up_to``, in key order."""
+        """Read all completions with ``after`` < key <= ``up_to``, in key order.
+
+        With ``failed_max`` only the first so many of those that failed or were dropped.  Among
+        them may be one that a later success replaced.
+        """
 
     def find_completions(
         self, partition: int, keys: Sequence[TaskKey]

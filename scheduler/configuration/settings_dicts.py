@@ -250,6 +250,7 @@ class WatermarkSettingsDict(TypedDict, total=False):
     lag_ms: int
     stragglers_max: int
     completion_retention_ms: int
+    failed_retention_ms: int
 
 
 class ExecutionSettingsDict(TypedDict, total=False):

@@ -10,7 +10,7 @@ from itertools import chain, groupby
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.instant import INSTANT_MIN_MS
 from actors.model.key import TaskKey, first_key_at
-from actors.model.ownership import Claim
+from actors.model.ownership import Claim, Watermark
 from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
 from actors.ports.store import Stores, TaskPage
@@ -62,12 +62,11 @@ class PartitionReader:
             if start.scheduled_ms >= self._to_ms:
                 return swept
         elif claim is not None:
-            # Hours before this have no rows any more, only completions.
-            swept_ms = min(claim.watermark.tasks_swept_until_ms, self._to_ms)
-            kept_ms = claim.watermark.statuses_swept_until_ms
-            swept = self._swept_views(ordering_id, kept_ms, swept_ms)
-            start = max(start, first_key_at(swept_ms))
-        pages = self._pages(ordering_id, start)
+            # Hours before this have completions, and of failed tasks alone rows beside them.
+            thinned_ms = min(claim.watermark.thinned_ms, self._to_ms)
+            swept = self._swept_views(ordering_id, claim.watermark, thinned_ms)
+            start = max(start, first_key_at(thinned_ms))
+        pages = self._pages(ordering_id, start, self._to_ms)
         return chain(
             swept, (view for tasks in pages for view in self._row_views(tasks, ordering_id))
         )
@@ -77,39 +76,59 @@ class PartitionReader:
         start = max(self._start, first_open_key(answered(self._claim)))
         if start.scheduled_ms >= self._to_ms:
             return iter(())
-        return chain.from_iterable(self._pages(ordering_id, start))
+        return chain.from_iterable(self._pages(ordering_id, start, self._to_ms))
 
     def _swept_views(
-        self, ordering_id: str | None, kept_ms: int, swept_ms: int
+        self, ordering_id: str | None, mark: Watermark, thinned_ms: int
     ) -> Iterator[TaskView]:
-        next_ms = max(self._start.scheduled_ms, kept_ms)
+        first_row = max(self._start, first_key_at(mark.tasks_swept_until_ms))
+        kept: Iterator[StoredTask] = iter(())
+        if first_row.scheduled_ms < thinned_ms:
+            kept = chain.from_iterable(self._pages(ordering_id, first_row, thinned_ms))
+        row = next(kept, None)
+        next_ms = max(self._start.scheduled_ms, mark.statuses_swept_until_ms)
         hours = 1
-        while next_ms < swept_ms:
-            end_ms = min(hour_of(next_ms) + hours * HOUR_MS, swept_ms)
+        while next_ms < thinned_ms:
+            end_ms = min(hour_of(next_ms) + hours * HOUR_MS, thinned_ms)
             start, end = max(self._start, first_key_at(next_ms)), first_key_at(end_ms)
             completions = answered(self._status.load_completions(self._partition, start, end))
+            rows: dict[TaskKey, StoredTask] = {}
+            while row is not None and row.key < end:
+                rows[row.key] = row
+                row = next(kept, None)
             yield from self._completed_views(
-                [each for each in completions if ordering_id in (None, each.key.ordering_id)]
+                {each.key: each for each in completions}, rows, ordering_id
             )
             next_ms = end_ms
             hours = 1 if completions else min(_HOURS_GROWTH * hours, _EMPTY_HOURS_MAX)
 
-    def _completed_views(self, completions: Sequence[Completion]) -> Iterator[TaskView]:
-        """Return closed tasks whose rows are gone: most hours have none, so attempts come last."""
-        if not completions:
+    def _completed_views(
+        self,
+        completions: Mapping[TaskKey, Completion],
+        rows: Mapping[TaskKey, StoredTask],
+        ordering_id: str | None,
+    ) -> Iterator[TaskView]:
+        """Return tasks most of whose rows are gone: most hours have none, so attempts come last."""
+        keys = sorted(
+            key for key in {**completions, **rows} if ordering_id in (None, key.ordering_id)
+        )
+        if not keys:
             return
-        start, end = first_key_at(completions[0].key.scheduled_ms), completions[-1].key
+        start, end = first_key_at(keys[0].scheduled_ms), keys[-1]
         attempts = by_key(answered(self._status.load_attempts(self._partition, start, end)))
-        for each in completions:
-            yield view_of(each.key, self._partition, None, each, attempts.get(each.key, ()))
+        for key in keys:
+            known = rows.get(key), completions.get(key), attempts.get(key, ())
+            yield view_of(key, self._partition, *known)
 
-    def _pages(self, ordering_id: str | None, start: TaskKey) -> Iterator[Sequence[StoredTask]]:
-        """Return the pages from ``start`` on; the first is asked for now."""
-        first = self._page(ordering_id, start, self._first_page_tasks)
-        return self._pages_after(ordering_id, start, first)
+    def _pages(
+        self, ordering_id: str | None, start: TaskKey, to_ms: int
+    ) -> Iterator[Sequence[StoredTask]]:
+        """Return the pages from ``start`` up to a time; the first is asked for now."""
+        first = self._page(ordering_id, start, to_ms, self._first_page_tasks)
+        return self._pages_after(ordering_id, start, to_ms, first)
 
     def _pages_after(
-        self, ordering_id: str | None, start: TaskKey, asked: "Future[TaskPage]"
+        self, ordering_id: str | None, start: TaskKey, to_ms: int, asked: "Future[TaskPage]"
     ) -> Iterator[Sequence[StoredTask]]:
         while True:
             page = answered(asked)
@@ -118,12 +137,14 @@ class PartitionReader:
                 start = page.tasks[-1].key
             if page.complete:
                 return
-            asked = self._page(ordering_id, start, self._page_tasks)
+            asked = self._page(ordering_id, start, to_ms, self._page_tasks)
 
-    def _page(self, ordering_id: str | None, start: TaskKey, tasks_max: int) -> "Future[TaskPage]":
+    def _page(
+        self, ordering_id: str | None, start: TaskKey, to_ms: int, tasks_max: int
+    ) -> "Future[TaskPage]":
         if ordering_id is None:
-            return self._schedule.load_tasks(self._partition, start, self._to_ms, tasks_max)
-        end = first_key_at(self._to_ms)
+            return self._schedule.load_tasks(self._partition, start, to_ms, tasks_max)
+        end = first_key_at(to_ms)
         return self._schedule.load_ordering(self._partition, ordering_id, start, end, tasks_max)
 
     def _row_views(

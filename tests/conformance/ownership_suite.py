@@ -38,6 +38,7 @@ MOVED_ON = Watermark(
     statuses_due_at_ms=HOUR_START_MS + 4 * HOUR_MS + 3,
     write_time=7,
     topic_id="a1b2c3d4",
+    thinned_until_ms=HOUR_START_MS + 2 * HOUR_MS,
 )
 
 

@@ -7,10 +7,17 @@ import random
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from actors.model.bucket import HOUR_MS
 from actors.model.key import TaskKey
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from actors.model.status import (
+    FAILED_RESULTS,
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+)
 from actors.model.task import ID_BYTES_MAX
 from actors.ports.store import Stores
 from tests.conformance.store_values import (
@@ -133,6 +140,42 @@ class StatusSuite(StoreSuite):
         assert load(keys[4], keys[4]) == []
         assert load(keys[5], keys[4]) == []
         assert load(keys[5], key_at(HOUR_START_MS + HOUR_MS, "a", "0")) == completions[6:7]
+
+    def test_what_failed_is_found_alone(self, stores: Stores, partition: int) -> None:
+        """Failed and dropped, in key order across hours, as many as are asked for."""
+        results = list(CompletionResult)
+        completions = [
+            replace(completion_at(HOUR_START_MS + n * HOUR_MS // 3, f"id-{n % 4}"), result=each)
+            for n in range(30)
+            for each in (results[n % len(results)],)
+        ]
+        done(stores.status.insert_completions(partition, completions, write_time(1)))
+        failed = [each for each in completions if each.result.value in ("failure", "dropped")]
+
+        def load(after: TaskKey, up_to: TaskKey, failed_max: int) -> list[Completion]:
+            status = stores.status
+            return list(done(status.load_completions(partition, after, up_to, failed_max)))
+
+        start = before(HOUR_START_MS)
+        assert load(start, END_KEY, 100) == failed
+        assert load(start, END_KEY, 3) == failed[:3]
+        assert load(failed[2].key, failed[5].key, 100) == failed[3:6]
+        assert load(failed[2].key, END_KEY, 2) == failed[3:5]
+        assert load(failed[5].key, failed[5].key, 9) == []
+
+    def test_many_of_one_instant_failed(self, stores: Stores, partition: int) -> None:
+        """In the order of their keys, whichever way they failed."""
+        failed = [
+            replace(completion_at(HOUR_START_MS, "a", f"{n:04}"), result=each)
+            for n in range(900)
+            for each in (FAILED_RESULTS[n * n % 7 % 2],)
+        ]
+        done(stores.status.insert_completions(partition, failed, write_time(1)))
+        start, found = before(HOUR_START_MS), list[Completion]()
+        while page := done(stores.status.load_completions(partition, start, END_KEY, 70)):
+            found += page
+            start = page[-1].key
+        assert found == failed
 
     def test_thousands_of_completions(self, stores: Stores, partition: int) -> None:
         """More than any page or batch of an adapter."""

@@ -3,8 +3,10 @@
 from datetime import timedelta
 
 import pytest
+import tenacity
 
 from actors.model.backoff import RetryPolicy
+from actors.model.key import first_key_at
 from actors.model.outcome import Drop
 from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
 from actors.model.status import CommandOutcome, CompletionResult
@@ -13,6 +15,7 @@ from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group, Member
 
 DAY_MS = 86_400_000
+FIRST_KEY = first_key_at(NOW_MS - DAY_MS)
 
 
 def _finish(group: Group, how: str) -> CompletionResult:
@@ -128,6 +131,116 @@ def test_p5_its_completion_goes_only_after_its_retention() -> None:
     assert group.clock.now_ms() - NOW_MS > 14 * DAY_MS
     assert kept is CompletionResult.SUCCESS
     assert group.result_of(task) is None
+
+
+def _failed(group: Group, how: str = "failed", **task: object) -> Task:
+    """Run a task that ends so."""
+    _finish(group, how)
+    failing = a_task(due_in_ms=1_000, **task)  # type: ignore[arg-type]
+    group.append(failing)
+    group.advance(60_000)
+    return failing
+
+
+@pytest.mark.parametrize("days", [0.03, 0.2, 1, 6.9])
+@pytest.mark.parametrize("how", ["failed", "dropped"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_p5_a_retry_opens_failed_work_for_days(how: str, days: float, *, restarted: bool) -> None:
+    """With its data, although its hour was deleted long ago, and its neighbours with it."""
+    group = Group(tree=QUIET, step_ms=600_000)
+    member = group.join()
+    group.append(a_task(due_in_ms=500, uniqueness_key="well", ordering_id="another"))
+    group.advance(600)
+    task = _failed(group, how)
+    group.advance(days * DAY_MS)
+    if restarted:
+        group.replace(member)
+    group.journal.says = lambda _task, _attempt: None
+
+    receipt = group.client.retry_task(task.key).result(0)
+    group.advance(60_000)
+
+    outcome = group.client.outcome(receipt)
+    assert outcome is not None and outcome.outcome is CommandOutcome.APPLIED
+    assert group.journal.ran[-1].data == task.data
+    assert group.result_of(task) is CompletionResult.SUCCESS
+    if days > 0.1:
+        rows = group.data.tasks.before(0, FIRST_KEY, NOW_MS + DAY_MS)
+        assert [row.key for row in rows] == [task.key]
+
+
+def test_p5_failed_work_is_kept_for_its_retention_from_its_end_on() -> None:
+    """Not from its time: this one failed after ten days."""
+    group = Group(tree=QUIET, step_ms=3_600_000)
+    group.join()
+    group.journal.retry = RetryPolicy(attempts_max=2, wait=tenacity.wait_fixed(10 * 86_400))
+    group.journal.says = _fail
+    task = a_task(due_in_ms=1_000)
+    group.append(task)
+    group.advance(10 * DAY_MS + 60_000)
+    kept = []
+    for _ in range(9):
+        kept.append(bool(group.data.tasks.of_key(0, task.key)))
+        group.advance(DAY_MS)
+
+    assert len(group.journal.ran) == 2
+    assert kept == [True] * 7 + [kept[7]] + [False]
+    receipt = group.client.retry_task(task.key).result(0)
+    group.advance(1_000)
+    outcome = group.client.outcome(receipt)
+    assert outcome is not None and outcome.outcome is CommandOutcome.DATA_GONE
+    assert group.result_of(task) is CompletionResult.FAILURE
+
+
+def test_p5_what_was_brought_back_is_done_for_its_whole_retention() -> None:
+    """It counts from when its row is deleted again."""
+    group = Group(tree=QUIET, step_ms=3_600_000)
+    group.join()
+    task = _failed(group)
+    group.advance(6 * DAY_MS)
+    group.journal.says = lambda _task, _attempt: None
+    group.client.retry_task(task.key).result(0)
+    group.advance(13 * DAY_MS)
+
+    group.append(task)
+    group.advance(60_000)
+
+    assert len(group.journal.ran) == 2
+
+
+def test_p5_a_crowd_of_failed_tasks_is_kept_while_others_run() -> None:
+    """Some are written a page at a time; one that is retried meanwhile is not lost."""
+    group = Group(tree=QUIET, step_ms=600_000)
+    group.join()
+    _finish(group, "failed")
+    crowd = [
+        a_task(due_in_ms=n, ordering_id=f"id-{n % 50}", uniqueness_key=str(n)) for n in range(700)
+    ]
+    for task in crowd:
+        group.append(task)
+    group.advance(hours=3)
+
+    rows = group.data.tasks.before(0, FIRST_KEY, NOW_MS + DAY_MS)
+    assert {row.key for row in rows} == {task.key for task in crowd}
+    group.journal.says = lambda _task, _attempt: None
+    for task in crowd:
+        group.client.retry_task(task.key).result(0)
+    group.advance(hours=2)
+    assert {group.result_of(task) for task in crowd} == {CompletionResult.SUCCESS}
+    group.advance(8 * DAY_MS)
+    assert not group.data.tasks.before(0, FIRST_KEY, NOW_MS + DAY_MS)
+
+
+def test_p5_without_a_retention_of_their_own_failed_tasks_go_with_their_hour() -> None:
+    """``failed_retention_ms`` of 0: whoever wants none of it pays nothing for it."""
+    watermark = WatermarkSettings(interval_ms=600_000, failed_retention_ms=0)
+    group = Group(tree=QUIET.model_copy(update={"watermark": watermark}), step_ms=600_000)
+    group.join()
+    task = _failed(group)
+
+    group.advance(hours=3)
+
+    assert group.data.tasks.of_key(0, task.key) == []
 
 
 def test_p5_cancelled_is_not_done() -> None:

@@ -41,13 +41,14 @@ WATERMARK_COLUMNS = (
     "statuses_due_at",
     "write_time",
     "topic_id",
+    "thinned_until",
 )
 _AS_READ = " AND ".join(f"{name} = ?" for name in WATERMARK_COLUMNS)
 _READ_WATERMARK = (
     "SELECT owner_epoch, claim_token, toUnixTimestamp(watermark), toUnixTimestamp(loaded_until),"
     " next_offset, stragglers, toUnixTimestamp(tasks_swept_until),"
     " toUnixTimestamp(statuses_swept_until), toUnixTimestamp(statuses_due_until),"
-    " toUnixTimestamp(statuses_due_at), write_time, topic_id"
+    " toUnixTimestamp(statuses_due_at), write_time, topic_id, toUnixTimestamp(thinned_until)"
     f" FROM {_WATERMARK} WHERE partition_id = ?"
 )
 
@@ -65,7 +66,7 @@ class CassandraOwnershipStore:
         self._read_committed = session.prepare(_READ_WATERMARK, serial=weak)
         self._begin = session.prepare(
             f"INSERT INTO {_WATERMARK} (partition_id, owner_epoch, claim_token, {columns})"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
         )
         self._raise = session.prepare(
             f"UPDATE {_WATERMARK} SET owner_epoch = ?, claim_token = ?"
@@ -225,6 +226,7 @@ def watermark_values(watermark: Watermark) -> tuple[Any, ...]:
         watermark.statuses_due_at_ms,
         watermark.write_time,
         watermark.topic_id,
+        watermark.thinned_until_ms,
     )
 
 
@@ -240,6 +242,7 @@ def _watermark(row: Row) -> Watermark:
         statuses_due_at_ms=row[9],
         write_time=row[10],
         topic_id=row[11] or "",
+        thinned_until_ms=row[12] or 0,
     )
 
 

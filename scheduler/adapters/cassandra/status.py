@@ -7,6 +7,7 @@ and table.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -14,7 +15,13 @@ import msgspec
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.errors import InstallationBusy
 from actors.model.key import TaskKey
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from actors.model.status import (
+    FAILED_RESULTS,
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+)
 from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
 from scheduler.adapters.cassandra.packing import (
     PACKED_BOOLEANS,
@@ -43,6 +50,8 @@ _ATTEMPT = (
     " error_message, error_stack, fence FROM {keyspace}.attempt_history"
 )
 _RANGE = f"{KEY_BOUND} > (?, ?, ?) AND {KEY_BOUND} <= (?, ?, ?)"
+_FAILED = f"{_RANGE} AND result = ? LIMIT ? ALLOW FILTERING"
+"""One result at a time: Cassandra filters no column outside of the key by IN."""
 _DELETE = "DELETE FROM {keyspace}.%s USING TIMESTAMP ? WHERE partition_id = ? AND hour = ?"
 
 
@@ -78,6 +87,7 @@ class CassandraStatusStore:
         self._completion_finder = KeyFinder(session, _COMPLETION)
         self._attempt_finder = KeyFinder(session, _ATTEMPT)
         self._load_completions = HourReads(session, _COMPLETION, _RANGE)
+        self._load_failed = HourReads(session, _COMPLETION, _FAILED)
         self._load_attempts = HourReads(session, _ATTEMPT, _RANGE)
         self._insert_completion = session.prepare(
             "INSERT INTO {keyspace}.task_status (partition_id, hour, scheduled_time, ordering_id,"
@@ -110,9 +120,11 @@ class CassandraStatusStore:
         return self._write(self._insert_completion, partition, rows, segments)
 
     def load_completions(
-        self, partition: int, after: TaskKey, up_to: TaskKey
+        self, partition: int, after: TaskKey, up_to: TaskKey, failed_max: int | None = None
     ) -> "Future[Sequence[Completion]]":
         """Read all completions with ``after`` < key <= ``up_to``, in key order."""
+        if failed_max is not None:
+            return self._session.submit(lambda: self._failed(partition, after, up_to, failed_max))
 
         def work() -> Sequence[Completion]:
             entries = self._segments.between(partition, after, up_to)
@@ -122,6 +134,27 @@ class CassandraStatusStore:
             return [_completion(row) for row in _standing(rows, entries)]
 
         return self._session.submit(work)
+
+    def _failed(
+        self, partition: int, after: TaskKey, up_to: TaskKey, failed_max: int
+    ) -> Sequence[Completion]:
+        """Read what failed, hour by hour; segments hold nothing of it."""
+        found: list[Completion] = []
+        end_ms = hour_of(up_to.scheduled_ms) + HOUR_MS
+        groups = self._completion_hours.groups(partition, hour_of(after.scheduled_ms), end_ms)
+        for hours in groups if after < up_to else ():
+            wanted = failed_max - len(found)
+            rows = [
+                row
+                for result in FAILED_RESULTS
+                for row in self._session.execute(
+                    self._load_failed.bind(partition, hours, (*after, *up_to, result.value, wanted))
+                )
+            ]
+            found += sorted(map(_completion, rows), key=attrgetter("key"))[:wanted]
+            if len(found) == failed_max:
+                break
+        return found
 
     def find_completions(
         self, partition: int, keys: Sequence[TaskKey]

@@ -23,6 +23,8 @@ _INSTALLATION_ID = "installation_id"
 _TOPIC_ID = "topic_id:"
 """Beside the rows they belong to: a version before would refuse a table of another shape.  The
 log of a folder has none, so they are of logs on servers."""
+_THINNED_UNTIL = "thinned_until_ms:"
+"""Beside them too."""
 OUTCOME = Table(
     "command_outcome",
     ("partition", "record_offset"),
@@ -154,9 +156,7 @@ def read_claim(connection: sqlite3.Connection, partition: int) -> Claim | None:
     if row is None:
         return None
     _, *row = opened(row)
-    topic = connection.execute(
-        "SELECT value FROM schedule_meta WHERE name = ?", (_TOPIC_ID + str(partition),)
-    ).fetchone()
+    topic_id = _read_beside(connection, _TOPIC_ID, partition)
     return Claim(
         row[0],
         Watermark(
@@ -169,7 +169,8 @@ def read_claim(connection: sqlite3.Connection, partition: int) -> Claim | None:
             statuses_due_until_ms=row[7],
             statuses_due_at_ms=row[8],
             write_time=row[9],
-            topic_id="" if topic is None else str(topic[0]),
+            topic_id="" if topic_id is None else str(topic_id),
+            thinned_until_ms=int(_read_beside(connection, _THINNED_UNTIL, partition) or 0),
         ),
     )
 
@@ -181,9 +182,23 @@ def replace_claim(connection: sqlite3.Connection, partition: int, claim: Claim) 
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         sealed((partition, claim.epoch, *_columns(claim.watermark))),
     )
-    name, topic_id = _TOPIC_ID + str(partition), claim.watermark.topic_id
-    if topic_id:
-        connection.execute("INSERT OR REPLACE INTO schedule_meta VALUES (?, ?)", (name, topic_id))
+    _write_beside(connection, _TOPIC_ID, partition, claim.watermark.topic_id)
+    _write_beside(connection, _THINNED_UNTIL, partition, claim.watermark.thinned_until_ms)
+
+
+def _read_beside(connection: sqlite3.Connection, name: str, partition: int) -> str | int | None:
+    row = connection.execute(
+        "SELECT value FROM schedule_meta WHERE name = ?", (name + str(partition),)
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def _write_beside(
+    connection: sqlite3.Connection, name: str, partition: int, value: str | int
+) -> None:
+    name += str(partition)
+    if value:
+        connection.execute("INSERT OR REPLACE INTO schedule_meta VALUES (?, ?)", (name, value))
     else:
         connection.execute("DELETE FROM schedule_meta WHERE name = ?", (name,))
 

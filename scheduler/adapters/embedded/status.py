@@ -6,7 +6,13 @@ from concurrent.futures import Future
 from functools import partial
 
 from actors.model.key import TaskKey
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from actors.model.status import (
+    FAILED_RESULTS,
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+)
 from scheduler.adapters.completion_segments import merged, plain_by_hour
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.rows import (
@@ -36,6 +42,11 @@ from scheduler.adapters.embedded.segments import (
 _INSERT_COMPLETIONS = partial(insert_rows, table=TASK_STATUS, kind=STATUS)
 _INSERT_ATTEMPTS = partial(insert_rows, table=ATTEMPT_HISTORY, kind=STATUS)
 _COMPLETIONS = f"SELECT {TASK_STATUS.selected} FROM task_status WHERE"
+_FAILED = (
+    f"{_COMPLETIONS} {RANGE}"
+    f" AND result IN ({', '.join(repr(each.value) for each in FAILED_RESULTS)})"
+    f" ORDER BY {KEY_COLUMNS} LIMIT ?"
+)
 _ATTEMPTS = f"SELECT {ATTEMPT_HISTORY.selected} FROM attempt_history WHERE"
 
 
@@ -86,9 +97,16 @@ class EmbeddedStatus:
         return self._database.write(work, rows=len(distinct))
 
     def load_completions(
-        self, partition: int, after: TaskKey, up_to: TaskKey
+        self, partition: int, after: TaskKey, up_to: TaskKey, failed_max: int | None = None
     ) -> "Future[Sequence[Completion]]":
-        """Read a range."""
+        """Read a range; segments hold nothing that failed."""
+        if failed_max is not None:
+            failed = (partition, *after, *up_to, failed_max)
+            return self._database.read(
+                lambda connection: [
+                    _completion(row) for row in read_rows(connection, _FAILED, failed)
+                ]
+            )
         query = f"{_COMPLETIONS} {RANGE} ORDER BY {KEY_COLUMNS}"
         arguments = (partition, *after, *up_to)
 

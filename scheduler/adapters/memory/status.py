@@ -28,14 +28,17 @@ class MemoryStatus:
         return self._ask("insert_completions", partition, effect)
 
     def load_completions(
-        self, partition: int, after: TaskKey, up_to: TaskKey
+        self, partition: int, after: TaskKey, up_to: TaskKey, failed_max: int | None = None
     ) -> "Future[Sequence[Completion]]":
         """Read a range."""
-        return self._ask(
-            "load_completions",
-            partition,
-            lambda: self._data.completions.between(partition, after, up_to),
-        )
+
+        def effect() -> Sequence[Completion]:
+            found = self._data.completions.between(partition, after, up_to)
+            if failed_max is None:
+                return found
+            return [each for each in found if each.result.is_failed][:failed_max]
+
+        return self._ask("load_completions", partition, effect)
 
     def find_completions(
         self, partition: int, keys: Sequence[TaskKey]

@@ -4,22 +4,30 @@ import pytest
 from msgspec.structs import replace
 
 from actors.messages import (
+    CompletionRecorded,
     DrainTasks,
+    FindStatuses,
+    LoadTasks,
     MeasureProgress,
     PersistTasks,
     ProgressMeasured,
+    StatusesFound,
+    TaskWithdrawn,
     WatermarkMeasured,
 )
-from actors.model.attempts import NO_STATUS
+from actors.model.attempts import NO_STATUS, KeyStatus
 from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.codec import Command, CommandKind
+from actors.model.commands import WithdrawalResult
 from actors.model.errors import OwnershipLost
 from actors.model.events import WatermarkHeld
 from actors.model.log_offset import kept_offset
 from actors.model.ownership import Assignment, Straggler, Watermark
 from actors.model.settings import WatermarkSettings
 from actors.model.status import Completion, CompletionResult
+from actors.model.task import FRESH, StoredTask
 from actors.task_persistence import TaskPersistence
-from tests.builders import NOW_MS
+from tests.builders import NOW_MS, a_completion, a_stored_task
 from tests.unit.actors.task_persistence_bench import (
     DAY_MS,
     INTERVAL_MS,
@@ -334,3 +342,100 @@ def test_p9_a_topic_that_is_new_to_the_store_is_noted_before_any_record_has_its_
     assert before == ["save_watermark"]
     assert (bench.saved().topic_id, bench.saved().next_offset) == ("new", kept_offset(1, 0))
     assert "insert_tasks" in bench.requests.made
+
+
+_SWEPT_MS = hour_of(NOW_MS) - 3 * HOUR_MS
+
+
+def _mark(*, watermark_ms: int = hour_of(NOW_MS), thinned_ms: int = 0) -> Watermark:
+    return Watermark(
+        watermark_ms=watermark_ms,
+        loaded_until_ms=NOW_MS + DAY_MS,
+        tasks_swept_until_ms=_SWEPT_MS,
+        statuses_swept_until_ms=_SWEPT_MS,
+        thinned_until_ms=thinned_ms,
+    )
+
+
+def _failing(bench: Bench, count: int) -> list[StoredTask]:
+    """Store tasks of the last hour, and that they failed."""
+    first_ms = hour_of(NOW_MS) - HOUR_MS
+    rows = [a_stored_task(due_in_ms=first_ms + n - NOW_MS, offset=1) for n in range(count)]
+    bench.store(*rows)
+    ends = [a_completion(key=row.key, result=CompletionResult.FAILURE) for row in rows]
+    bench.stores.status.insert_completions(PARTITION, ends, 1).result(timeout=0)
+    return rows
+
+
+def test_p5_failed_tasks_are_kept_a_page_at_a_time() -> None:
+    """What was asked for meanwhile has its turn before the next page."""
+    bench = Bench(watermark=_mark())
+    rows = _failing(bench, 100)
+    bench.requests.hold("insert_tasks")
+    bench.advance_watermark()
+    bench.persist(task_due_in(1_000, offset=2))
+
+    before = len(bench.requests.made)
+    bench.serve("insert_tasks")
+    behind = bench.requests.made[before:]
+    bench.requests.hold_nothing()
+    bench.serve("insert_tasks")
+
+    assert behind == ["insert_tasks"]
+    assert bench.persisted() == [1]
+    kept = bench.stores.schedule.find_tasks(PARTITION, [row.key for row in rows]).result(timeout=0)
+    assert len(kept) == 100 and "delete_tasks" in bench.requests.made
+
+
+def test_p5_an_hour_in_which_a_task_is_opened_meanwhile_is_not_deleted() -> None:
+    """Its row is among those that are not written once more."""
+    bench = Bench(watermark=_mark())
+    rows = _failing(bench, 40)
+    opened = rows[-1]
+    bench.requests.hold("insert_tasks")
+    bench.advance_watermark()
+    bench.persist(Command(CommandKind.RETRY, opened.key, 10, NOW_MS))
+    bench.serve("insert_tasks")
+    bench.requests.hold_nothing()
+    bench.tell(TaskWithdrawn(opened.key, WithdrawalResult.ABSENT))
+    failed = a_completion(key=opened.key, result=CompletionResult.FAILURE)
+    bench.tell(StatusesFound({opened.key: KeyStatus(failed, FRESH)}))
+    reopened = replace(failed, result=CompletionResult.REOPENED, offset=10)
+    bench.stores.status.insert_completions(PARTITION, [reopened], 2).result(timeout=0)
+    bench.tell(CompletionRecorded(opened.key, CompletionResult.REOPENED))
+
+    assert "delete_tasks" not in bench.requests.made
+    assert bench.saved().watermark_ms <= opened.key.scheduled_ms
+    found = bench.stores.schedule.find_tasks(PARTITION, (opened.key,)).result(timeout=0)
+    assert found == {opened.key: opened}
+
+
+def test_p13_completions_of_thinned_hours_are_read_by_key() -> None:
+    """A retry lowered the mark by days: there are as many as ever, and hardly a row."""
+    thinned_ms = hour_of(NOW_MS)
+    bench = Bench(watermark=_mark(watermark_ms=thinned_ms - HOUR_MS, thinned_ms=thinned_ms))
+    opened, failed = _failing(bench, 2)
+    later = task_due_in(1_000)
+    bench.store(later)
+
+    bench.tell(LoadTasks(NOW_MS + 300_000, 100))
+    asked = bench.tracker.take(FindStatuses)
+    closed = KeyStatus(a_completion(key=failed.key, result=CompletionResult.FAILURE), FRESH)
+    bench.tell(StatusesFound({failed.key: closed}))
+    first = bench.loaded()
+    bench.tell(LoadTasks(NOW_MS + 300_000, 100))
+    bench.answer_statuses()
+
+    assert asked.keys == (opened.key, failed.key)
+    assert (first.reached_ms, first.complete) == (thinned_ms, False)
+    assert bench.loaded().complete
+    assert bench.scheduled() == [opened.key, later.key]
+
+
+def test_p5_hours_that_a_version_before_deleted_are_not_thinned_again() -> None:
+    """It knows of one mark alone."""
+    bench = Bench(watermark=_mark(thinned_ms=_SWEPT_MS - HOUR_MS))
+
+    assert bench.saved().thinned_ms <= hour_of(NOW_MS)
+    bench.advance_watermark()
+    assert bench.requests.made.count("delete_tasks") == 1

@@ -242,6 +242,36 @@ def test_a_command_that_is_written_is_read(command: CommandKind) -> None:
     assert decode_record(a_record(value=encode_command(written), offset=4)) == written
 
 
+@pytest.mark.parametrize("kind", [None, "Invoice"])
+@pytest.mark.parametrize("context", [None, _CONTEXT])
+def test_a_retry_brings_the_data_of_a_dead_letter(kind: str | None, context: bytes | None) -> None:
+    """With its kind, and in the trace of the letter."""
+    data = b'{"invoice":42}'
+    data = data if kind is None else with_kind(data, kind)
+    data = data if context is None else with_context(data, context)
+    letter = letter_of(StoredTask(a_key(), data, 7), 3, NOW_MS)
+    asked = Command(CommandKind.RETRY, a_key(), 4, NOW_MS, body=data)
+
+    value = encode_command(asked)
+
+    record = a_record(value=value, offset=4, headers=letter.headers)
+    assert decode_record(record) == asked
+    assert json.loads(value)["withData"] is True
+
+
+@pytest.mark.parametrize("command", sorted(set(CommandKind) - {CommandKind.RETRY}))
+def test_p10_only_a_retry_brings_data(command: CommandKind) -> None:
+    """Else a producer means what no version knows."""
+    to = b',"to":"2026-01-01T00:00:00Z"' if command is CommandKind.RESCHEDULE else b""
+    value = b'{%b,"taskData":{},"command":"%b"%b,"withData":true}' % (
+        _KEY,
+        command.value.encode(),
+        to,
+    )
+    with pytest.raises(PoisonRecord, match="withData"):
+        decode_record(a_record(value=value))
+
+
 @pytest.mark.parametrize("kind", [b"", b',"kind":"Invoice"'])
 def test_p10_data_that_is_no_object_is_poison(kind: bytes) -> None:
     """With a kind and without."""

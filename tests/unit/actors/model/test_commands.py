@@ -304,3 +304,105 @@ def test_p6_runs_of_tasks_end_at_each_command_and_the_last_record_of_a_key_wins(
         (other,),
     ]
     assert not list(split_runs([]))
+
+
+DATA = b'{"of":"the letter"}'
+_LAST_3 = AttemptState(used=3, last=3)
+
+
+def _replayed(known: KnownTask) -> Decision:
+    command = Command(CommandKind.RETRY, a_key(), OFFSET, recorded_ms=NOW_MS, body=DATA)
+    return decide(command, known, None, NOW_MS)
+
+
+@pytest.mark.parametrize("row", [None, a_stored_task(offset=1), a_stored_task(offset=99)])
+@pytest.mark.parametrize("result", [CompletionResult.FAILURE, CompletionResult.DROPPED])
+def test_p5_a_replay_opens_failed_work_with_the_data_of_its_letter(
+    row: StoredTask | None, result: CompletionResult
+) -> None:
+    """Whether its row is kept or not; attempts are counted from one again, their numbers go on."""
+    completion = a_completion(result=result, offset=5, attempts=3)
+
+    decision = _replayed(KnownTask(row, completion, _LAST_3, running=False))
+
+    assert decision.outcome is CommandOutcome.APPLIED
+    assert decision.completion is not None
+    assert decision.completion.result is CompletionResult.REOPENED
+    assert decision.row is not None and decision.resumed is None
+    assert (decision.row.body, decision.row.offset) == (DATA, OFFSET)
+    assert decision.row.attempts == AttemptState(last=3)
+
+
+@pytest.mark.parametrize(
+    ("known", "outcome"),
+    [
+        (_known(), CommandOutcome.STILL_OPEN),
+        (_known(running=True), CommandOutcome.RUNNING),
+        (_known(completion=a_completion(offset=5)), CommandOutcome.RAN_ALREADY),
+        (
+            _known(completion=a_completion(result=CompletionResult.CANCELLED, offset=5)),
+            CommandOutcome.ALREADY_CLOSED,
+        ),
+        (
+            _known(completion=a_completion(result=CompletionResult.REOPENED, offset=5)),
+            CommandOutcome.STILL_OPEN,
+        ),
+    ],
+)
+def test_p12_a_replay_of_what_needs_none_changes_nothing(
+    known: KnownTask, outcome: CommandOutcome
+) -> None:
+    """And says why."""
+    assert _replayed(known) == Decision(outcome)
+
+
+def test_p12_a_replay_of_a_key_that_nobody_remembers_stores_it() -> None:
+    """Its completion was deleted, or its record never had an effect."""
+    decision = _replayed(KnownTask(None, None, FRESH, running=False))
+
+    assert decision.outcome is CommandOutcome.APPLIED
+    assert decision.row == StoredTask(a_key(), DATA, OFFSET)
+
+
+@pytest.mark.parametrize("row", [None, a_stored_task(offset=1), a_stored_task(offset=OFFSET)])
+def test_p12_a_replay_that_a_crash_cut_short_is_finished(row: StoredTask | None) -> None:
+    """Its completion is durable; its row may be, its outcome is not."""
+    opened = a_completion(result=CompletionResult.REOPENED, offset=OFFSET, attempts=3)
+
+    decision = _replayed(KnownTask(row, opened, AttemptState(last=3), running=False))
+
+    assert decision.outcome is CommandOutcome.APPLIED
+    assert decision.row == StoredTask(a_key(), DATA, OFFSET)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "row"),
+    [
+        (CommandOutcome.APPLIED, StoredTask(a_key(), DATA, OFFSET)),
+        (CommandOutcome.STILL_OPEN, None),
+    ],
+)
+def test_p12_the_row_of_a_replay_is_written_once_more(
+    outcome: CommandOutcome, row: StoredTask | None
+) -> None:
+    """The record that it replaced may be read again."""
+    command = Command(CommandKind.RETRY, a_key(), OFFSET, body=DATA)
+
+    assert replacing_row(command, RecordedOutcome(outcome, a_key())) == row
+
+
+@pytest.mark.parametrize(
+    ("result", "outcome"),
+    [
+        (CompletionResult.FAILURE, CommandOutcome.DATA_GONE),
+        (CompletionResult.DROPPED, CommandOutcome.DATA_GONE),
+        (CompletionResult.SUCCESS, CommandOutcome.RAN_ALREADY),
+    ],
+)
+def test_p12_a_retry_without_data_says_so(
+    result: CompletionResult, outcome: CommandOutcome
+) -> None:
+    """Its hour was deleted; the key stays closed."""
+    known = KnownTask(None, a_completion(result=result, offset=5), _LAST_3, running=False)
+
+    assert _decide(CommandKind.RETRY, known) == Decision(outcome)

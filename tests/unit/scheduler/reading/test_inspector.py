@@ -32,7 +32,14 @@ class Installation:
             partition = partition_of(task.key.ordering_id, PARTITIONS)
             self.stores.schedule.insert_tasks(partition, [task], 1).result(timeout=1)
 
-    def sweep(self, partition: int, *, tasks_until_ms: int, statuses_until_ms: int) -> None:
+    def sweep(
+        self,
+        partition: int,
+        *,
+        tasks_until_ms: int,
+        statuses_until_ms: int,
+        thinned_until_ms: int = 0,
+    ) -> None:
         """Have an owner say how far it has removed rows and completions."""
         ownership = self.stores.ownership
         claim = ownership.claim(partition, NOW_MS).result(timeout=1)
@@ -41,6 +48,7 @@ class Installation:
             NOW_MS,
             tasks_swept_until_ms=tasks_until_ms,
             statuses_swept_until_ms=statuses_until_ms,
+            thinned_until_ms=thinned_until_ms,
         )
         ownership.save_watermark(partition, claim.epoch, mark).result(timeout=1)
 
@@ -218,6 +226,37 @@ def test_closed_tasks_whose_rows_are_swept_are_listed_too(ordering_id: str | Non
     assert [(view.key, view.state) for view in listing.tasks] == [
         (swept[1], TaskState.SUCCESS),
         (a_key(), TaskState.PENDING),
+    ]
+
+
+@pytest.mark.parametrize("ordering_id", [None, "customer-7"])
+@pytest.mark.parametrize("start_ago_ms", [5 * HOUR_MS, HOUR_MS + 5_000])
+def test_of_hours_that_were_thinned_all_tasks_are_listed(
+    ordering_id: str | None, start_ago_ms: int
+) -> None:
+    """Those that ended well have completions alone; what failed, or was opened again, has data."""
+    installation = Installation()
+    partition = partition_of("customer-7", PARTITIONS)
+    well, failed, reopened = (
+        a_key(due_in_ms=-HOUR_MS - ago_ms) for ago_ms in (3_000, 2_000, 1_000)
+    )
+    waiting = a_stored_task(due_in_ms=HOUR_MS)
+    kept = [StoredTask(key, b"{}", 1) for key in (failed, reopened)]
+    installation.insert(*kept, waiting)
+    installation.complete(a_completion(key=well))
+    installation.complete(a_completion(key=failed, result=CompletionResult.FAILURE))
+    swept_ms = HOUR_0 - 4 * HOUR_MS
+    installation.sweep(
+        partition, tasks_until_ms=swept_ms, statuses_until_ms=swept_ms, thinned_until_ms=HOUR_0
+    )
+
+    listing = installation.list(ordering_id=ordering_id, from_ms=HOUR_0 - start_ago_ms)
+
+    assert [(view.key, view.state, view.task is not None) for view in listing.tasks] == [
+        (well, TaskState.SUCCESS, False),
+        (failed, TaskState.FAILURE, True),
+        (reopened, TaskState.PENDING, True),
+        (waiting.key, TaskState.PENDING, True),
     ]
 
 
