@@ -7,7 +7,7 @@ inside the functions, so an embedded installation never loads Kafka's or Cassand
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -141,8 +141,7 @@ def build_node(
         closing.callback(observation.close)
         effects = _effects(settings, opened, runner, system_tasks, executors)
         node = _joined_node(settings, opened, lease, effects, systems)
-        without_order = executors.concurrency_per_id
-        reporter = _reporter(settings, opened, node, runner, without_order)
+        reporter = _reporter(settings, opened, node, runner, executors)
         closing.callback(reporter.close)
         undo.pop_all()
     client = ClientPorts(opened.writer, lambda: stores, clock, counting)
@@ -257,14 +256,14 @@ def _reporter(
     opened: _Connections,
     node: Node,
     runner: NodeRunner,
-    kinds_without_order: Collection[str | None],
+    executors: UserExecutors,
 ) -> Reporter:
     ends_ms, watch = opened.log.lease_ends_ms, node.sheet_watch
     limits = runner.limited, runner.declared_limits, runner.loans, runner.rates
     return Reporter(
         Reported(
             *(node.describe, ends_ms, lambda: watch.sheet, hourhand_version(), *limits),
-            kinds_without_order=kinds_without_order,
+            kinds_without_order=executors.concurrency_per_id,
         ),
         stores=opened.stores,
         runner=runner,

@@ -61,7 +61,7 @@ class Glance(Answer, frozen=True):
     nodes: NodeCounts
 
 
-class Verdict(Answer, frozen=True):
+class Headline(Answer, frozen=True):
     """What the cluster is like, in one sentence."""
 
     tone: Literal["good", "warn", "bad"]
@@ -89,7 +89,7 @@ class ClusterStatus(Glance, frozen=True):
     """How long the first of the limited tasks has waited; null where none does."""
     version: str
     """Of this process."""
-    verdict: Verdict | None = None
+    verdict: Headline | None = None
 
 
 class ShownNode(Answer, frozen=True):

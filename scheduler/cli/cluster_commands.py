@@ -279,7 +279,8 @@ def _headline(status: ClusterStatus) -> Text:
         f"runs/s {_shown(status.executions_per_s)}, failures/s {_shown(status.failures_per_s)}",
         f"late, ms: p50 {_shown(late.p50)}, p99 {_shown(late.p99)}, p99.9 {_shown(late.p999)}",
         f"in flight {_shown(status.in_flight)}, failing {_shown(status.failing)}",
-        f"blocked {_shown(status.blocked)}, limited {_shown(status.limited)}, lag {_shown(status.lag)}",
+        f"blocked {_shown(status.blocked)}, limited {_shown(status.limited)}",
+        f"lag {_shown(status.lag)}",
     ]
     if status.error:
         parts.append(f"the store does not answer: {status.error}")
