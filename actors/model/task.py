@@ -256,18 +256,22 @@ class _UnreadTask(Task):
             _set_attribute(self, "__dict__", fields)
             _set_attribute(self, "__pydantic_fields_set__", set(fields))
             _set_attribute(self, "__pydantic_extra__", None)
-            _set_attribute(self, "__class__", Task)
-            _set_attribute(self, "__pydantic_private__", None)
-        return getattr(self, name)
+            # An audit hook may let another thread in amid this: had both set it, Python would let
+            # go of this class twice, and free it one day.
+            if fields is read:
+                _set_attribute(self, "__class__", Task)
+                _set_attribute(self, "__pydantic_private__", None)
+        # Not by the class, which the other thread may still be about to set.
+        return Task if name == "__class__" else _get_attribute(self, name)
 
     if not TYPE_CHECKING:
         # Pydantic's ask for the type first.  ``self.`` makes it a Task, whose method is called.
 
         def __copy__(self) -> Task:
-            return self.__copy__()
+            return self.__class__.__copy__(self)
 
         def __deepcopy__(self, memo: dict[int, object] | None = None) -> Task:
-            return self.__deepcopy__(memo)
+            return self.__class__.__deepcopy__(self, memo)
 
 
 class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):

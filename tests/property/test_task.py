@@ -173,6 +173,8 @@ def test_threads_that_read_a_task_at_once_see_the_same_data() -> None:
     another one collects garbage.
     """
     _, made = _both(a_key(), {"lines": [1]}, None)
+    unread = type(made())
+    references = sys.getrefcount(unread)
     tasks = [made() for _ in range(5_000)]
     barrier, seen = threading.Barrier(2), dict[int, list[object]]()
 
@@ -200,6 +202,9 @@ def test_threads_that_read_a_task_at_once_see_the_same_data() -> None:
 
     assert all(one is other for one, other in zip(seen[0], seen[1], strict=True))
     assert all(task.data is data for task, data in zip(tasks, seen[0], strict=True))
+    assert {type(task) for task in tasks} == {Task}
+    # Fewer would free the class in the end.
+    assert sys.getrefcount(unread) == references
 
 
 rows = stored_tasks(a_key())
