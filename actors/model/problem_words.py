@@ -6,7 +6,7 @@ only what a validator of ours or of a user's says is told as it is.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NotRequired, TypedDict
 
 from actors.model.display import message_of, shown
@@ -26,6 +26,7 @@ class RefusedValue(TypedDict):
 
 
 _WHERE_CHARS_MAX = 80
+_SAID_CHARS_MAX = 1_000
 
 _NEEDED = {
     "arguments_type": "a list or a dictionary of arguments",
@@ -208,38 +209,35 @@ def _place_of(problem: RefusedValue, whole: object) -> str:
 
     Pydantic also names the choice of a union that it tried, which nobody wrote: ``whole`` tells.
     """
-    parts = list(problem["loc"])
-    suffix = ""
+    parts, suffix = list(problem["loc"]), ""
     if parts and parts[-1] == "[key]":
         parts, suffix = parts[:-1], " as a name"
-    if whole is not None and problem["type"] not in _VALUELESS:
-        parts = list(_parts_in(whole, parts))
+    if whole is not None and parts and problem["type"] not in _VALUELESS:
+        try:
+            # A name that is wrong is not judged: pydantic writes it as a text, which it is not.
+            parts = [*_parts_in(whole, parts, len(parts) - 1 if suffix else len(parts))]
+        except Exception:  # noqa: BLE001 - to compare the names of a dictionary may be user code
+            parts = list(problem["loc"])
     return ".".join(map(str, parts)) + suffix
 
 
-def _parts_in(whole: object, parts: Iterable[int | str]) -> Iterator[int | str]:
+def _parts_in(whole: object, parts: Sequence[int | str], judged: int) -> Iterator[int | str]:
+    """Yield those of the first so many parts that the value has, and all that follow."""
     value = whole
-    for part in parts:
-        if isinstance(value, Mapping) and part not in value and str(part) not in map(str, value):
-            continue
-        if not isinstance(value, Mapping | list | tuple) or (
-            isinstance(value, list | tuple) and not isinstance(part, int)
-        ):
-            continue
-        yield part
-        value = _element_of(value, part)
-
-
-def _element_of(value: object, part: int | str) -> object:
-    if isinstance(value, Mapping):
-        return value.get(part)
-    return value[part] if isinstance(value, list | tuple) and isinstance(part, int) else None
+    for part in parts[:judged]:
+        if type(value) is dict and part in value:  # noqa: SIM114 - types need two branches
+            value = value[part]
+            yield part
+        elif isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
+            value = value[part]
+            yield part
+    yield from parts[judged:]
 
 
 def _words_of(problem: RefusedValue) -> str:
     kind, context = problem["type"], _context(problem)
     if kind in _OF_A_VALIDATOR and isinstance(raised := context.get("error"), BaseException):
-        return message_of(raised) or _SAID[kind]
+        return message_of(raised, _SAID_CHARS_MAX) or _SAID[kind]
     if kind in _OF_A_VALIDATOR or kind not in KINDS_KNOWN:
         # A type's own words: of a user's validator, or of a type that pydantic brings.
         return str(problem["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")

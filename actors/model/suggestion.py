@@ -15,7 +15,7 @@ def did_you_mean(written: object, known: Iterable[str]) -> str:
 
     Lower case is compared, as much of a name as 100 characters, and 1,000 names at most.
     """
-    if not isinstance(written, str):
+    if type(written) is not str:
         return ""
     by_lower = {name.lower(): name for name, _ in zip(known, range(_NAMES_MAX), strict=False)}
     close = difflib.get_close_matches(written[:_CHARS_MAX].lower(), by_lower, n=1)

@@ -113,6 +113,41 @@ def test_the_place_is_that_of_the_value_and_not_of_a_choice_that_was_tried() -> 
         a_task(data={"a": {1: 2}})  # type: ignore[dict-item]
 
 
+class _Odd:
+    """A key whose text and comparison are user code."""
+
+    def __hash__(self) -> int:
+        return hash("x")
+
+    def __eq__(self, other: object) -> bool:
+        raise LookupError("not comparable")
+
+    def __str__(self) -> str:
+        raise LookupError("no text")
+
+    __repr__ = __str__
+
+
+def test_names_that_cannot_be_shown_or_compared_are_refused_all_the_same() -> None:
+    """The caller gets the refusal, and not what its own object raised."""
+    data: Any = {"x": float("nan"), "y": {_Odd(): 1}}
+    with pytest.raises(InvalidTask, match="invalid task: data"):
+        a_task(data=data)
+
+
+def test_a_long_sentence_of_a_validator_is_told_whole() -> None:
+    """It says what to do, and that comes last."""
+    advice = "the number is odd; " + "write an even one, " * 20 + "such as 8"
+
+    def refuse(value: object) -> object:
+        raise ValueError(advice)
+
+    class Mine(BaseModel):
+        field: Annotated[Any, BeforeValidator(refuse)]
+
+    assert advice in problems_text(_problems(Mine.model_validate, {"field": 1}))
+
+
 def _fields(model: type[BaseModel], *groups: str) -> Iterator[tuple[str, ...]]:
     for name, field in model.model_fields.items():
         annotation = field.annotation
