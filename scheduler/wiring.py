@@ -117,7 +117,6 @@ def build_node(
         clock, stores, observation = opened.clock, opened.stores, opened.observation
         counting = observation.telemetry
         closing = undo.enter_context(ExitStack())
-        # Behind all that is closed: what that tells is counted, too.
         closing.callback(tell_rest)
         system_tasks = _system_tasks(settings, opened)
         closing.callback(system_tasks.close)
@@ -151,7 +150,10 @@ def build_node(
 
 
 def _told(settings: Settings, telemetry: Telemetry | None) -> tuple[Telemetry, Callable[[], None]]:
-    """Return what is told of events, by default the log, and what has it tell its last numbers."""
+    """Return what is told of events, by default the log, and what has it tell its last numbers.
+
+    That is called behind all that is closed: what is told meanwhile is counted, too.
+    """
     if telemetry is not None:
         return telemetry, lambda: None
     log = build_telemetry(settings)

@@ -147,13 +147,15 @@ def _shown_frame(code: CodeType, trace: TracebackType) -> str:
 def log_raised(
     logger: logging.Logger, text: str, *arguments: object, level: int = logging.ERROR
 ) -> None:
-    """Log the error at hand, which user code raised, with its stack.
+    """Log the error at hand, which user code raised, with its stack from user code on.
 
     Its message, notes and chain are user code as well: where they raise, the text stands alone.
     """
     try:
         # First, as a handler of the log prints what it cannot format, and raises again.
-        stack = logged_stack(traceback.format_exc())
+        raised = sys.exc_info()[1]
+        assert raised is not None, "an error is at hand"
+        stack = logged_stack(_whole_stack_of(raised))
         if not logger.isEnabledFor(level):
             return
         file, number, function, _ = logger.findCaller(stacklevel=2)

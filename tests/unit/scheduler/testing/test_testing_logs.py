@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from actors.model.display import stack_of
 from actors.model.errors import PayloadInvalid
-from hourhand import Hourhand, RetryPolicy, Task
+from hourhand import Hourhand, RetryPolicy, Task, TaskExecutor
 from hourhand.testing import VirtualScheduler
 
 TASKS = 500
@@ -153,3 +153,19 @@ def test_a_surprise_of_our_own_keeps_its_frames() -> None:
 def test_what_we_refuse_before_user_code_has_no_frames() -> None:
     """Its message says whose fault it is."""
     assert stack_of(PayloadInvalid("it does not fit"), 8_000).strip().endswith("it does not fit")
+
+
+def test_what_user_code_raised_elsewhere_is_logged_from_user_code_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As where a factory of executors is tried when a node starts."""
+
+    def make() -> TaskExecutor:
+        raise LookupError("no such bank")
+
+    with VirtualScheduler(make) as scheduler:
+        assert scheduler.executions == []
+    [record] = [each for each in caplog.records if "raised when it was tried" in each.getMessage()]
+
+    frames = [line for line in (record.exc_text or "").splitlines() if " File " in line]
+    assert len(frames) == 1 and "in make" in frames[0]
