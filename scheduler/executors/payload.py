@@ -139,14 +139,12 @@ class Signature:
             )
         try:
             hints = get_type_hints(self._function, include_extras=True)
-        except NameError:
+        except Exception:  # noqa: BLE001 - also of a module that is imported half, in a circle
             # A text is looked at when the function is first used: the name may be Task's, too.
             written = getattr(self._function, "__annotations__", {})
             hints = {
                 name: Task if isinstance(hint, str) else hint for name, hint in written.items()
             }
-        except Exception as error:
-            raise self._unread(error) from error
         self._refuse_payloads([(each.name, hints.get(each.name)) for each in self._parameters])
 
     def _refuse_payloads(self, hints: list[tuple[str, Any]]) -> None:
@@ -198,17 +196,14 @@ class Signature:
             try:
                 hints = get_type_hints(self._function, include_extras=True)
             except Exception as error:
-                raise self._unread(error) from error
+                raise InvalidExecutor(
+                    f"{self._name}: the annotations of its function cannot be read: {error}"
+                ) from error
             self._refuse_payloads([(each.name, hints.get(each.name)) for each in self._parameters])
             found = [self._annotation(hints.get(each.name)) for each in self._parameters]
             positions = [None if each is Task else Payload(each) for each in found]
             self._positions = positions
         return self._positions
-
-    def _unread(self, error: Exception) -> InvalidExecutor:
-        return InvalidExecutor(
-            f"{self._name}: the annotations of its function cannot be read: {error}"
-        )
 
     def _annotation(self, hint: Any) -> Any:
         """Return what a parameter takes, from its annotation."""

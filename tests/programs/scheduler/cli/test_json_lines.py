@@ -83,6 +83,30 @@ def test_every_line_of_a_node_is_json(tmp_path: Path) -> None:
     assert failed["error_message"] == "the bank\ndoes not answer"
 
 
+def test_every_line_of_the_dashboard_is_json_and_none_is_its_servers(tmp_path: Path) -> None:
+    """What the HTTP server says of its start and stop, the command says as well."""
+    scheduled = _command(tmp_path, "schedule", "--ordering-id", "a", "--in", "1h")
+    scheduled.communicate(timeout=120)
+    admin = _command(tmp_path, "admin", "--port", "0")
+    lines: list[str] = []
+    try:
+        assert admin.stderr is not None
+        for line in admin.stderr:
+            lines.append(line)
+            if "served on" in line:
+                break
+        admin.send_signal(signal.SIGTERM)
+        lines += admin.stderr.readlines()
+        admin.wait(120)
+    finally:
+        admin.kill()
+        admin.communicate()
+
+    loggers = {each["logger"] for each in _objects(lines)}
+    assert "hourhand.cli" in loggers
+    assert not [each for each in loggers if each.startswith("uvicorn")]
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [

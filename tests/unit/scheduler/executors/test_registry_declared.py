@@ -52,8 +52,20 @@ def test_a_type_that_is_defined_later_may_be_the_task() -> None:
 
     def later(of: Any, task: Any) -> None: ...
 
-    later.__annotations__ = {"of": "DefinedLater", "task": "TaskByAnotherName"}
-    _declare(later)
+    for name in ("DefinedLater", "pytest.DefinedLater"):
+        # The other one is of a module that is imported half, in a circle.
+        later.__annotations__ = {"of": name, "task": "TaskByAnotherName"}
+        _declare(later)
+
+
+def test_what_can_be_read_is_judged_beside_what_cannot() -> None:
+    """Two payloads stay two."""
+
+    def two(of: Any, more: Any, task: Any) -> None: ...
+
+    two.__annotations__ = {"of": int, "more": str, "task": "DefinedLater"}
+    with pytest.raises(InvalidExecutor, match="takes 2 payloads"):
+        _declare(two)
 
 
 @pytest.mark.parametrize("hint", [int, str, list, list[int], tuple[int, ...]])
