@@ -49,6 +49,7 @@ from scheduler.records.admission import checked_place
 
 _WAIT_S = 10.0
 _START = "start one with `hourhand run`"
+_DATA_CHARS_MAX = 2_000
 _LISTED = 100
 """Tasks listed where no limit is named."""
 
@@ -244,11 +245,15 @@ def _say_rest(following: TaskKey | None) -> None:
 def show(
     key: KeyArgument,
     *,
+    whole: Annotated[
+        bool, typer.Option("--all", help="Show all of the data, however large it is.")
+    ] = False,
     common: ResultOptions,
 ) -> None:
     """Show a task: its state, data, attempts, and why it waits.
 
-    Exit code 2 if nothing is stored under the key.
+    Data of more than 2,000 characters is cut without --all.  Exit code 2 if nothing is stored under
+    the key.
 
     \b
     Examples:
@@ -268,7 +273,9 @@ def show(
             typer.echo(as_json(replace(shown, waits=waits or UNSET)))
         else:
             known = executions.get(str(parsed)), limits.get(str(parsed))
-            print_text("\n".join(view_lines(view, now_ms, *known, waits)))
+            most = None if whole else _DATA_CHARS_MAX
+            lines = view_lines(view, now_ms, *known, waits, data_chars_max=most)
+            print_text("\n".join(lines))
         if view.state is TaskState.UNKNOWN:
             message = f"nothing is stored under {view.key}: never scheduled, or still in the log"
             say_error(message, UNKNOWN_KEY, EXIT_CALLER)

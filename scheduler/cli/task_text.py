@@ -45,8 +45,13 @@ def view_lines(
     running: ShownExecution | None = None,
     limited: ShownLimit | None = None,
     waits: Sequence[ShownWait] = (),
+    *,
+    data_chars_max: int | None = None,
 ) -> Iterator[str]:
-    """Yield a task, one fact a line, its attempts and why it waits last."""
+    """Yield a task, one fact a line, its attempts and why it waits last.
+
+    Data is cut where it has more characters than ``data_chars_max``.
+    """
     value = facts_of(ShownTask.of(view))
     closed = value.get("completion")
     due = f"{cell_of('due', value['scheduledTime'])}, {due_text(view.key.scheduled_ms, now_ms)}"
@@ -60,7 +65,7 @@ def view_lines(
         "uniquenessKey": value["uniquenessKey"],
         "partition": value["partition"],
         "offset": value.get("offset"),
-        "data": as_json(value["taskData"]) if "taskData" in value else value.get("sealed"),
+        "data": _data(value, data_chars_max),
         "running": None if running is None else _runs(running, now_ms),
         "limited": None if limited is None else _waits_for(limited),
         "closed": None if closed is None else _closed(closed),
@@ -69,6 +74,16 @@ def view_lines(
     for attempt in view.attempts:
         yield from _attempt_lines(attempt)
     yield from wait_lines(waits)
+
+
+def _data(task: Mapping[str, object], chars_max: int | None) -> object:
+    """Return a task's data as text, cut; how it is sealed where it is."""
+    if "taskData" not in task:
+        return task.get("sealed")
+    text = as_json(task["taskData"])
+    if chars_max is None or len(text) <= chars_max:
+        return text
+    return f"{text[:chars_max]}… ({len(text):,} characters; --all shows them)"
 
 
 def wait_lines(waits: Sequence[ShownWait]) -> Iterator[str]:

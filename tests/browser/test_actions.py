@@ -15,6 +15,16 @@ def an_id(name: str) -> str:
     return f"{name}-{uuid.uuid4().hex[:8]}"
 
 
+SAID = {
+    "Run now": ": moved to now",
+    "Reschedule": ": moved",
+    "Cancel": ": cancelled, and will not run",
+    "Drop": ": closed for good without running",
+    "Retry": ": opened again with all attempts",
+}
+"""What the dialog says of an act that was done."""
+
+
 @pytest.mark.parametrize(
     ("word", "state"),
     [
@@ -30,7 +40,7 @@ def test_one_task_is_acted_on(looking: Looking, word: str, state: TaskState) -> 
     looking.open("task", key=str(key))
     looking.press(word)
 
-    assert "applied: 1" in looking.confirm(1, reason=f"because of {word}")
+    assert SAID[word] in looking.confirm(1, reason=f"because of {word}")
     looking.until(lambda: looking.state(key) is state)
     looking.open("activity")
     assert f"{key}" in looking.row(word.lower().replace(" ", "-")).first.inner_text()
@@ -45,7 +55,7 @@ def test_a_failed_task_is_retried(looking: Looking) -> None:
     looking.page.locator(".task-head .pill", has_text="dropped").wait_for()
     looking.press("Retry")
 
-    assert "applied: 1" in looking.confirm(1)
+    assert SAID["Retry"] in looking.confirm(1)
     looking.until(lambda: looking.state(key) is TaskState.PENDING)
 
 
@@ -76,7 +86,7 @@ def test_chosen_tasks_are_acted_on_together(looking: Looking) -> None:
         looking.row(name).nth(number).locator("input").check()
     looking.press("Cancel", looking.page.locator(".bulk"))
 
-    assert "applied: 2" in looking.confirm(2)
+    assert SAID["Cancel"] in looking.confirm(2)
     states = [looking.state(key) for key in keys]
     assert states == [TaskState.CANCELLED, TaskState.PENDING, TaskState.CANCELLED]
 
@@ -89,7 +99,7 @@ def test_all_that_match_are_acted_on(looking: Looking) -> None:
     looking.row(name).nth(3).wait_for()
     looking.press("Drop")
 
-    assert "applied: 4" in looking.confirm(4)
+    assert SAID["Drop"] in looking.confirm(4)
     assert {looking.state(key) for key in keys} == {TaskState.DROPPED}
 
 
@@ -105,7 +115,7 @@ def test_a_blocked_id_is_unblocked(looking: Looking, how: str) -> None:
     looking.until(lambda: row.locator("td[data-name=behind]").inner_text() == "2")
     looking.press(how, row)
 
-    assert "applied: 1" in looking.confirm(1)
+    assert SAID[how] in looking.confirm(1)
     if how == "Drop":
         looking.until(lambda: looking.state(key) is TaskState.DROPPED)
         row.wait_for(state="detached")
@@ -120,7 +130,7 @@ def test_many_blocked_ids_are_dropped_at_once(looking: Looking) -> None:
         looking.row(name).locator("input").check()
     looking.press("Drop", looking.page.locator(".bulk"))
 
-    assert "applied: 3" in looking.confirm(3)
+    assert SAID["Drop"] in looking.confirm(3)
     looking.until(lambda: {looking.state(key) for key in keys} == {TaskState.DROPPED})
     for name in names:
         looking.row(name).wait_for(state="detached")
@@ -138,7 +148,7 @@ def test_all_that_one_error_blocks_are_dropped_at_once(looking: Looking) -> None
     looking.row(other.ordering_id).wait_for(state="detached")
     looking.press("Drop all with this error")
 
-    assert "applied: 2" in looking.confirm(2)
+    assert SAID["Drop"] in looking.confirm(2)
     looking.until(lambda: {looking.state(key) for key in keys} == {TaskState.DROPPED})
     assert looking.state(other) is TaskState.BLOCKED
 
@@ -209,7 +219,7 @@ def test_a_failing_task_is_dropped(looking: Looking) -> None:
     looking.press("Drop", looking.row(name))
 
     said = looking.confirm(1)
-    assert "applied: 1" in said
+    assert SAID["Drop"] in said
     looking.until(lambda: looking.state(key) is TaskState.DROPPED)
 
 

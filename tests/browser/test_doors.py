@@ -48,11 +48,11 @@ def test_a_recurring_schedule_is_paused_and_resumed(looking: Looking, node: Sche
     name = an_id("hourly")
     schedule(looking, node, name)
     looking.press("Pause", looking.row(name))
-    assert "applied: 1" in looking.confirm(1)
+    assert "1: paused" in looking.confirm(1)
     looking.row(name).locator(".pill", has_text="paused").wait_for()
     looking.press("Resume", looking.row(name))
 
-    assert "applied: 1" in looking.confirm(1)
+    assert "1: resumed" in looking.confirm(1)
     looking.row(name).locator(".pill", has_text="active").wait_for()
 
 
@@ -63,7 +63,7 @@ def test_a_recurring_schedule_is_triggered_shown_and_deleted(
     name = an_id("triggered")
     schedule(looking, node, name)
     looking.press("Trigger", looking.row(name))
-    assert "applied: 1" in looking.confirm(1)
+    assert "1: one run is scheduled now" in looking.confirm(1)
     looking.row(name).locator("td a").wait_for()
 
     looking.row(name).locator("td").nth(2).click()
@@ -74,7 +74,7 @@ def test_a_recurring_schedule_is_triggered_shown_and_deleted(
 
     looking.row(name).locator("input").check()
     looking.press("Delete", looking.page.locator(".bulk"))
-    assert "applied: 1" in looking.confirm(1)
+    assert "1: ended for good" in looking.confirm(1)
     looking.row(name).wait_for(state="detached")
 
 
@@ -89,14 +89,14 @@ def test_a_recurring_schedule_is_made_and_changed(looking: Looking, node: Schedu
     dialog.get_by_label("Data of the tasks").fill('{"a": 1}')
     dialog.get_by_label("Reason").focus()
     dialog.locator(".preview li", has_text="02:30").first.wait_for()
-    assert "applied: 1" in looking.confirm(1)
+    assert "1: set" in looking.confirm(1)
     looking.row(name).wait_for()
 
     looking.press("Edit", looking.row(name))
     dialog.get_by_label("Cron expression", exact=True).fill("")
     dialog.get_by_label("interval").fill("2h")
     dialog.get_by_label("Reason").focus()
-    assert "applied: 1" in looking.confirm(1)
+    assert "1: set" in looking.confirm(1)
     looking.until(lambda: "every 2" in looking.row(name).inner_text())
     found = node.find_recurring(name)
     assert found is not None
@@ -138,8 +138,17 @@ def test_a_timer_is_shown_and_ended(looking: Looking, timers: TimersRunning) -> 
     row.wait_for(state="detached")
 
 
-@pytest.mark.parametrize("word", ["Cancel", "Reschedule", "Send now"])
-def test_a_message_that_waits_is_acted_on(looking: Looking, node: Scheduler, word: str) -> None:
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("Cancel", "1: cancelled, and will not be sent"),
+        ("Reschedule", "1: moved"),
+        ("Send now", "1: sent now"),
+    ],
+)
+def test_a_message_that_waits_is_acted_on(
+    looking: Looking, node: Scheduler, word: str, said: str
+) -> None:
     """Chosen by its box; what is cancelled or passed on waits no longer."""
     topic = an_id("topic")
     node.send_later(b"k", b"v", topic, timedelta(hours=2)).result(ACCEPTED_S)
@@ -150,7 +159,7 @@ def test_a_message_that_waits_is_acted_on(looking: Looking, node: Scheduler, wor
     row.locator("input").check()
     looking.press(word, looking.page.locator(".bulk"))
 
-    assert "applied: 1" in looking.confirm(1)
+    assert said in looking.confirm(1)
     if word == "Cancel":
         row.wait_for(state="detached")
 

@@ -74,8 +74,8 @@ def test_a_tile_and_the_chart_beside_it_say_the_same(looking: Looking) -> None:
     tile = looking.page.locator(".tile", has_text="Lateness p99.9")
     looking.until(lambda: "≤" in tile.locator(".figure").inner_text())
 
-    assert "last 10" in tile.locator("h3").inner_text()
-    assert "now" in looking.page.locator(".tile", has_text="Blocked").locator("h3").inner_text()
+    assert "last 10" in tile.locator("h2").inner_text()
+    assert "now" in looking.page.locator(".tile", has_text="Blocked").locator("h2").inner_text()
     looking.until(lambda: looking.page.evaluate(SAME_LATENESS))
 
 

@@ -6,7 +6,7 @@
 
 import { Refused } from "./api.js";
 import { fill, h } from "./dom.js";
-import { count, counted } from "./format.js";
+import { count, counted, keyWords } from "./format.js";
 
 /**
  * Ask, do, tell.  `preview(values)` answers `{count, first, note, nothing}`; `fields` are more
@@ -100,7 +100,7 @@ export function confirmed({
             ? h(
                 "ul",
                 {},
-                seen.first.map((each) => h("li", { title: each }, each)),
+                seen.first.map((each) => h("li", { title: keyWords(each) }, keyWords(each))),
               )
             : null,
           seen.count > (seen.first?.length ?? 0) && seen.first?.length

@@ -103,6 +103,23 @@ export function away(text) {
   return ms < 0 ? `${said} ago` : `in ${said}`;
 }
 
+const KEY = /^[+-]?\d{4,}-\d\d-\d\dT[^,]*Z,[^,]*,[^,]*$/;
+
+/** A task's key as one reads it, and any other text as it is; the text form escapes what commands and addresses need escaped. */
+export function keyWords(text) {
+  if (!KEY.test(text)) return text;
+  return text
+    .split(",")
+    .map((part) => {
+      try {
+        return decodeURIComponent(part);
+      } catch {
+        return part;
+      }
+    })
+    .join(",");
+}
+
 /** For how long something has lasted that began at a moment. */
 export function since(text) {
   const ms = Math.max(0, nowMs() - Date.parse(text));

@@ -65,13 +65,13 @@ export function taskColumns() {
     },
     {
       name: "Uniqueness key",
-      class: "key",
+      class: "key unique",
       cell: (row) =>
         h("span", { class: "soft mono", title: row.uniquenessKey }, row.uniquenessKey),
     },
     {
       name: `Scheduled, ${zoneName()}`,
-      class: "tight",
+      class: "tight due",
       cell: scheduledCell,
     },
     { name: "Error", class: "words brief", cell: errorCell },

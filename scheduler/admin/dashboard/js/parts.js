@@ -3,6 +3,7 @@
  */
 
 import { fill, h, icon } from "./dom.js";
+import { count } from "./format.js";
 import { indented } from "./json_text.js";
 
 const TONES = {
@@ -137,7 +138,10 @@ export function timeInput(name, value) {
 
 /** A value as JSON that is easy on the eye. */
 export function json(value) {
-  const text = indented(value);
+  return cut(indented(value), coloured);
+}
+
+function coloured(text) {
   const pre = h("pre", { class: "code", tabindex: "0" });
   let end = 0;
   for (const found of text.matchAll(TOKENS)) {
@@ -155,6 +159,21 @@ export function json(value) {
 export function bytes(value) {
   if (value === null || value === undefined) return "nothing";
   return value.text ?? `base64 ${value.base64}`;
+}
+
+/** Lines of a long text that are shown before somebody asks for the rest. */
+const CUT_CHARS = 4_000;
+
+/** An element whose text is cut, with a button that shows all of it. */
+export function cut(text, shown) {
+  if (text.length <= CUT_CHARS) return shown(text);
+  const room = h("div", {});
+  const all = button(`Show all ${count(text.length)} characters`, {
+    kind: "small",
+    act: () => fill(room, shown(text)),
+  });
+  fill(room, shown(`${text.slice(0, CUT_CHARS)} …`), h("div", { class: "table-foot" }, all));
+  return room;
 }
 
 /** A long text that opens on demand. */

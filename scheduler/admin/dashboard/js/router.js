@@ -4,6 +4,9 @@
  * What is looked at is in the address, so it can be sent to a colleague and gone back to.
  */
 
+import { h } from "./dom.js";
+import { empty } from "./parts.js";
+
 let places = new Map();
 let fallback = "";
 let shown = null;
@@ -44,9 +47,25 @@ export function reopen() {
   open();
 }
 
+/** What stands where an address names no screen: somebody mistyped it, or it is of another version. */
+function unknown(path) {
+  const words = `The address names "${path}". Choose a screen in the navigation.`;
+  return {
+    path: "unknown",
+    title: "No such screen",
+    open: () => ({
+      element: h(
+        "div",
+        { class: "screen" },
+        h("section", { class: "card" }, empty("question", "There is no such screen", words)),
+      ),
+    }),
+  };
+}
+
 function open() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
-  const screen = places.get(path) ?? places.get(fallback);
+  const screen = places.get(path === "" ? fallback : path) ?? unknown(path);
   shown?.close?.();
   shown = screen.open(new URLSearchParams(query ?? ""));
   announce(screen, shown);

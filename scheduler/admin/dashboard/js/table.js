@@ -7,6 +7,11 @@
 
 import { fill, h, icon } from "./dom.js";
 
+/** The head of a column of buttons: nothing to see, and something to hear. */
+function unnamed() {
+  return h("span", { class: "unseen" }, "Actions");
+}
+
 /**
  * Make a table.  `columns`: `{name, cell(row), class, title}`; `keyOf` names a row; `open` is
  * called with a row, `chosen` (with a set of keys) where rows can be chosen.
@@ -35,7 +40,7 @@ export function makeTable({
     {},
     chosen && h("th", { class: "tight" }, all),
     columns.map((each) =>
-      h("th", { class: each.class, title: each.title, scope: "col" }, each.name),
+      h("th", { class: each.class, title: each.title, scope: "col" }, each.name || unnamed()),
     ),
   );
   const table = h(

@@ -154,7 +154,7 @@ function tile(name, windowOf, colour, valueOf, pointOf, toneOf = null, href = nu
   const element = h(
     href ? "a" : "div",
     { class: "card tile", href },
-    h("h3", { class: "between" }, name, span),
+    h("h2", { class: "between" }, name, span),
     number,
     spark.element,
   );

@@ -129,3 +129,12 @@ def test_what_runs_says_where_and_for_how_long() -> None:
     ]
     unsaid = ShownExecution(attempt=2, node="node-1")
     assert "running         attempt 2 on node-1" in [*view_lines(view(), NOW_MS, unsaid)]
+
+
+def test_large_data_is_cut_and_says_how_to_see_it() -> None:
+    """A page of one line is nothing that somebody reads."""
+    large = view(data=b'{"text":"' + b"x" * 20_000 + b'"}')
+
+    (line,) = [each for each in view_lines(large, NOW_MS, data_chars_max=100) if "xxx" in each]
+    assert line.endswith("… (20,011 characters; --all shows them)") and len(line) < 200
+    assert any(len(each) > 20_000 for each in view_lines(large, NOW_MS))

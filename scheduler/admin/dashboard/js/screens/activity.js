@@ -4,7 +4,7 @@ import { pauseOrResume, targetWords, whyNot } from "../acts.js";
 import { ask } from "../api.js";
 import { shown } from "../dialog.js";
 import { fill, h } from "../dom.js";
-import { when, zoneName } from "../format.js";
+import { keyWords, when, zoneName } from "../format.js";
 import { limitsTable, rateRows, ratesTable } from "../limits.js";
 import { on } from "../live.js";
 import { button, card, json, pill, refusal } from "../parts.js";
@@ -81,7 +81,7 @@ function open() {
       },
       { name: "Who", class: "tight", cell: (row) => row.who },
       { name: "Action", class: "tight", cell: (row) => h("strong", {}, row.action) },
-      { name: "Target", class: "key", cell: (row) => h("span", { title: row.target }, row.target) },
+      { name: "Target", class: "key", cell: targetCell },
       {
         name: "Result",
         class: "words",
@@ -175,6 +175,10 @@ function open() {
   return { element, refresh: look, close: () => stops.forEach((stop) => stop()) };
 }
 
+function targetCell({ target }) {
+  return h("span", { title: keyWords(target) }, keyWords(target));
+}
+
 function targetOf({ scope, partition, orderingId }) {
   return scope === "all"
     ? { scope }
@@ -190,7 +194,7 @@ function resultWords(result) {
 
 function showEntry(entry) {
   shown(`${entry.who}: ${entry.action}`, [
-    h("p", {}, `${entry.target}: ${resultWords(entry.result)}`),
+    h("p", {}, `${keyWords(entry.target)}: ${resultWords(entry.result)}`),
     json(entry.detail),
   ]);
 }

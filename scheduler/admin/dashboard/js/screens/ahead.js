@@ -62,7 +62,7 @@ function open(parameters) {
     empty: {
       icon: "ahead",
       title: "Nothing is due",
-      text: "No open task in this time range.",
+      text: "No open task in this time range. Schedule one: hourhand schedule --ordering-id ID --in 1h",
     },
     columns: [
       {

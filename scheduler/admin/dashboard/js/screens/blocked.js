@@ -102,7 +102,7 @@ function open(parameters) {
         cell: (row) => h("span", { title: row.orderingId }, row.orderingId),
       },
       { name: "Kind", class: "kind", cell: (row) => row.kind ?? "" },
-      { name: "Since", class: "tight", cell: (row) => when(sinceOf(row)) },
+      { name: "Since", class: "tight", cell: (row) => when(row.since) },
       { name: "Why", class: "words", cell: whyCell },
       {
         name: "Behind",
@@ -147,11 +147,6 @@ function open(parameters) {
       button("Retry", { kind: "small", act: retry, disabled: why !== null, title: why }),
       button("Drop", { kind: "small danger", act: drop, disabled: why !== null, title: why }),
     );
-  }
-
-  /** The store remembers when the last attempt failed; an owner only since it has the partition. */
-  function sinceOf(row) {
-    return (kind === "blocked" && behind.get(row.key)?.last?.finished) || row.since;
   }
 
   function whyCell(row) {

@@ -4,7 +4,7 @@ import { replayLetters, whyNot } from "../acts.js";
 import { ask } from "../api.js";
 import { h } from "../dom.js";
 import { shown } from "../dialog.js";
-import { when } from "../format.js";
+import { keyWords, when } from "../format.js";
 import { makePaged } from "../paged.js";
 import { bytes, button, pairs, pill } from "../parts.js";
 import { address } from "../router.js";
@@ -39,7 +39,7 @@ function open() {
         class: "key",
         cell: (row) =>
           row.key
-            ? h("span", { title: row.key }, row.key)
+            ? h("span", { title: keyWords(row.key) }, keyWords(row.key))
             : pill("unreadable", "unreadable", "warn"),
       },
       { name: "Place", shown: "place", class: "tight mono", cell: (row) => row.place },
@@ -79,7 +79,7 @@ function showLetter(letter) {
         h(
           "a",
           { href: address("task", { key: letter.key }), on: { click: () => dialog.close() } },
-          letter.key,
+          keyWords(letter.key),
         ),
       ],
       ...Object.entries(letter.origin ?? {}).filter(([, value]) => value !== null),

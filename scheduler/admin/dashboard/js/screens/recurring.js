@@ -24,6 +24,7 @@ function open() {
       act: () => list.done(setRecurring()),
     }),
     noun: "schedule",
+    dense: true,
     keyOf: (row) => row.name,
     open: showSchedule,
     empty: {

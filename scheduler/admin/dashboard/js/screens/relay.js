@@ -4,9 +4,9 @@ import { moveMessages, whyNot } from "../acts.js";
 import { ask } from "../api.js";
 import { shown, toast } from "../dialog.js";
 import { h } from "../dom.js";
-import { count, moment, when, zoneName } from "../format.js";
+import { count, keyWords, moment, when, zoneName } from "../format.js";
 import { makePaged } from "../paged.js";
-import { bytes, button, pairs, pill } from "../parts.js";
+import { button, bytes, pairs, pill } from "../parts.js";
 import { address } from "../router.js";
 
 const PAGE = 100;
@@ -115,7 +115,7 @@ async function showMessage(row) {
         h(
           "a",
           { href: address("task", { key: found.key }), on: { click: () => dialog.close() } },
-          found.key,
+          keyWords(found.key),
         ),
       ],
       "messageKey" in found && ["Key", bytes(found.messageKey)],

@@ -3,7 +3,7 @@
 import { actOnTasks, fitting, pauseOrResume, whyNot } from "../acts.js";
 import { ask } from "../api.js";
 import { fill, h } from "../dom.js";
-import { count, counted, duration, moment, nowMs, since, when } from "../format.js";
+import { count, counted, duration, keyWords, moment, nowMs, since, when } from "../format.js";
 import { indented } from "../json_text.js";
 import { latest, on } from "../live.js";
 import {
@@ -200,7 +200,7 @@ function facts(task, waits) {
     ],
     task.completion?.reason && ["Reason", task.completion.reason],
     task.completion?.movedTo && ["Moved to", when(task.completion.movedTo, { exact: true })],
-    ["Key", h("span", { class: "row" }, h("code", {}, task.key), copier(task.key))],
+    ["Key", h("span", { class: "row" }, h("code", {}, keyWords(task.key)), copier(task.key))],
     task.offset !== undefined && ["Offset in the log", count(task.offset)],
     [
       "Ordering id",

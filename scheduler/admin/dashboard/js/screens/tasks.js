@@ -58,7 +58,7 @@ function open(parameters) {
     empty: {
       icon: "search",
       title: "No matching tasks",
-      text: "Try another time range, or fewer states.",
+      text: "Try another time range or fewer states, or schedule one: hourhand schedule --ordering-id ID --in 10s",
     },
     columns: taskColumns(),
   });

@@ -44,7 +44,7 @@ function open(parameters) {
     empty: {
       icon: "bell",
       title: "No timers",
-      text: "Timers that clients created and that have not ended appear here.",
+      text: "Timers that clients created and that have not ended appear here. They are served by: hourhand timers",
     },
     columns: [
       { name: "Timer", class: "key mono", cell: (row) => h("span", { title: row.id }, row.id) },
