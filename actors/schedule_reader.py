@@ -10,17 +10,22 @@ from actors.kernel.context import ActorContext
 from actors.kernel.futures import gather
 from actors.kernel.operations import Ask, Steps
 from actors.messages import FindStatuses, LoadOrdering, LoadStatuses, OrderingLoaded, Siblings
-from actors.model.attempts import KeyStatus, open_tasks
+from actors.model.attempts import NO_STATUS, KeyStatus, open_tasks
 from actors.model.checkpoint import SHORT_WINDOW_MS
+from actors.model.codec import Command
 from actors.model.events import WindowLoaded
+from actors.model.instant import INSTANT_MAX_MS
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import Assignment
+from actors.model.pair_search import PAIR_PAGE_ROWS, PairSearch
+from actors.model.status import CommandOutcome
 from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 from actors.ports.store import TaskPage
 
 CLOCKS_APART_MS = 5_000
 """So far may the clock of an earlier owner have been ahead of this node's."""
+_LAST = first_key_at(INSTANT_MAX_MS + 1)
 ROWS_FOUND_FIRST = 32
 ROWS_FOUND_MAX = 500
 """Single rows that are read at once, by how large those were that were read before."""
@@ -133,6 +138,26 @@ class ScheduleReader:
             fitting = self._memory.page_bytes() * len(rows) // found_bytes
             self.found_max = max(ROWS_FOUND_FIRST, min(fitting, ROWS_FOUND_MAX))
         return rows
+
+    def named(self, command: Command, after: TaskKey) -> Steps[TaskKey | CommandOutcome]:
+        """Return the key that a command by pair means among the rows behind ``after``, or why there
+        is none.
+        """
+        search, ordering_id = PairSearch(command), command.key.ordering_id
+        while True:
+            size = self._memory.page_bytes()
+            page = yield self._schedule.load_ordering(
+                self._partition, ordering_id, after, _LAST, PAIR_PAGE_ROWS, size
+            )
+            rows = [row for row in page.tasks if search.concerns(row)]
+            if rows:
+                keys = tuple(row.key for row in rows)
+                found = yield Ask(self._completion_tracker, FindStatuses(keys))
+                for row in rows:
+                    search.add(row, found.statuses.get(row.key, NO_STATUS).completion)
+            if page.complete:
+                return search.found()
+            after = page.tasks[-1].key
 
     def orderings(self, requests: Sequence[LoadOrdering]) -> Steps[None]:
         """Answer each request with the open tasks of its ordering id."""

@@ -73,7 +73,7 @@ from actors.model.events import (
 from actors.model.key import TaskKey, first_key_at
 from actors.model.memory_reach import MemoryReach
 from actors.model.ownership import Assignment, Watermark, first_advance_ms
-from actors.model.status import RecordedOutcome
+from actors.model.status import CommandOutcome, RecordedOutcome
 from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 from actors.ports.store import TaskPage
@@ -315,9 +315,16 @@ class TaskPersistence(Actor):
         """Completion, then row, then outcome: a crash in between is finished by the replay."""
         recorded = yield self._stores.ownership.find_outcome(self._partition, command.offset)
         # An outcome of another key is that of a command of another topic, which stood there.
-        if recorded is not None and recorded.key == command.key:
+        if recorded is not None and command.is_for(recorded.key):
             return (yield from self._restore_move(command, recorded))
         yield from self._confirm_ownership()
+        if command.by_pair:
+            after = first_key_at(self._watermark.tasks_swept_until_ms)
+            named = yield from self._reader.named(command, after)
+            if isinstance(named, CommandOutcome):
+                outcome = RecordedOutcome(named, command.key)
+                return (yield from self._apply(command, Decision(named), outcome))
+            command = replace(command, key=named)
         withdrawal = WithdrawTask(command.key, Withdrawal.by(command.kind), self.actor_ref)
         withdrawn = yield Ask(self._siblings.partition_scheduler, withdrawal)
         rows = yield self._stores.schedule.find_tasks(self._partition, command.keys)

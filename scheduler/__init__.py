@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from scheduler.executors.user_executors import TaskKind
     from scheduler.reading.task_info import Absence, AttemptInfo, TaskInfo
     from scheduler.reading.task_state import TaskState
-    from scheduler.records.receipt import Receipt
+    from scheduler.records.receipt import PairReceipt, Receipt
     from scheduler.scheduler import Scheduler
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "HourhandError",
     "Limit",
     "Middleware",
+    "PairReceipt",
     "Receipt",
     "RecordedOutcome",
     "Retry",
@@ -84,6 +85,7 @@ _LOADED_WHEN_NAMED = {
     "HourhandError": "actors.model.errors",
     "Limit": "actors.model.flow",
     "Middleware": "scheduler.executors.middleware",
+    "PairReceipt": "scheduler.records.receipt",
     "Receipt": "scheduler.records.receipt",
     "RecordedOutcome": "actors.model.status",
     "Retry": "actors.model.outcome",

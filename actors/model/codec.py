@@ -3,10 +3,11 @@
 Any producer may write it; this module decides what is read and what is poison.  A task may
 have a ``"kind"``, which says who runs it, a ``"priority"``, and a ``"seal"``, the envelope of
 sealed data: beside ``"taskData"``, in which nothing chooses anything.  A command is the same
-object with ``"command"`` and, for a reschedule, ``"to"``; a retry may bring the task's data back,
-and says so by ``"withData"``.  Fields this version does not know are
-ignored; an unknown version or command is poison, because guessing what a newer producer meant
-would run the wrong thing.
+object with ``"command"`` and, for a reschedule, ``"to"``; without ``"scheduledTime"`` it is for the
+one task that has both ids, which the owner of the partition finds; a retry may bring the task's
+data back, and says so by ``"withData"``.  Fields this version does not know are ignored; an unknown
+version or command is poison, because guessing what a newer producer meant would run the wrong
+thing.
 """
 
 import json
@@ -60,6 +61,7 @@ class Command(msgspec.Struct, frozen=True):
 
     kind: CommandKind
     key: TaskKey
+    """Of a command by pair, with the record's own time until its task is found."""
     offset: int = -1
     """Position in the log; -1 before it was appended."""
     recorded_ms: int = 0
@@ -68,6 +70,12 @@ class Command(msgspec.Struct, frozen=True):
     """The new time of a reschedule."""
     body: bytes | None = None
     """What a retry puts into the task's row, as a row holds it; None leaves the row as it is."""
+    by_pair: bool = False
+    """Whether it was sent for the one task that has both ids, whenever that is due."""
+
+    def is_for(self, key: TaskKey) -> bool:
+        """Whether the command names this key."""
+        return key[1:] == self.key[1:] if self.by_pair else key == self.key
 
     @property
     def new_key(self) -> TaskKey | None:
@@ -112,11 +120,13 @@ def record_bytes(record: LogRecord) -> int:
 
 
 _NO_SEAL = msgspec.Raw(b"")
+_NO_TIME = "(no scheduledTime)"
+"""Known by its identity, so that a record without a time costs the others nothing."""
 
 
-class _Record(msgspec.Struct, rename="camel", gc=False):
+class _Record(msgspec.Struct, rename="camel", gc=False, kw_only=True):
     ordering_id: str
-    scheduled_time: str
+    scheduled_time: str = _NO_TIME
     uniqueness_key: str
     task_data: msgspec.Raw = msgspec.Raw(b"{}")
     version: int = RECORD_VERSION
@@ -201,11 +211,12 @@ def encode_parts(
 
 def encode_command(command: Command) -> bytes:
     """Return the log record's value for ``command``."""
-    asked = b',"command":"%b"' % command.kind.value.encode()
+    key, asked = command.key, b',"command":"%b"' % command.kind.value.encode()
     if command.body is not None:
-        return _stored_record(command.key, command.body)[:-1] + asked + b',"withData":true}'
+        assert not command.by_pair, "data that is brought back is that of a key"
+        return _stored_record(key, command.body)[:-1] + asked + b',"withData":true}'
     record = b'{%b,"taskData":{},"version":%d%b' % (
-        _encoded_key(command.key),
+        _encoded_ids(key) if command.by_pair else _encoded_key(key),
         RECORD_VERSION,
         asked,
     )
@@ -245,6 +256,11 @@ def _stored_record(key: TaskKey, body: bytes) -> bytes:
     return encode_json(key, data, kind, priority, seal)
 
 
+def _encoded_ids(key: TaskKey) -> bytes:
+    ids = _encoder.encode(key.ordering_id), _encoder.encode(key.uniqueness_key)
+    return b'"orderingId":%b,"uniquenessKey":%b' % ids
+
+
 def _encoded_key(key: TaskKey) -> bytes:
     return b'"orderingId":%b,"scheduledTime":"%b","uniquenessKey":%b' % (
         _encoder.encode(key.ordering_id),
@@ -274,7 +290,7 @@ def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> Stored
                 _decode_object(fields.task_data)
                 key = tuple.__new__(TaskKey, (scheduled_ms, ordering_id, uniqueness_key))
                 return StoredTask(key, escaped(bytes(fields.task_data)), record.offset)
-        key = _checked_key(fields)
+        key = _checked_key(fields, record)
         if fields.command is None:
             return StoredTask(key, _row_body(fields, record), record.offset)
         return _command(fields, fields.command, key, record)
@@ -284,7 +300,7 @@ def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> Stored
         raise PoisonRecord(str(error)[:REASON_CHARS_MAX]) from error
 
 
-def _checked_key(fields: _Record) -> TaskKey:
+def _checked_key(fields: _Record, record: LogRecord) -> TaskKey:
     if fields.version != RECORD_VERSION:
         raise ValueError(f"version {fields.version} is unknown, this node reads {RECORD_VERSION}")
     if not fields.ordering_id:
@@ -295,7 +311,11 @@ def _checked_key(fields: _Record) -> TaskKey:
     ):
         if len(text) >= _SHORT_CHARS and len(text.encode()) > ID_BYTES_MAX:
             raise ValueError(f"{name} is longer than the {ID_BYTES_MAX} bytes a row can hold")
-    return TaskKey(parse_instant(fields.scheduled_time), fields.ordering_id, fields.uniqueness_key)
+    if fields.scheduled_time is _NO_TIME and fields.command is not None:
+        scheduled_ms = record.timestamp_ms
+    else:
+        scheduled_ms = parse_instant(fields.scheduled_time)
+    return TaskKey(scheduled_ms, fields.ordering_id, fields.uniqueness_key)
 
 
 def _row_body(fields: _Record, record: LogRecord) -> bytes:
@@ -323,7 +343,7 @@ def _checked_data(raw: msgspec.Raw) -> bytes:
 
 
 def _command(fields: _Record, name: str, key: TaskKey, record: LogRecord) -> Command:
-    to = fields.to
+    to, by_pair = fields.to, fields.scheduled_time is _NO_TIME
     try:
         kind = CommandKind(name)
     except ValueError:
@@ -333,10 +353,11 @@ def _command(fields: _Record, name: str, key: TaskKey, record: LogRecord) -> Com
         raise ValueError('"to" belongs to a reschedule, and to nothing else')
     to_ms = None if to is None else parse_instant(to)
     due_ms = record.timestamp_ms
-    if kind is CommandKind.RUN_NOW and not INSTANT_MIN_MS <= due_ms <= INSTANT_MAX_MS:
+    takes_time = by_pair or kind is CommandKind.RUN_NOW
+    if takes_time and not INSTANT_MIN_MS <= due_ms <= INSTANT_MAX_MS:
         # A producer may give its record any time, and this one becomes a task's.
         raise ValueError(f"the record's own time, {due_ms} ms, is not within the years 1 to 9999")
     if fields.with_data and kind is not CommandKind.RETRY:
         raise ValueError('"withData" belongs to a retry, and to nothing else')
     body = _row_body(fields, record) if fields.with_data else None
-    return Command(kind, key, record.offset, record.timestamp_ms, to_ms, body)
+    return Command(kind, key, record.offset, record.timestamp_ms, to_ms, body, by_pair)

@@ -2,7 +2,8 @@
 
 The text form is ``<instant>,<ordering id>,<uniqueness key>`` with both ids percent-encoded
 (RFC 3986, everything but unreserved characters), so it needs no quoting in a shell or in a
-URL path and every string survives it.  No task has an empty ordering id, so none is read.
+URL path and every string survives it.  No task has an empty ordering id, so none is read.  That of
+a pair of both ids lacks the instant and its comma.
 """
 
 import re
@@ -57,6 +58,29 @@ class TaskKey(NamedTuple):
                 f"{text!r} is not a task key: the ordering id is empty, which no task's is"
             )
         return cls(scheduled_ms, ids[0], ids[1])
+
+
+class TaskPair(NamedTuple):
+    """Both ids of a task without its time; commands name the one open task that has them."""
+
+    ordering_id: str
+    uniqueness_key: str
+
+    def __str__(self) -> str:
+        return f"{_quoted(self.ordering_id)},{_quoted(self.uniqueness_key)}"
+
+
+def parse_name(text: str) -> TaskKey | TaskPair:
+    """Read the text form of a key or, with one comma, of a pair; raises InvalidKey."""
+    if text.count(",") != 1:
+        return TaskKey.parse(text)
+    try:
+        pair = TaskPair(*map(_unquoted, text.split(",")))
+    except ValueError as error:
+        raise InvalidKey(f"{text!r} is not a pair of ids: {error}") from error
+    if not pair.ordering_id:
+        raise InvalidKey(f"{text!r} is not a pair of ids: its ordering id is empty")
+    return pair
 
 
 def first_key_at(time_ms: int) -> TaskKey:

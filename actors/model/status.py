@@ -126,6 +126,10 @@ class CommandOutcome(StrEnum):
     """What was to be brought back has ended well."""
     DATA_GONE = "data_gone"
     """The task's data was deleted, so it cannot be opened again without a dead letter."""
+    UNKNOWN_PAIR = "unknown_pair"
+    """No task has both ids that the command gave, or none whose row is kept."""
+    SEVERAL_TASKS = "several_tasks"
+    """More than one task has both ids, so only a key names one of them."""
 
 
 class RecordedOutcome(msgspec.Struct, frozen=True, gc=False):
@@ -133,8 +137,13 @@ class RecordedOutcome(msgspec.Struct, frozen=True, gc=False):
 
     outcome: CommandOutcome
     key: TaskKey
+    """The task's; for ``unknown_pair`` and ``several_tasks`` both ids with the time of the
+    command's record."""
     new_key: TaskKey | None = None
     """The key the task has now, where the command gave it another."""
     moved_data: bytes | None = None
     """The moved task's data as JSON text, where a row waited under the new key: that row's own
     record, read again, takes its place."""
+    several: tuple[TaskKey, ...] = ()
+    """For ``several_tasks``: the first tasks that have both ids when the outcome is read; it is
+    not stored."""

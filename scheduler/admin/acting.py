@@ -16,18 +16,18 @@ from typing import Literal, Self, TypeVar
 from msgspec import UNSET, UnsetType
 
 from actors.model.errors import CallerError, LogUnavailable
-from actors.model.key import TaskKey
+from actors.model.key import TaskKey, TaskPair
 from actors.model.status import RecordedOutcome
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
-from scheduler.admin.answers import Answer, KeyText, ShownReceipt
+from scheduler.admin.answers import Answer, KeyText, NameText, ShownOutcome, ShownReceipt
 from scheduler.admin.outcome_words import said_of
 from scheduler.admin.problems import Problem
 from scheduler.client.client import SchedulerClient
 from scheduler.futures.steps import begun
 from scheduler.reading.inspector import Inspector, NodesWord, TaskState
 from scheduler.reading.outcomes import found_outcome
-from scheduler.records.receipt import Receipt
+from scheduler.records.receipt import CommandReceipt, PairReceipt, Receipt
 
 ACKNOWLEDGED_S = 60.0
 """So long the log may take to acknowledge a record, and the store to answer."""
@@ -78,7 +78,7 @@ class Filter:
 class SelectedTasks:
     """The tasks an action concerns."""
 
-    keys: Sequence[TaskKey]
+    keys: Sequence[TaskKey | TaskPair]
     next_after: TaskKey | None = None
     """Where the rest begins, for the next ``Filter.after``; None where there is none."""
 
@@ -87,8 +87,9 @@ class SelectedTasks:
 class Tried:
     """What became of one command."""
 
-    key: TaskKey
-    receipt: Receipt | None = None
+    name: TaskKey | TaskPair
+    """What it was sent for."""
+    receipt: CommandReceipt | None = None
     outcome: RecordedOutcome | None = None
     error: CallerError | None = None
 
@@ -120,20 +121,28 @@ class ActReport(Answer, frozen=True):
 class TaskResult(Answer, frozen=True):
     """What became of the command for one task."""
 
-    key: KeyText
+    key: NameText
+    """As it was named: its key, or the pair of its ids."""
     outcome: str
+    task: KeyText | UnsetType = UNSET
+    """The key of the task that a pair was found to mean."""
     new_key: KeyText | UnsetType = UNSET
+    several: list[KeyText] | UnsetType = UNSET
+    """The first tasks that have both ids of a pair, where they are several."""
     receipt: ShownReceipt | UnsetType = UNSET
     detail: str | UnsetType = UNSET
 
     @classmethod
     def of(cls, tried: Tried) -> Self:
         """Show what was tried."""
-        new_key = None if tried.outcome is None else tried.outcome.new_key
+        outcome = tried.outcome
+        shown = None if outcome is None else ShownOutcome.of(outcome, None)
         return cls(
-            key=str(tried.key),
+            key=str(tried.name),
             outcome=tried.word,
-            new_key=UNSET if new_key is None else str(new_key),
+            task=UNSET if shown is None or isinstance(tried.name, TaskKey) else shown.key,
+            new_key=UNSET if shown is None else shown.new_key,
+            several=UNSET if shown is None else shown.several,
             receipt=UNSET if tried.receipt is None else ShownReceipt.of(tried.receipt),
             detail=UNSET if tried.error is None else str(tried.error),
         )
@@ -173,7 +182,7 @@ class Preview(Answer, frozen=True):
     unknown: list[str] | UnsetType = UNSET
 
     @classmethod
-    def of(cls, names: Sequence[TaskKey | str]) -> Self:
+    def of(cls, names: Sequence[TaskKey | TaskPair | str]) -> Self:
         """Show the first of these names."""
         first = [str(each) for each in names[:_SHOWN_MAX]]
         return cls(dry_run=True, count=len(names), first=first)
@@ -222,12 +231,16 @@ class Actions:
         return SelectedTasks(found, after)
 
     def act(
-        self, action: Action, keys: Sequence[TaskKey], to: datetime | None, wait_s: float
+        self,
+        action: Action,
+        names: Sequence[TaskKey | TaskPair],
+        to: datetime | None,
+        wait_s: float,
     ) -> list[Tried]:
-        """Send a command for each key and wait for what they achieve."""
+        """Send a command for each key or pair, and wait for what they achieve."""
         tried: list[Tried] = []
-        for start in range(0, len(keys), _IN_FLIGHT_MAX):
-            some = [Tried(key) for key in keys[start : start + _IN_FLIGHT_MAX]]
+        for start in range(0, len(names), _IN_FLIGHT_MAX):
+            some = [Tried(name) for name in names[start : start + _IN_FLIGHT_MAX]]
             tried += some
             self._send(action, some, to)
         sent = [each for each in tried if each.receipt is not None]
@@ -236,7 +249,7 @@ class Actions:
 
     def _send(self, action: Action, tried: Sequence[Tried], to: datetime | None) -> None:
         send = self._sender(action, to)
-        pending = [(each, send(each.key)) for each in tried]
+        pending = [(each, send(each.name)) for each in tried]
         for each, future in pending:
             try:
                 each.receipt = future.result(timeout=ACKNOWLEDGED_S)
@@ -247,7 +260,7 @@ class Actions:
 
     def _sender(
         self, action: Action, to: datetime | None
-    ) -> "Callable[[TaskKey], Future[Receipt]]":
+    ) -> "Callable[[TaskKey | TaskPair], Future[Receipt] | Future[PairReceipt]]":
         match action:
             case Action.DROP:
                 return self._client.drop_task
@@ -260,13 +273,13 @@ class Actions:
             case Action.RESCHEDULE:
                 if to is None:
                     raise Problem(400, "invalid-request", "reschedule needs `to`, a time")
-                return lambda key: self._client.reschedule_task(key, to)
+                return lambda name: self._client.reschedule_task(name, to)
 
     def _found(self, tried: Tried) -> "Future[RecordedOutcome | None]":
         receipt = tried.receipt
         assert receipt is not None, "only what was sent has an outcome"
         place = receipt.partition, receipt.offset
-        return begun(found_outcome(self._stores.ownership, *place, receipt.key))
+        return begun(found_outcome(self._stores, *place, tried.name))
 
 
 def _take_note(tried: Tried, outcome: RecordedOutcome | None) -> bool:

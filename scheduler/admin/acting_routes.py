@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from actors.model.display import shown
 from actors.model.errors import LogUnavailable
 from actors.model.instant import from_millis
-from actors.model.key import TaskKey
+from actors.model.key import TaskKey, TaskPair
 from actors.model.limit_change import LimitChange
 from actors.model.sealed import member_of_before
 from actors.model.task import Task
@@ -41,6 +41,7 @@ from scheduler.admin.asking import (
     is_system_id,
     parsed_key,
     parsed_ms,
+    parsed_name,
     parsed_range,
     parsed_time,
     who_asks,
@@ -53,6 +54,7 @@ from scheduler.admin.problems import Problem
 from scheduler.admin.recurring import NextTime, SchedulesChanged
 from scheduler.admin.service import AdminService
 from scheduler.reading.inspector import NodesWord, TaskState
+from scheduler.reading.pairs import require_task
 from scheduler.services.recurring.rule import RecurringRule
 from scheduler.services.recurring.state import Recurring
 from scheduler.services.typed_routes import TypedRouter
@@ -258,7 +260,7 @@ def _chosen(service: AdminService, body: ActionBody) -> SelectedTasks:
     if body.keys is not None:
         if len(body.keys) > keys_max:
             raise Problem(400, "invalid-request", f"at most {keys_max} keys at a time")
-        return SelectedTasks([parsed_key(text) for text in dict.fromkeys(body.keys)])
+        return SelectedTasks([parsed_name(text) for text in dict.fromkeys(body.keys)])
     assert body.filter is not None, "one of the two is there"
     return service.actions.selected(_filter(body.filter, service.cluster.word()), keys_max)
 
@@ -287,15 +289,19 @@ def _rest(selection: SelectedTasks) -> str | None:
 def _reported(
     service: AdminService,
     action: Action,
-    keys: Sequence[TaskKey],
+    keys: Sequence[TaskKey | TaskPair],
     to: datetime | None,
     wait_s: float,
 ) -> tuple[TasksActedOn, str]:
-    report = TasksActedOn.of(service.actions.act(action, keys, to, wait_s), action.value)
+    tried = service.actions.act(action, keys, to, wait_s)
+    if len(tried) == 1 and isinstance(tried[0].name, TaskPair):
+        # Of several the report says which: one answer has one status.
+        require_task(tried[0].name, tried[0].outcome)
+    report = TasksActedOn.of(tried, action.value)
     return report, report.words
 
 
-def _target(keys: Sequence[TaskKey]) -> str:
+def _target(keys: Sequence[TaskKey | TaskPair]) -> str:
     return str(keys[0]) if len(keys) == 1 else f"{len(keys)} tasks"
 
 

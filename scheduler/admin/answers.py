@@ -19,19 +19,22 @@ from actors.model.sealed import sealing_of
 from actors.model.status import (
     AttemptRecord,
     AttemptResult,
+    CommandOutcome,
     Completion,
     CompletionResult,
     RecordedOutcome,
 )
 from scheduler.reading.inspector import TaskListing, TaskState, TaskView
 from scheduler.reading.task_filter import last_error
-from scheduler.records.receipt import Receipt
+from scheduler.records.receipt import CommandReceipt, Receipt
 
 _SHOWN_BYTES_MAX = 10_000
 _ERROR_CHARS_MAX = 300
 
 Instant = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 KeyText = Annotated[str, Meta(extra_json_schema={"format": "task-key"})]
+NameText = Annotated[str, Meta(extra_json_schema={"format": "task-name"})]
+"""A key, or a pair: ``ORDERING_ID,UNIQUENESS_KEY``, both encoded as in a key."""
 
 Known = TypeVar("Known")
 
@@ -43,14 +46,19 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class ShownReceipt(Answer, frozen=True):
     """Where the log holds a task or command."""
 
-    key: KeyText
+    key: NameText
+    """Of a command by pair the pair."""
     partition: int
     offset: int
 
     @classmethod
-    def of(cls, receipt: Receipt) -> Self:
+    def of(cls, receipt: CommandReceipt) -> Self:
         """Show a receipt."""
-        return cls(key=str(receipt.key), partition=receipt.partition, offset=receipt.offset)
+        name = receipt.key if isinstance(receipt, Receipt) else receipt.pair
+        return cls(key=str(name), partition=receipt.partition, offset=receipt.offset)
+
+
+_NO_SINGLE_TASK = frozenset({CommandOutcome.UNKNOWN_PAIR, CommandOutcome.SEVERAL_TASKS})
 
 
 class ShownOutcome(Answer, frozen=True, kw_only=True):
@@ -58,18 +66,25 @@ class ShownOutcome(Answer, frozen=True, kw_only=True):
 
     outcome: str
     key: KeyText | UnsetType = UNSET
+    """Left out where a pair names no single task."""
     new_key: KeyText | UnsetType = UNSET
+    several: list[KeyText] | UnsetType = UNSET
+    """The first tasks that have both ids of a pair, where they are several."""
     receipt: ShownReceipt | UnsetType = UNSET
 
     @classmethod
-    def of(cls, outcome: RecordedOutcome | None, receipt: Receipt | None) -> Self:
+    def of(cls, outcome: RecordedOutcome | None, receipt: CommandReceipt | None) -> Self:
         """Show an outcome, with the receipt where there is one."""
-        new_key = None if outcome is None else outcome.new_key
+        shown_receipt = UNSET if receipt is None else ShownReceipt.of(receipt)
+        if outcome is None:
+            return cls(outcome="undecided", receipt=shown_receipt)
+        new_key, several = outcome.new_key, [*map(str, outcome.several)]
         return cls(
-            outcome="undecided" if outcome is None else outcome.outcome.value,
-            key=UNSET if outcome is None else str(outcome.key),
+            outcome=outcome.outcome.value,
+            key=UNSET if outcome.outcome in _NO_SINGLE_TASK else str(outcome.key),
             new_key=UNSET if new_key is None else str(new_key),
-            receipt=UNSET if receipt is None else ShownReceipt.of(receipt),
+            several=several or UNSET,
+            receipt=shown_receipt,
         )
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from actors.model.definition import RESERVED
 from actors.model.errors import InvalidKey
 from actors.model.instant import from_millis, parse_instant
-from actors.model.key import TaskKey
+from actors.model.key import TaskKey, TaskPair, parse_name
 from actors.model.kind import KIND_CHARS_MAX, KIND_PATTERN
 from actors.model.limit_change import COUNT_MAX, PER_MS_MAX, RATE_MAX
 from actors.model.pauses import PauseScope
@@ -40,7 +40,8 @@ REFUSALS = described(
 NOT_FOUND = described({404: "There is nothing of this name, or no longer."})
 ACT_REFUSALS = NOT_FOUND | described(
     {
-        409: "The filter finds another number of tasks now, or too many.",
+        409: "The filter finds another number of tasks now, or too many; or several tasks have the"
+        " pair of ids.",
         413: "The body is too long.",
         415: "The body is not JSON.",
     }
@@ -51,11 +52,13 @@ _MS_MAX = 86_400_000 * 366 * 1_000
 """A thousand years."""
 _NUMBERS = ("rate", "perMs", "burst", "concurrency")
 _TASK_KEY = {"format": "task-key"}
+_TASK_NAME = {"format": "task-name"}
 _TIME = {"format": "date-time"}
 _KIND: dict[str, JsonValue] = {"pattern": f"^{KIND_PATTERN}$", "maxLength": KIND_CHARS_MAX}
 
 Text = Annotated[str, Field(max_length=KEY_CHARS_MAX)]
 KeyField = Annotated[str, Field(max_length=KEY_CHARS_MAX, json_schema_extra=_TASK_KEY)]
+NameField = Annotated[str, Field(max_length=KEY_CHARS_MAX, json_schema_extra=_TASK_NAME)]
 TimeField = Annotated[str, Field(max_length=KEY_CHARS_MAX, json_schema_extra=_TIME)]
 DeliveryKey = Annotated[
     str, Field(max_length=KEY_CHARS_MAX, json_schema_extra={"format": "delivery-key"})
@@ -145,7 +148,9 @@ class ActionBody(_Body):
 
     model_config = _one_of("keys", "filter")
 
-    keys: list[KeyField] | None = Field(None, min_length=1, max_length=100_000)
+    keys: list[NameField] | None = Field(None, min_length=1, max_length=100_000)
+    """Each is a task's key, or ``ORDERING_ID,UNIQUENESS_KEY``, both encoded as in a key: the one
+    open task that has both."""
     filter: FilterBody | None = None
     expected: int | None = Field(None, ge=0)
     """How many tasks the filter found when it was looked at: another number refuses the act."""
@@ -353,6 +358,14 @@ def may_act(request: Request) -> bool:
 def is_system_id(ordering_id: str | None) -> bool:
     """Whether an ordering id is one of Hourhand's own, so that its tasks are asked for."""
     return ordering_id is not None and ordering_id.startswith(RESERVED)
+
+
+def parsed_name(text: str) -> TaskKey | TaskPair:
+    """Read a key or a pair; Problem where it is neither."""
+    try:
+        return parse_name(text)
+    except InvalidKey as error:
+        raise Problem(400, error.code, str(error)) from None
 
 
 def parsed_key(text: str) -> TaskKey:

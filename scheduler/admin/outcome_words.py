@@ -40,6 +40,14 @@ _OF_ANY: Mapping[str, OutcomeWords] = {
         "not found: nothing is stored under this key",
         "`hourhand list --ordering-id ID` lists what there is",
     ),
+    "unknown_pair": OutcomeWords(
+        "not found: no task has both ids, or its row was deleted",
+        "`hourhand list --ordering-id ID` lists what there is",
+    ),
+    "several_tasks": OutcomeWords(
+        "not changed: several tasks have both ids",
+        "name one of them by its key",
+    ),
     "refused": OutcomeWords("refused"),
     "undecided": OutcomeWords("sent, and not decided yet: no node has read the command"),
     "unsent": OutcomeWords("not sent"),

@@ -9,10 +9,18 @@ from typing import Any, Self
 from msgspec import UNSET, UnsetType
 
 from actors.model.display import storable_text
-from actors.model.errors import CallerError, HourhandError, OperatorError
+from actors.model.errors import (
+    CallerError,
+    HourhandError,
+    OperatorError,
+    SeveralTasks,
+    TaskNotFound,
+)
 from scheduler.admin.answers import Answer, KeyText
 
 MEDIA_TYPE = "application/problem+json"
+_STATUS_OF: dict[type[HourhandError], int] = {TaskNotFound: 404, SeveralTasks: 409}
+"""Of what a request cannot be done for, where it is not simply 400."""
 
 
 class Problem(Exception):
@@ -34,7 +42,8 @@ class Problem(Exception):
         if isinstance(error, OperatorError):
             # A log or store that is away may be back at the next try.
             return cls(503, error.code, str(error))
-        return cls(400 if isinstance(error, CallerError) else 500, error.code, str(error))
+        status = _STATUS_OF.get(type(error), 400 if isinstance(error, CallerError) else 500)
+        return cls(status, error.code, str(error))
 
     def details(self) -> "ProblemDetails":
         """Return what is answered."""

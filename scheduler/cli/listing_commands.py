@@ -309,7 +309,7 @@ def outcome(
             service.cluster.read()
             # Looked at first: what was read has its outcome by then.
             reason = no_outcome_reason(service, partition, offset)
-            looked_up = found_outcome(service.stores.ownership, partition, offset, None)
+            looked_up = found_outcome(service.stores, partition, offset, None)
             found = answered(begun(looked_up))
         if found is None and reason is not None:
             raise InvalidKey(f"there is no outcome of {receipt}: {reason}")

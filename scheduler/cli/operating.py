@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from actors.model.display import printable_text
 from actors.model.errors import InvalidInput
-from actors.model.key import TaskKey
+from actors.model.key import TaskKey, TaskPair
 from scheduler.admin.acting import Action, ActReport, TasksActedOn, Tried
 from scheduler.admin.outcome_words import words_of
 from scheduler.admin.problems import Problem
@@ -99,7 +99,7 @@ def agreed(count: int, what: str, *, yes: bool) -> None:
 def act_on_tasks(
     service: AdminService,
     action: Action,
-    keys: Sequence[TaskKey],
+    keys: Sequence[TaskKey | TaskPair],
     to: datetime | None,
     reason: str,
     *,

@@ -21,7 +21,7 @@ import typer
 
 from actors.model.errors import HourhandError, InvalidTask, LogUnavailable
 from actors.model.instant import from_millis
-from actors.model.key import TaskKey
+from actors.model.key import TaskKey, parse_name
 from actors.model.priority import PRIORITY_MAX
 from actors.model.status import CommandOutcome, RecordedOutcome
 from actors.model.task import Task
@@ -38,11 +38,20 @@ from scheduler.cli.session import ResultOptions, command_session
 from scheduler.cli.text_output import print_text
 from scheduler.client.client import Receipt, SchedulerClient
 from scheduler.configuration.settings import Settings
+from scheduler.records.receipt import CommandReceipt
 
 KeyArgument = Annotated[
     str,
     typer.Argument(
         metavar="KEY", help="TIME,ORDERING_ID,UNIQUENESS_KEY: as `schedule` and `list` print it."
+    ),
+]
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TASK",
+        help="Its key, TIME,ORDERING_ID,UNIQUENESS_KEY, or ORDERING_ID,UNIQUENESS_KEY for the one"
+        " open task that has both.",
     ),
 ]
 WaitOption = Annotated[
@@ -207,7 +216,7 @@ class TaskActOptions(ResultOptions):
 
 def _act_on(
     settings: Settings,
-    key: str,
+    task: str,
     action: Action,
     given: TaskActOptions,
     to: datetime | None = None,
@@ -215,7 +224,7 @@ def _act_on(
     """Send a command, wait for its outcome, print both; exit 2 where it changed nothing,
     and 4 where nobody decided while it waited.
     """
-    parsed = TaskKey.parse(key)
+    parsed = parse_name(task)
     with operator_service(settings) as service:
         (tried,) = act_on_tasks(service, action, [parsed], to, given.reason, wait_s=given.wait)
     if tried.error is not None:
@@ -235,11 +244,11 @@ def _act_on(
 
 
 def _acting(action: Action, text: str) -> Callable[..., None]:
-    """Return a command that needs nothing but the task's key; ``text`` is its help."""
+    """Return a command that needs nothing but the task's name; ``text`` is its help."""
 
-    def act(key: KeyArgument, *, given: TaskActOptions) -> None:
+    def act(task: NameArgument, *, given: TaskActOptions) -> None:
         with command_session(given) as settings:
-            _act_on(settings, key, action, given)
+            _act_on(settings, task, action, given)
 
     act.__doc__ = text
     return act
@@ -253,8 +262,9 @@ cancel = _acting(
     again later opens it again.
 
     \b
-    Example:
+    Examples:
       hourhand cancel 2026-02-09T01:41:12.959Z,customer-7,invoice-42
+      hourhand cancel customer-7,invoice-42
     """,
 )
 run_now = _acting(
@@ -293,7 +303,7 @@ retry = _acting(
 
 
 def reschedule(
-    key: KeyArgument,
+    task: NameArgument,
     *,
     to: Annotated[
         str | None,
@@ -317,11 +327,14 @@ def reschedule(
     with command_session(given) as settings:
         now_ms = wiring.open_clock().now_ms()
         target = from_millis(task_input.due_ms(to, delay, now_ms, "--to and --in"))
-        _act_on(settings, key, Action.RESCHEDULE, given, target)
+        _act_on(settings, task, Action.RESCHEDULE, given, target)
 
 
 def print_outcome(
-    receipt: Receipt | None, outcome: RecordedOutcome | None, output: OutputFormat, action: str = ""
+    receipt: CommandReceipt | None,
+    outcome: RecordedOutcome | None,
+    output: OutputFormat,
+    action: str = "",
 ) -> None:
     """Print what a command achieved in a sentence, and say what one may do next.
 
@@ -333,6 +346,8 @@ def print_outcome(
         return
     words = words_of(action, shown.outcome)
     print_text(f"{words.said}; its key is now {shown.new_key}" if shown.new_key else words.said)
+    for each in shown.several or ():
+        print_text(each)
     if words.next_step:
         key = outcome.key if outcome is not None else None
         say(words.next_step if key is None else _for_key(words.next_step, key))

@@ -9,7 +9,7 @@ only to tell what a command achieved.
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from threading import Lock, Thread
-from typing import Self
+from typing import Self, overload
 
 from actors.model.codec import Command, CommandKind, encode_command, encode_task
 from actors.model.errors import (
@@ -37,18 +37,25 @@ from scheduler.executors.user_executors import (
     payloads_of,
 )
 from scheduler.futures.answers import answered
-from scheduler.futures.light_future import LightFuture, and_then, resolve
+from scheduler.futures.light_future import LightFuture, resolve, then
 from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.process import forking
 from scheduler.records.admission import (
     admission,
     checked_key,
+    checked_pair,
     encoded,
     refuse_large,
     refuse_the_past,
     target_ms,
 )
-from scheduler.records.receipt import Receipt, ReceiptFuture, refused
+from scheduler.records.receipt import (
+    CommandReceipt,
+    PairReceipt,
+    Receipt,
+    ReceiptFuture,
+    refused,
+)
 from scheduler.services.debounced_tasks import debounced_call
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.relay.sending import TaskSender
@@ -56,7 +63,16 @@ from scheduler.services.system_tasks import unique_in_order
 from scheduler.services.unique_tasks import unique_request
 from scheduler.wiring import ClientPorts, build_client
 
-__all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]
+__all__ = [
+    "BulkRejected",
+    "BulkResult",
+    "ClientPorts",
+    "PairReceipt",
+    "Receipt",
+    "SchedulerClient",
+]
+
+SentCommand = LightFuture[Receipt] | LightFuture[PairReceipt]
 
 
 class SchedulerClient(TaskReadingClient, SystemTaskClient):
@@ -71,9 +87,10 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
     ``Hourhand`` registry as ``executors``, its functions schedule through this client.  With
     ``payloads``, or those of the registry, it seals the data of tasks and opens what it reads.
 
-    ``cancel_task``, ``reschedule_task`` and ``run_task_now`` also take a pair of ordering id and
-    uniqueness key instead of a key.  It stands for the one open task that the store has with both;
-    the future fails with TaskNotFound where there is none, and with SeveralTasks.
+    Commands also take a pair of ordering id and uniqueness key instead of a key.  It stands for the
+    one open task that has both when its partition's owner comes to the command, in the order of the
+    log; a retry also finds the one that failed or was dropped.  The outcome has its key, or is
+    ``unknown_pair`` or ``several_tasks``.
     """
 
     _has_default_executor = False
@@ -207,31 +224,51 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         )
         return run.run(tasks)
 
-    def cancel_task(self, key: KeyOrPair) -> "LightFuture[Receipt]":
+    @overload
+    def cancel_task(self, key: TaskKey) -> "LightFuture[Receipt]": ...
+    @overload
+    def cancel_task(self, key: tuple[str, str]) -> "LightFuture[PairReceipt]": ...
+    def cancel_task(self, key: KeyOrPair) -> SentCommand:
         """Ask that the key not be started any more; a later schedule record reopens it."""
-        return self._send_to_open(CommandKind.CANCEL, key)
+        return self._send(CommandKind.CANCEL, key)
 
-    def reschedule_task(self, key: KeyOrPair, to: datetime) -> "LightFuture[Receipt]":
+    @overload
+    def reschedule_task(self, key: TaskKey, to: datetime) -> "LightFuture[Receipt]": ...
+    @overload
+    def reschedule_task(self, key: tuple[str, str], to: datetime) -> "LightFuture[PairReceipt]": ...
+    def reschedule_task(self, key: KeyOrPair, to: datetime) -> SentCommand:
         """Ask that the task be moved to the aware time ``to``, which is part of its new key.
 
         Fails with InvalidTask where ``to`` has no time zone and with TaskInThePast where it is
         further in the past than the grace window.
         """
-        return self._send_to_open(CommandKind.RESCHEDULE, key, lambda: self._target_ms(to))
+        return self._send(CommandKind.RESCHEDULE, key, lambda: self._target_ms(to))
 
-    def run_task_now(self, key: KeyOrPair) -> "LightFuture[Receipt]":
+    @overload
+    def run_task_now(self, key: TaskKey) -> "LightFuture[Receipt]": ...
+    @overload
+    def run_task_now(self, key: tuple[str, str]) -> "LightFuture[PairReceipt]": ...
+    def run_task_now(self, key: KeyOrPair) -> SentCommand:
         """Ask that the task be moved to the time of this record, so that it runs at once."""
-        return self._send_to_open(CommandKind.RUN_NOW, key)
+        return self._send(CommandKind.RUN_NOW, key)
 
-    def drop_task(self, key: TaskKey) -> "LightFuture[Receipt]":
+    @overload
+    def drop_task(self, key: TaskKey) -> "LightFuture[Receipt]": ...
+    @overload
+    def drop_task(self, key: tuple[str, str]) -> "LightFuture[PairReceipt]": ...
+    def drop_task(self, key: KeyOrPair) -> SentCommand:
         """Ask that the key be closed for good without (another) attempt."""
         return self._send(CommandKind.DROP, key)
 
-    def retry_task(self, key: TaskKey) -> "LightFuture[Receipt]":
+    @overload
+    def retry_task(self, key: TaskKey) -> "LightFuture[Receipt]": ...
+    @overload
+    def retry_task(self, key: tuple[str, str]) -> "LightFuture[PairReceipt]": ...
+    def retry_task(self, key: KeyOrPair) -> SentCommand:
         """Ask that a failed, dropped or blocked key be opened and attempted again."""
         return self._send(CommandKind.RETRY, key)
 
-    def outcome(self, receipt: Receipt) -> RecordedOutcome | None:
+    def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:
         """Return what the command behind ``receipt`` achieved; None while it is undecided.
 
         Blocks for one read of the store.  Raises InvalidKey for what is not a receipt,
@@ -367,25 +404,32 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
     def _refuse_the_past(self, what: str, time_ms: int) -> None:
         refuse_the_past(what, time_ms, self._clock.now_ms(), self._limits.grace_ms)
 
-    def _send_to_open(
+    def _send(
         self, kind: CommandKind, key: KeyOrPair, to_ms: Callable[[], int] | None = None
-    ) -> "LightFuture[Receipt]":
-        """Send a command for a key, or for the open task of a pair of ids."""
+    ) -> SentCommand:
+        """Send a command for a key, or for the one open task of a pair, which its owner finds."""
         if isinstance(key, TaskKey):
-            return self._send(kind, key, to_ms)
+            return self._append_command(kind, key, to_ms)
         try:
-            found = self._task_queries.open_key(key)
+            pair = checked_pair(key)
         except HourhandError as error:
             return refused(error)
-        return and_then(found, lambda open_key: self._send(kind, open_key, to_ms)).watch()
+        sent = self._append_command(kind, TaskKey(0, *pair), to_ms, by_pair=True)
+        return then(sent, lambda at: PairReceipt(pair, at.partition, at.offset)).watch()
 
-    def _send(
-        self, kind: CommandKind, key: TaskKey, to_ms: Callable[[], int] | None = None
+    def _append_command(
+        self,
+        kind: CommandKind,
+        key: TaskKey,
+        to_ms: Callable[[], int] | None,
+        *,
+        by_pair: bool = False,
     ) -> "LightFuture[Receipt]":
         future = ReceiptFuture(self._clock, self._telemetry)
         try:
             self._refuse_when_closed()
-            command = Command(kind, checked_key(key), to_ms=None if to_ms is None else to_ms())
+            moved_ms = None if to_ms is None else to_ms()
+            command = Command(kind, checked_key(key), to_ms=moved_ms, by_pair=by_pair)
             value = encoded(encode_command, command)
             refuse_large(value, self._limits.record_bytes_max)
             self._append_value(future, key, value)

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from actors.model.definition import RESERVED
 from actors.model.display import message_of, shown
-from actors.model.errors import InvalidKey, InvalidTask, SeveralTasks, TaskNotFound
+from actors.model.errors import InvalidKey, InvalidTask, TaskNotFound
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from actors.model.key import TaskKey, first_key_at
+from actors.model.key import TaskKey
 from actors.model.log_offset import RECORDS_MAX, era_of, kept_offset
 from actors.model.ownership import Claim
 from actors.model.partition import partition_of
@@ -32,12 +32,12 @@ from scheduler.futures.steps import Steps, begun
 from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.reading.inspector import Inspector
 from scheduler.reading.outcomes import found_outcome
-from scheduler.reading.partition_reader import first_open_key
+from scheduler.reading.pairs import no_task, open_keys, several_tasks
 from scheduler.reading.placing import placing_count, require_home
 from scheduler.reading.task_info import Absence, AttemptInfo, TaskInfo, shown_attempts
-from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView, state_of, view_of
-from scheduler.records.admission import checked_key, checked_place, target_ms
-from scheduler.records.receipt import Receipt
+from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView, view_of
+from scheduler.records.admission import checked_key, checked_pair, checked_place, target_ms
+from scheduler.records.receipt import CommandReceipt, Receipt
 
 KeyOrReceipt = TaskKey | Receipt
 KeyOrPair = TaskKey | tuple[str, str]
@@ -45,14 +45,11 @@ KeyOrPair = TaskKey | tuple[str, str]
 KeyReceiptOrPair = KeyOrReceipt | tuple[str, str]
 
 _PAGE_TASKS = 500
-_PAGE_ROWS = 1_000
-_LAST = first_key_at(INSTANT_MAX_MS + 1)
 _FIRST_PAUSE_S = 0.02
 _PAUSE_GROWTH = 1.5
 _PAUSE_S_MIN = 0.001
 """What is left of a wait may be shorter than any clock can tell."""
 _PAUSE_S_MAX = 1.0
-_KEYS_SHOWN_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +132,18 @@ class TaskQueries:
 
         return begun(steps())
 
-    def outcome(self, receipt: Receipt) -> LightFuture[RecordedOutcome | None]:
+    def outcome(self, receipt: CommandReceipt) -> LightFuture[RecordedOutcome | None]:
         """Return what a command achieved; None while it is undecided."""
-        if not isinstance(receipt, Receipt):
+        if not isinstance(receipt, CommandReceipt):
             raise InvalidKey(f"a Receipt is needed, got {shown(receipt)}")
+        name = receipt.key if isinstance(receipt, Receipt) else receipt.pair
         partition, offset = checked_place(receipt.partition, receipt.offset)
 
         def steps() -> Steps[RecordedOutcome | None]:
             stores: Stores = yield self._stores_soon()
             count = yield from self._placing(stores)
-            require_home(receipt.key, partition, count, self._partition_count)
-            return (yield from found_outcome(stores.ownership, partition, offset, receipt.key))
+            require_home(name.ordering_id, partition, count, self._partition_count)
+            return (yield from found_outcome(stores, partition, offset, name))
 
         return begun(steps())
 
@@ -158,12 +156,17 @@ class TaskQueries:
 
     def open_key(self, pair: tuple[str, str]) -> LightFuture[TaskKey]:
         """Return the key of the open task of a pair; TaskNotFound, SeveralTasks."""
-        ids = _checked_pair(pair)
+        ids = checked_pair(pair)
 
         def steps() -> Steps[TaskKey]:
             stores: Stores = yield self._stores_soon()
             count = yield from self._placing(stores)
-            return _only(ids, (yield from open_keys(stores, count, *ids)))
+            keys = yield from open_keys(stores, partition_of(ids.ordering_id, count), ids)
+            if not keys:
+                raise no_task(ids)
+            if len(keys) > 1:
+                raise several_tasks(ids, keys)
+            return keys[0]
 
         return begun(steps())
 
@@ -225,7 +228,7 @@ class TaskWatch:
         return TimeoutError(f"{last.key} is {state} after {timeout_s:g} s{failed}")
 
 
-def undecided(receipt: Receipt, timeout_s: float) -> TimeoutError:
+def undecided(receipt: CommandReceipt, timeout_s: float) -> TimeoutError:
     """Return the error of a wait for an outcome whose time is over."""
     return TimeoutError(
         f"no node has decided on the command at {receipt.partition}:{receipt.offset} within"
@@ -306,29 +309,6 @@ def _key_of(task: object) -> TaskKey:
     return checked_key(task.key if isinstance(task, Receipt) else task)
 
 
-def _checked_pair(pair: object) -> tuple[str, str]:
-    if not isinstance(pair, tuple) or len(pair) != 2:
-        raise InvalidKey(
-            "a TaskKey is needed, or a pair of ordering id and uniqueness key, got"
-            f" {shown(pair)}: TaskKey.parse reads a key's text form"
-        )
-    key = checked_key(TaskKey(0, *pair))
-    return key.ordering_id, key.uniqueness_key
-
-
-def _only(pair: tuple[str, str], keys: Sequence[TaskKey]) -> TaskKey:
-    ids = f"ordering id {shown(pair[0])} and uniqueness key {shown(pair[1])}"
-    if not keys:
-        raise TaskNotFound(
-            f"no open task has {ids}: it ended, was never scheduled, or no node has stored it yet"
-        )
-    if len(keys) > 1:
-        first = ", ".join(map(str, keys[:_KEYS_SHOWN_MAX]))
-        more = f" and {len(keys) - _KEYS_SHOWN_MAX} more" if len(keys) > _KEYS_SHOWN_MAX else ""
-        raise SeveralTasks(f"{len(keys)} open tasks have {ids}: name one by its key: {first}{more}")
-    return keys[0]
-
-
 def found_task(
     stores: Stores, partition_count: int, key: TaskKey, offset: int | None
 ) -> Steps[TaskInfo]:
@@ -363,30 +343,6 @@ def found_attempts(
     """Return the attempts of a key by their numbers; none where none is stored."""
     partition = partition_of(key.ordering_id, partition_count)
     return shown_attempts((yield stores.status.find_attempts(partition, [key])))
-
-
-def open_keys(
-    stores: Stores, partition_count: int, ordering_id: str, uniqueness_key: str
-) -> Steps[list[TaskKey]]:
-    """Return the keys of the open tasks that have both ids, in their order.
-
-    Reads the rows of the ordering id from the first one on that may be open.
-    """
-    partition = partition_of(ordering_id, partition_count)
-    start = first_open_key((yield stores.ownership.find_watermark(partition)))
-    found: list[TaskKey] = []
-    while True:
-        page = yield stores.schedule.load_ordering(partition, ordering_id, start, _LAST, _PAGE_ROWS)
-        rows = [row for row in page.tasks if row.key.uniqueness_key == uniqueness_key]
-        if rows:
-            keys = [row.key for row in rows]
-            closed = yield stores.status.find_completions(partition, keys)
-            found += [
-                row.key for row in rows if state_of(row, closed.get(row.key), ()) in OPEN_STATES
-            ]
-        if page.complete:
-            return found
-        start = page.tasks[-1].key
 
 
 def _has_read(claim: Claim | None, offset: int) -> bool:

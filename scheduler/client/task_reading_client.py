@@ -29,7 +29,7 @@ from scheduler.futures.answers import answered, awaited_answer
 from scheduler.futures.sleeping import Sleeper
 from scheduler.reading.task_info import AttemptInfo, TaskInfo
 from scheduler.reading.task_state import TaskState
-from scheduler.records.receipt import Receipt
+from scheduler.records.receipt import CommandReceipt
 from scheduler.services.recurring.state import Recurring
 
 
@@ -98,7 +98,7 @@ class TaskReadingClient(ABC):
         raise watch.too_late(timeout_s or 0)
 
     def wait_outcome(
-        self, receipt: Receipt, timeout: timedelta | float | None = None
+        self, receipt: CommandReceipt, timeout: timedelta | float | None = None
     ) -> RecordedOutcome:
         """Wait until a node has decided on a command, and return what it achieved.
 
@@ -167,13 +167,13 @@ class AsyncReads:
                 return await self._opened(info)
         raise watch.too_late(timeout_s or 0)
 
-    async def outcome(self, receipt: Receipt) -> RecordedOutcome | None:
+    async def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:
         """Return what a command achieved; see ``SchedulerClient.outcome``."""
         return await awaited_answer(self._queries.outcome(receipt))
 
     async def wait_outcome(
         self,
-        receipt: Receipt,
+        receipt: CommandReceipt,
         timeout: timedelta | float | None = None,  # noqa: ASYNC109 - as above
     ) -> RecordedOutcome:
         """Wait until a node has decided on a command; see ``SchedulerClient.wait_outcome``."""

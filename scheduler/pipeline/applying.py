@@ -21,9 +21,11 @@ from actors.model.attempts import attempt_state
 from actors.model.codec import Command, LogRecord, decode_record
 from actors.model.commands import Decision, KnownTask, decide, split_runs
 from actors.model.errors import PoisonRecord
-from actors.model.key import TaskKey
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from actors.model.key import TaskKey, first_key_at
+from actors.model.pair_search import PAIR_PAGE_ROWS, PairSearch
 from actors.model.partition import partition_of
-from actors.model.status import Completion, RecordedOutcome
+from actors.model.status import CommandOutcome, Completion, RecordedOutcome
 from actors.model.task import AttemptState, StoredTask
 from actors.ports.log import LogWriter
 from actors.ports.store import Stores
@@ -135,9 +137,15 @@ class TailApplier:
         place = OutcomePlace(partition, command.offset)
         recorded = answered(stores.ownership.find_outcome(*place), JOB_S)
         # As a node does: another key's is that of a command of another topic.
-        if recorded is not None and recorded.key == command.key:
+        if recorded is not None and command.is_for(recorded.key):
             return
         owner = self._owner(command.key)
+        if command.by_pair:
+            named = self._named(owner, command)
+            if isinstance(named, CommandOutcome):
+                self._record(place, owner, command.key, Decision(named))
+                return
+            command = replace(command, key=named)
         known = self._known(owner, command.key)
         target = None
         if command.new_key is not None:
@@ -151,6 +159,24 @@ class TailApplier:
         elif decision.resumed is not None:
             self._note(owner, [decision.resumed])
         self._record(place, owner, command.key, decision)
+
+    def _named(self, owner: int, command: Command) -> TaskKey | CommandOutcome:
+        """Return the key that a command by pair means, or why there is none."""
+        search, after = PairSearch(command), first_key_at(INSTANT_MIN_MS)
+        end = first_key_at(INSTANT_MAX_MS + 1)
+        while True:
+            reading = self._stores.schedule.load_ordering(
+                owner, command.key.ordering_id, after, end, PAIR_PAGE_ROWS
+            )
+            page = answered(reading, JOB_S)
+            rows = [row for row in page.tasks if search.concerns(row)]
+            closing = self._stores.status.find_completions(owner, [row.key for row in rows])
+            closed = answered(closing, JOB_S)
+            for row in rows:
+                search.add(row, closed.get(row.key))
+            if page.complete:
+                return search.found()
+            after = page.tasks[-1].key
 
     def _known(self, owner: int, key: TaskKey) -> KnownTask:
         status = self._stores.status

@@ -3,22 +3,26 @@
 Decides which row of the store is that command's; never what it means that there is none yet.
 """
 
-from actors.model.key import TaskKey
+from msgspec.structs import replace
+
+from actors.model.key import TaskKey, TaskPair
 from actors.model.log_offset import RECORDS_MAX, era_of, kept_offset
 from actors.model.ownership import Claim
-from actors.model.status import RecordedOutcome
-from actors.ports.store import OwnershipStore
+from actors.model.status import CommandOutcome, RecordedOutcome
+from actors.ports.store import Stores
 from scheduler.futures.steps import Steps
+from scheduler.reading.pairs import several_keys
 
 
 def found_outcome(
-    store: OwnershipStore, partition: int, offset: int, key: TaskKey | None
+    stores: Stores, partition: int, offset: int, name: TaskKey | TaskPair | None
 ) -> Steps[RecordedOutcome | None]:
     """Return what the command at the broker's ``offset`` achieved; None while that is undecided.
 
-    ``key`` is the command's, where it is known: of a topic that was made anew another command may
-    have stood at the same offset.
+    ``name`` is what the command names, where it is known: of a topic that was made anew another
+    command may have stood at the same offset.
     """
+    store = stores.ownership
     asked = store.find_outcome(partition, offset)
     claim: Claim | None = yield store.find_watermark(partition)
     found: RecordedOutcome | None = yield asked
@@ -27,4 +31,15 @@ def found_outcome(
         if offset >= RECORDS_MAX:
             return None
         found = yield store.find_outcome(partition, kept_offset(era, offset))
-    return found if found is None or key in (None, found.key) else None
+    if found is None or not _is_of(found, name):
+        return None
+    if found.outcome is CommandOutcome.SEVERAL_TASKS:
+        pair = TaskPair(*found.key[1:])
+        return replace(found, several=(yield from several_keys(stores, partition, pair)))
+    return found
+
+
+def _is_of(found: RecordedOutcome, name: TaskKey | TaskPair | None) -> bool:
+    if isinstance(name, TaskPair):
+        return found.key[1:] == name
+    return name in (None, found.key)

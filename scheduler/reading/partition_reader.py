@@ -194,6 +194,12 @@ def first_open_key(claim: Claim | None) -> TaskKey:
     return first_key_at(min([mark.watermark_ms, *(each.first_ms for each in mark.stragglers)]))
 
 
+def first_kept_key(claim: Claim | None) -> TaskKey:
+    """Return a key before every row of a partition, as its owner has said."""
+    kept_ms = INSTANT_MIN_MS if claim is None else claim.watermark.tasks_swept_until_ms
+    return first_key_at(kept_ms)
+
+
 def by_key(attempts: Sequence[AttemptRecord]) -> dict[TaskKey, Sequence[AttemptRecord]]:
     """Return attempts, which stand in key order, by their keys."""
     return {key: tuple(of_key) for key, of_key in groupby(attempts, key=lambda one: one.key)}

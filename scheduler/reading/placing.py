@@ -5,7 +5,6 @@ by which nothing that was stored before is found.  Never which number is right.
 """
 
 from actors.model.errors import PartitionCountChanged
-from actors.model.key import TaskKey
 from actors.model.partition import partition_of
 from actors.ports.store import OwnershipStore
 from scheduler.futures.steps import Steps
@@ -17,12 +16,12 @@ def placing_count(store: OwnershipStore, counted: int) -> Steps[int]:
     return stored or counted
 
 
-def require_home(key: TaskKey, partition: int, stored: int, counted: int) -> None:
-    """Raise PartitionCountChanged where a record of a key went to another partition than its own.
+def require_home(ordering_id: str, partition: int, stored: int, counted: int) -> None:
+    """Raise PartitionCountChanged where a record went to another partition than its ordering id's.
 
     A node has put it into the right one since, at a place that nobody was told.
     """
-    if stored != counted and partition_of(key.ordering_id, stored) != partition:
+    if stored != counted and partition_of(ordering_id, stored) != partition:
         raise PartitionCountChanged(
             f"the topic has {counted} partitions, and the store was begun with {stored}: this"
             f" command went to partition {partition}, from where a node takes it to its own, and"

@@ -13,7 +13,7 @@ from actors.model.definition import RESERVED
 from actors.model.display import duration_text, message_of, shown
 from actors.model.errors import InvalidKey, InvalidTask, TaskInThePast, TaskTooLarge
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
-from actors.model.key import TaskKey
+from actors.model.key import TaskKey, TaskPair
 from actors.model.kind import checked_kind
 from actors.model.priority import checked_priority
 from actors.model.task import ID_BYTES_MAX, Task
@@ -218,6 +218,16 @@ def checked_key(key: object) -> TaskKey:
         if size_bytes > ID_BYTES_MAX:
             raise InvalidKey(f"an id has {size_bytes} bytes in UTF-8, at most {ID_BYTES_MAX}")
     return key
+
+
+def checked_pair(pair: object) -> TaskPair:
+    """Return a pair of both ids; raises InvalidKey for one that no task can have."""
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise InvalidKey(
+            "a TaskKey is needed, or a pair of ordering id and uniqueness key, got"
+            f" {shown(pair)}: TaskKey.parse reads a key's text form"
+        )
+    return TaskPair(*checked_key(TaskKey(0, *pair))[1:])
 
 
 def checked_place(partition: object, offset: object) -> tuple[int, int]:

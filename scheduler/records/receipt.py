@@ -3,11 +3,13 @@
 Decides when a request counts as accepted, which is when the log says so; never what is sent.
 """
 
+from typing import Any
+
 import msgspec
 
 from actors.model.errors import CallerError, HourhandError
 from actors.model.events import LogCalled, TaskEnqueued
-from actors.model.key import TaskKey
+from actors.model.key import TaskKey, TaskPair
 from actors.ports.clock import Clock
 from actors.ports.log import Position
 from actors.ports.telemetry import Telemetry
@@ -20,6 +22,20 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     key: TaskKey
     partition: int
     offset: int
+
+
+class PairReceipt(msgspec.Struct, frozen=True, gc=False):
+    """Proof that the log holds a command for the one open task of a pair of ids.
+
+    Its outcome has the task's key.
+    """
+
+    pair: TaskPair
+    partition: int
+    offset: int
+
+
+CommandReceipt = Receipt | PairReceipt
 
 
 class ReceiptFuture(LightFuture[Receipt]):
@@ -67,8 +83,8 @@ class ReceiptFuture(LightFuture[Receipt]):
         super().set_exception(exception)
 
 
-def refused(error: HourhandError) -> LightFuture[Receipt]:
+def refused(error: HourhandError) -> LightFuture[Any]:
     """Return the future of a request that nothing was sent for."""
-    future = LightFuture[Receipt]().watch()
+    future = LightFuture[Any]().watch()
     future.set_exception(error.with_traceback(None))
     return future

@@ -9,15 +9,16 @@ from itertools import pairwise
 import pytest
 
 from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey
+from actors.model.key import TaskKey, TaskPair
 from actors.model.ownership import Straggler, Watermark
 from actors.model.partition import partition_of
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import StoredTask
 from actors.ports.store import Stores
-from scheduler.client.task_queries import found_attempts, found_task, open_keys
+from scheduler.client.task_queries import found_attempts, found_task
 from scheduler.futures.steps import begun
 from scheduler.reading.inspector import Inspector
+from scheduler.reading.pairs import open_keys
 from scheduler.reading.task_info import Absence, TaskInfo
 from scheduler.reading.task_state import OPEN_STATES, TaskState
 from tests.conformance.store_values import FAR_MS, HOUR_START_MS, done, task_at, write_time
@@ -82,7 +83,8 @@ class ReadingBench:
 
     def open(self, uniqueness_key: str) -> list[TaskKey]:
         """Read the keys of open tasks."""
-        return done(begun(open_keys(self.stores, _PARTITIONS, self.ordering_id, uniqueness_key)))
+        pair = TaskPair(self.ordering_id, uniqueness_key)
+        return done(begun(open_keys(self.stores, self.partition, pair)))
 
 
 class ReadingSuite:

@@ -69,9 +69,11 @@ def _keys(*ids: str) -> st.SearchStrategy[str]:
 
 def _declare_formats() -> None:
     """Tell what texts of the formats are that are ours."""
+    keys = st.deferred(lambda: st.sampled_from(KNOWN)) | _keys("good", "nobody")
     formats = {
         "date-time": TIMES,
-        "task-key": st.deferred(lambda: st.sampled_from(KNOWN)) | _keys("good", "nobody"),
+        "task-key": keys,
+        "task-name": keys | st.sampled_from(["good,u", "bad,v", "nobody,", "a%2Cb,%C3%BC"]),
         "delivery-key": _keys("hourhand%3Asend%3Aa", "hourhand%3Asend%3Ab"),
         "cursor": st.sampled_from([f"{n}~" for n in range(PARTITIONS)]),
         "cron": st.just("30 2 * * *"),

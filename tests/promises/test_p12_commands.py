@@ -8,7 +8,7 @@ from actors.model.backoff import RetryPolicy
 from actors.model.events import TreeRebuilt
 from actors.model.status import CommandOutcome, CompletionResult
 from actors.model.task import Task
-from scheduler import Receipt
+from scheduler import PairReceipt, Receipt
 from tests.builders import NOW_MS, a_task
 from tests.promises.faults import WRITES, the_nth
 from tests.promises.group import Group
@@ -16,7 +16,9 @@ from tests.promises.group import Group
 TASK = a_task(due_in_ms=60_000)
 LATER = a_task(due_in_ms=120_000)
 
-COMMANDS: dict[str, Callable[[Group], Receipt]] = {
+PAIR = (TASK.ordering_id, TASK.uniqueness_key)
+
+COMMANDS: dict[str, Callable[[Group], Receipt | PairReceipt]] = {
     "cancel": lambda group: group.client.cancel_task(TASK.key).result(0),
     "drop": lambda group: group.client.drop_task(TASK.key).result(0),
     "retry": lambda group: group.client.retry_task(TASK.key).result(0),
@@ -25,6 +27,17 @@ COMMANDS: dict[str, Callable[[Group], Receipt]] = {
         0
     ),
 }
+
+BY_PAIR: dict[str, Callable[[Group], Receipt | PairReceipt]] = {
+    "cancel by pair": lambda group: group.client.cancel_task(PAIR).result(0),
+    "drop by pair": lambda group: group.client.drop_task(PAIR).result(0),
+    "retry by pair": lambda group: group.client.retry_task(PAIR).result(0),
+    "run_now by pair": lambda group: group.client.run_task_now(PAIR).result(0),
+    "reschedule by pair": lambda group: group.client.reschedule_task(
+        PAIR, LATER.scheduled_time
+    ).result(0),
+}
+BOTH_WAYS = COMMANDS | BY_PAIR
 
 STATES = ("unknown", "pending", "retrying", "blocked", "succeeded", "failed", "cancelled", "moved")
 
@@ -40,13 +53,27 @@ EXPECTED = {
     "cancelled": dict.fromkeys(COMMANDS, CLOSED),
     "moved": dict.fromkeys(COMMANDS, CLOSED),
 }
+# The pair has another open task there, or it has none at all.
+EXPECTED_BY_PAIR = EXPECTED | {
+    "unknown": dict.fromkeys(COMMANDS, CommandOutcome.UNKNOWN_PAIR),
+    "moved": dict.fromkeys(COMMANDS, APPLIED),
+}
 
 
 def _fail(_task: Task, _attempt: int) -> None:
     raise ValueError("not this time")
 
 
-def _outcome(group: Group, receipt: Receipt) -> CommandOutcome | None:
+def _kind_of(command: str) -> str:
+    return command.partition(" ")[0]
+
+
+def _expected(state: str, command: str) -> CommandOutcome:
+    expected = EXPECTED_BY_PAIR if command in BY_PAIR else EXPECTED
+    return expected[state][_kind_of(command)]
+
+
+def _outcome(group: Group, receipt: Receipt | PairReceipt) -> CommandOutcome | None:
     found = group.client.outcome(receipt)
     return None if found is None else found.outcome
 
@@ -82,7 +109,7 @@ def _bring_to(group: Group, state: str) -> None:
     group.settle()
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", BOTH_WAYS)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("restarted", [False, True])
 def test_p12_every_command_has_its_outcome_in_every_state(
@@ -95,20 +122,20 @@ def test_p12_every_command_has_its_outcome_in_every_state(
     if restarted:
         group.replace(member)
 
-    receipt = COMMANDS[command](group)
+    receipt = BOTH_WAYS[command](group)
     group.settle()
 
-    assert _outcome(group, receipt) is EXPECTED[state][command]
+    assert _outcome(group, receipt) is _expected(state, command)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", BOTH_WAYS)
 @pytest.mark.parametrize("state", STATES)
 def test_p12_a_whole_history_read_again_changes_nothing(state: str, command: str) -> None:
     """All records once more on a new node: same outcome, same runs, same end."""
     group = Group()
     member = group.join()
     _bring_to(group, state)
-    receipt = COMMANDS[command](group)
+    receipt = BOTH_WAYS[command](group)
     group.journal.says = lambda _task, _attempt: None
     group.advance(200_000)
     before = (_outcome(group, receipt), len(group.journal.ran), group.result_of(TASK))
@@ -124,7 +151,7 @@ def test_p12_a_whole_history_read_again_changes_nothing(state: str, command: str
 RUNS = {"cancel": [], "drop": [], "retry": [60_000], "run_now": [0], "reschedule": [120_000]}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", BOTH_WAYS)
 @pytest.mark.parametrize("nth", range(1, 4))
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("lost", [False, True])
@@ -141,16 +168,16 @@ def test_p12_a_command_that_is_interrupted_at_any_write_is_finished_by_its_repla
         member.faults.loses = chosen
     else:
         member.faults.fails = chosen
-    receipt = COMMANDS[command](group)
+    receipt = BOTH_WAYS[command](group)
     group.settle()
     if killed and member.count(TreeRebuilt):
         group.replace(member)
     group.advance(200_000)
 
-    moments = [ran.at_ms - NOW_MS for ran in group.journal.ran]
+    moments, expected = [ran.at_ms - NOW_MS for ran in group.journal.ran], RUNS[_kind_of(command)]
     assert _outcome(group, receipt) is APPLIED
-    assert len(moments) == len(RUNS[command])
-    for moment, due in zip(moments, RUNS[command], strict=True):
+    assert len(moments) == len(expected)
+    for moment, due in zip(moments, expected, strict=True):
         assert due <= moment <= due + 5_000
 
 

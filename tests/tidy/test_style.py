@@ -173,6 +173,11 @@ def _is_member_of_class_or_module(source: Source, function: Function) -> bool:
     return not any(owner in functions for owner in function.owners)
 
 
+def _is_overload(function: Function) -> bool:
+    """Whether it only says a type; the function itself is described behind it."""
+    return any(ast.unparse(each) == "overload" for each in function.node.decorator_list)
+
+
 def test_every_public_name_is_described() -> None:
     """A method may leave the description to the port or kernel class it fills."""
     contracts = _documented_in_a_contract()
@@ -190,6 +195,7 @@ def test_every_public_name_is_described() -> None:
             for function in source.functions
             if _is_public(function)
             and _is_member_of_class_or_module(source, function)
+            and not _is_overload(function)
             and ast.get_docstring(function.node) is None
             and not (function.owners and function.node.name in contracts)
         ]

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from actors.model.codec import (
@@ -78,6 +79,8 @@ def test_data_is_kept_as_the_producer_wrote_it() -> None:
         (b"[]", "Expected `object`"),
         (b"{}", "missing required field `orderingId`"),
         (b"\xff", "malformed"),
+        (b'{"orderingId":"a","uniquenessKey":"b"}', "no scheduledTime"),
+        (b'{"orderingId":"a","scheduledTime":null,"uniquenessKey":"b"}', "Expected `str`"),
         (b"{" + _KEY + b',"version":2}', "version 2 is unknown, this node reads 1"),
         (b"{" + _KEY + b',"version":"1"}', "Expected `int`"),
         (b"{" + _KEY + b',"taskData":null}', "Expected `object`"),
@@ -270,6 +273,63 @@ def test_p10_only_a_retry_brings_data(command: CommandKind) -> None:
     )
     with pytest.raises(PoisonRecord, match="withData"):
         decode_record(a_record(value=value))
+
+
+@pytest.mark.parametrize("command", list(CommandKind))
+def test_a_command_by_pair_that_is_written_is_read(command: CommandKind) -> None:
+    """It has no time; the record's own stands for it until the task is found."""
+    to_ms = NOW_MS + 5 if command is CommandKind.RESCHEDULE else None
+    written = Command(command, a_key(), 4, to_ms=to_ms, by_pair=True)
+
+    value = encode_command(written)
+
+    assert b"scheduledTime" not in value
+    key = a_key()._replace(scheduled_ms=NOW_MS)
+    read = decode_record(a_record(value=value, offset=4))
+    assert read == Command(command, key, 4, NOW_MS, to_ms, by_pair=True)
+
+
+def test_a_command_by_pair_may_be_written_by_any_producer() -> None:
+    """With no member that it does not need."""
+    value = b'{"orderingId":"a","uniquenessKey":"b","command":"cancel"}'
+
+    read = decode_record(a_record(value=value))
+
+    assert read == Command(CommandKind.CANCEL, TaskKey(NOW_MS, "a", "b"), 0, NOW_MS, by_pair=True)
+
+
+def test_p10_a_command_by_pair_needs_a_time_of_its_record() -> None:
+    """Its outcome is kept by that time."""
+    value = b'{"orderingId":"a","uniquenessKey":"b","command":"cancel"}'
+
+    with pytest.raises(PoisonRecord, match="the record's own time"):
+        decode_record(a_record(value=value, timestamp_ms=10**17))
+
+
+def test_p10_a_version_from_before_keeps_a_command_by_pair_as_a_dead_letter() -> None:
+    """It asked for the member, so it runs nothing and loses nothing."""
+
+    class Before(msgspec.Struct, rename="camel"):
+        ordering_id: str
+        scheduled_time: str
+        uniqueness_key: str
+        command: str | None = None
+
+    value = encode_command(Command(CommandKind.CANCEL, a_key(), by_pair=True))
+
+    with pytest.raises(msgspec.ValidationError, match="missing required field `scheduledTime`"):
+        msgspec.json.decode(value, type=Before)
+
+
+def test_a_command_is_for_its_key_or_for_each_key_of_its_pair() -> None:
+    """Whatever the time is."""
+    key = a_key()
+    other = key._replace(scheduled_ms=1)
+    by_key = Command(CommandKind.CANCEL, key)
+    by_pair = Command(CommandKind.CANCEL, key, by_pair=True)
+
+    assert by_key.is_for(key) and not by_key.is_for(other)
+    assert by_pair.is_for(other) and not by_pair.is_for(key._replace(uniqueness_key="x"))
 
 
 @pytest.mark.parametrize("kind", [b"", b',"kind":"Invoice"'])

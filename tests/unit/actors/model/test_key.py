@@ -3,7 +3,7 @@
 import pytest
 
 from actors.model.errors import InvalidKey
-from actors.model.key import TaskKey, first_key_at
+from actors.model.key import TaskKey, TaskPair, first_key_at, parse_name
 from tests.builders import NOW, NOW_MS, a_key
 
 
@@ -74,6 +74,30 @@ def test_other_text_is_refused_with_the_reason(text: str, why: str) -> None:
 
     assert repr(text) in str(caught.value)
     assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("pair", [("a", "b"), ("a", ""), ("a,b", "c%,"), ("ü 🐈", "\n")])
+def test_a_pair_has_a_text_form_that_is_read_back(pair: tuple[str, str]) -> None:
+    """It is that of a key without the time, so it is told from one by its commas."""
+    named = TaskPair(*pair)
+
+    assert parse_name(str(named)) == named
+    assert isinstance(parse_name(str(named)), TaskPair)
+    assert str(TaskKey(0, *pair)) == f"1970-01-01T00:00:00.000Z,{named}"
+
+
+def test_a_name_is_a_key_or_a_pair() -> None:
+    """Other text is refused as for a key."""
+    key = TaskKey(NOW_MS, "a", "b")
+
+    assert parse_name(str(key)) == key
+    for text in ("", "a", "a,b,c", "a,b,c,d"):
+        with pytest.raises(InvalidKey):
+            parse_name(text)
+    with pytest.raises(InvalidKey, match="its ordering id is empty"):
+        parse_name(",b")
+    with pytest.raises(InvalidKey, match=r"is not a pair of ids: .*can't decode byte 0xff"):
+        parse_name("a,%FF")
 
 
 def test_p4_keys_order_by_time_then_ordering_id_then_uniqueness_key() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.model.errors import InvalidKey, InvalidTask, NodeStopped, SeveralTasks, TaskNotFound
+from actors.model.instant import to_millis
 from actors.model.ownership import Watermark
 from actors.model.partition import partition_of
 from actors.model.status import CommandOutcome
@@ -300,46 +301,68 @@ def test_only_a_key_a_receipt_or_a_pair_names_a_task(world: World, task: object)
         world.client.wait_outcome(task)  # type: ignore[arg-type]
 
 
-def test_a_command_finds_the_open_task_of_a_pair(world: World) -> None:
-    """Who scheduled it need not have kept its millisecond."""
-    world.schedule("done", due_in=MINUTE)
+def test_a_command_by_pair_needs_no_look_at_the_store(world: World) -> None:
+    """It is sent before any node has stored the task, and the outcome has the task's key."""
+    done = world.schedule("done", due_in=MINUTE)
     world.scheduler.advance(MINUTE)
-    for name in ("done", "cancelled", "moved", "run"):
-        world.schedule(name)
-    world.scheduler.run_due()
+    names = ("cancelled", "moved", "run", "dropped")
+    keys = {name: world.schedule(name).key for name in names}
     target = world.scheduler.now + timedelta(hours=3)
 
-    world.client.cancel_task(("customer-7", "done")).result(timeout=5)
-    world.client.cancel_task(("customer-7", "cancelled")).result(timeout=5)
-    world.client.reschedule_task(("customer-7", "moved"), target).result(timeout=5)
-    world.client.run_task_now(("customer-7", "run")).result(timeout=5)
-    world.scheduler.run_due()
-
-    states = {(each.key.uniqueness_key, each.state.value) for each in world.client.list_tasks()}
-    assert states == {
-        ("done", "success"),
-        ("done", "cancelled"),
-        ("cancelled", "cancelled"),
-        ("moved", "moved"),
-        ("moved", "pending"),
-        ("run", "moved"),
-        ("run", "success"),
+    sent = {
+        "done": world.client.cancel_task(("customer-7", "done")),
+        "cancelled": world.client.cancel_task(("customer-7", "cancelled")),
+        "moved": world.client.reschedule_task(("customer-7", "moved"), target),
+        "run": world.client.run_task_now(("customer-7", "run")),
+        "dropped": world.client.drop_task(("customer-7", "dropped")),
     }
+    receipts = {name: future.result(timeout=5) for name, future in sent.items()}
+    assert {name: receipt.pair for name, receipt in receipts.items()} == {
+        name: ("customer-7", name) for name in sent
+    }
+    assert all(world.client.outcome(each) is None for each in receipts.values())
+    found = {name: world.client.wait_outcome(each, 1) for name, each in receipts.items()}
+
+    assert {name: each.outcome.value for name, each in found.items()} == {
+        "done": "already_closed",
+        **dict.fromkeys(names, "applied"),
+    }
+    assert {name: each.key for name, each in found.items()} == {"done": done.key, **keys}
+    states = {each.key: each.state.value for each in world.client.list_tasks()}
+    assert states[keys["moved"]._replace(scheduled_ms=to_millis(target))] == "pending"
+    assert states[keys["cancelled"]] == "cancelled"
+    assert states[keys["dropped"]] == "dropped"
 
 
-def test_a_pair_that_names_no_task_or_several_is_refused(world: World) -> None:
-    """With the keys to choose from."""
+def test_a_pair_that_names_no_task_or_several_is_told_in_the_outcome(world: World) -> None:
+    """With the keys to choose from, as they are when it is asked for."""
     keys = [world.schedule("twice", due_in=number * MINUTE).key for number in (1, 2)]
-    world.scheduler.run_due()
 
-    none = world.client.cancel_task(("customer-7", "never")).exception(timeout=5)
-    several = world.client.run_task_now(("customer-7", "twice")).exception(timeout=5)
+    none = world.client.retry_task(("customer-7", "never")).result(timeout=5)
+    several = world.client.run_task_now(("customer-7", "twice")).result(timeout=5)
 
-    assert isinstance(none, TaskNotFound) and "'never'" in str(none)
-    assert isinstance(several, SeveralTasks)
-    assert all(str(key) in str(several) for key in keys)
-    world.scheduler.run_due()
+    assert world.client.wait_outcome(none, 1).outcome is CommandOutcome.UNKNOWN_PAIR
+    found = world.client.wait_outcome(several, 1)
+    assert (found.outcome, found.several) == (CommandOutcome.SEVERAL_TASKS, tuple(keys))
     assert world.client.find_task(keys[0]).state is TaskState.PENDING
+    world.scheduler.advance(MINUTE)
+    left = world.client.outcome(several)
+    assert left is not None and left.several == (keys[1],)
+
+
+@pytest.mark.parametrize("pair", [("a",), ("", "b"), ("a", None), "a,b", ("a", "\ud800")])
+def test_what_is_not_a_pair_of_ids_is_refused(world: World, pair: object) -> None:
+    """By every command, and nothing is sent."""
+    client: Any = world.client
+    sent = [
+        client.cancel_task(pair),
+        client.drop_task(pair),
+        client.retry_task(pair),
+        client.run_task_now(pair),
+        client.reschedule_task(pair, world.scheduler.now),
+    ]
+
+    assert all(isinstance(each.exception(timeout=1), InvalidKey) for each in sent)
 
 
 def test_a_pair_finds_the_one_open_task_that_has_both_ids(world: World) -> None:
@@ -399,7 +422,7 @@ def test_coroutines_read_the_same(world: World) -> None:
             await aio.wait_task(task.key._replace(ordering_id="nobody"), 1)
         with pytest.raises(TimeoutError):
             await aio.wait_outcome(task, 1)
-        with pytest.raises(TaskNotFound):
-            await world.client.cancel_task(("customer-7", "never"))
+        never = await world.client.cancel_task(("customer-7", "never"))
+        assert (await aio.wait_outcome(never, 1)).outcome is CommandOutcome.UNKNOWN_PAIR
 
     asyncio.run(main())

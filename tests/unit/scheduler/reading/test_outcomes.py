@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from actors.model.key import TaskKey
+from actors.model.key import TaskKey, TaskPair
 from actors.model.log_offset import RECORDS_MAX, kept_offset
 from actors.model.ownership import initial_watermark
 from actors.model.status import CommandOutcome, RecordedOutcome
-from actors.ports.store import OwnershipStore
+from actors.ports.store import Stores
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.futures.steps import begun
 from scheduler.reading.outcomes import found_outcome
@@ -18,42 +18,48 @@ NEW = RecordedOutcome(CommandOutcome.UNKNOWN_KEY, TaskKey(2, "a", "new"))
 
 
 @pytest.fixture
-def store() -> OwnershipStore:
-    """Return a store that a first topic's command was recorded in, at offset 7."""
-    store = open_memory_stores(MemoryStores()).ownership
-    store.claim(0, NOW_MS)
-    store.insert_outcome(0, 7, OLD, 1)
+def store() -> Stores:
+    """Return stores that a first topic's command was recorded in, at offset 7."""
+    store = open_memory_stores(MemoryStores())
+    store.ownership.claim(0, NOW_MS)
+    store.ownership.insert_outcome(0, 7, OLD, 1)
     return store
 
 
-def _found(store: OwnershipStore, offset: int, key: TaskKey | None) -> RecordedOutcome | None:
-    return begun(found_outcome(store, 0, offset, key)).result(timeout=0)
+def _found(store: Stores, offset: int, name: TaskKey | TaskPair | None) -> RecordedOutcome | None:
+    return begun(found_outcome(store, 0, offset, name)).result(timeout=0)
 
 
-def _note_second_topic(store: OwnershipStore) -> None:
+def _note_second_topic(store: Stores) -> None:
     mark = replace(initial_watermark(NOW_MS), next_offset=kept_offset(1, 0), topic_id="second")
-    store.save_watermark(0, 1, mark)
+    store.ownership.save_watermark(0, 1, mark)
 
 
-def test_an_outcome_is_compared_with_the_key_of_its_command(store: OwnershipStore) -> None:
+def test_an_outcome_is_compared_with_the_key_of_its_command(store: Stores) -> None:
     """Before a node has noted the new topic, too; without a key the place alone counts."""
     assert _found(store, 7, OLD.key) == _found(store, 7, None) == OLD
     assert _found(store, 7, NEW.key) is None
     assert _found(store, 8, OLD.key) is None
 
 
-def test_of_a_topic_made_anew_the_offset_is_looked_for_in_its_era(store: OwnershipStore) -> None:
+def test_an_outcome_is_compared_with_the_pair_of_its_command(store: Stores) -> None:
+    """The owner has found its time."""
+    assert _found(store, 7, TaskPair("a", "old")) == OLD
+    assert _found(store, 7, TaskPair("a", "new")) is None
+
+
+def test_of_a_topic_made_anew_the_offset_is_looked_for_in_its_era(store: Stores) -> None:
     """What the topic before it had there is not that command's, whatever its key."""
     _note_second_topic(store)
 
     before = _found(store, 7, OLD.key), _found(store, 7, None)
-    store.insert_outcome(0, kept_offset(1, 7), NEW, 2)
+    store.ownership.insert_outcome(0, kept_offset(1, 7), NEW, 2)
 
     assert before == (None, None)
     assert _found(store, 7, NEW.key) == _found(store, 7, None) == NEW
 
 
-def test_an_offset_that_no_topic_has_has_no_outcome(store: OwnershipStore) -> None:
+def test_an_offset_that_no_topic_has_has_no_outcome(store: Stores) -> None:
     """Whoever types a receipt may type any number."""
     _note_second_topic(store)
 

@@ -3,7 +3,6 @@
 import pytest
 
 from actors.model.errors import PartitionCountChanged
-from actors.model.key import TaskKey
 from actors.model.partition import partition_of
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.futures.steps import begun
@@ -26,13 +25,12 @@ def test_the_stores_number_counts_and_the_topics_where_there_is_none() -> None:
 @pytest.mark.parametrize("ordering_id", [f"id {number}" for number in range(20)])
 def test_a_command_that_went_to_a_wrong_partition_is_said_to_have(ordering_id: str) -> None:
     """Its outcome is kept elsewhere, so nobody could wait for it; others are looked for."""
-    key = TaskKey(1, ordering_id, "a")
     went, home = partition_of(ordering_id, NEW), partition_of(ordering_id, OLD)
 
-    require_home(key, went, NEW, NEW)
-    require_home(key, home, OLD, NEW)
+    require_home(ordering_id, went, NEW, NEW)
+    require_home(ordering_id, home, OLD, NEW)
     if went == home:
-        require_home(key, went, OLD, NEW)
+        require_home(ordering_id, went, OLD, NEW)
     else:
         with pytest.raises(PartitionCountChanged, match=f"partition {went}.*repartition"):
-            require_home(key, went, OLD, NEW)
+            require_home(ordering_id, went, OLD, NEW)
