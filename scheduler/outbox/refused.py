@@ -37,6 +37,9 @@ def key_of(row: OutboxRow) -> TaskKey:
         raise PoisonRecord(
             f"the command {read.kind.value!r} may not be sent twice: an outbox has none"
         )
+    if isinstance(read, Command) and read.by_pair:
+        # Sent again, it may mean another task, and its task's own record would go before it.
+        raise PoisonRecord("a command by pair may not be sent twice: an outbox names a key")
     return read.key
 
 

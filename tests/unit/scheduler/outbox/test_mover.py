@@ -35,6 +35,7 @@ from tests.builders import NOW_MS, a_key, a_task
 from tests.unit.scheduler.client.client_world import HeldWriter, StandingClock
 
 _RUN_NOW = encode_command(Command(CommandKind.RUN_NOW, a_key()))
+_CANCEL_BY_PAIR = encode_command(Command(CommandKind.CANCEL, a_key(), by_pair=True))
 
 
 class MovedClock(StandingClock):
@@ -273,6 +274,7 @@ def test_what_the_log_did_not_take_stays_with_what_is_behind_it_of_its_id(world:
     [
         (b"not a record", b"row 1 of the outbox: "),
         (_RUN_NOW, b"may not be sent twice"),
+        (_CANCEL_BY_PAIR, b"a command by pair may not be sent twice: an outbox names a key"),
     ],
 )
 def test_a_row_that_cannot_be_moved_becomes_a_dead_letter_and_stops_nothing(

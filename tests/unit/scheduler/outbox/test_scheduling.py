@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from actors.model.errors import SettingsInvalid, UnknownConnection
+from actors.model.errors import InvalidKey, SettingsInvalid, UnknownConnection
 from scheduler.configuration.settings import Settings
 from scheduler.outbox.scheduling import Outbox, executing
 from scheduler.outbox.table import Dialect, migration_statements
@@ -56,3 +56,11 @@ def test_a_database_of_another_make_is_refused() -> None:
     Connection.__module__ = "django.db.utils"
     with pytest.raises(SettingsInvalid, match="postgresql or sqlite, got 'oracle'"):
         executing(Connection())
+
+
+def test_p25_a_pair_cannot_be_cancelled_through_an_outbox() -> None:
+    """Its row may be sent twice, and the second time the pair may mean another task."""
+    outbox = Outbox(Settings(), StandingClock())
+
+    with closing(sqlite3.connect(":memory:")) as database, pytest.raises(InvalidKey):
+        outbox.cancel(database, ("customer-7", "invoice-42"))  # type: ignore[arg-type]
