@@ -50,9 +50,11 @@ class Unread:
         value = letter_of(StoredTask(key, data, 0), 0, 0).value
         self._append(key, value)
 
-    def command(self, kind: CommandKind, key: TaskKey, to_ms: int | None = None) -> None:
+    def command(
+        self, kind: CommandKind, key: TaskKey, to_ms: int | None = None, *, by_pair: bool = False
+    ) -> None:
         """Append a command."""
-        self._append(key, encode_command(Command(kind, key, to_ms=to_ms)))
+        self._append(key, encode_command(Command(kind, key, to_ms=to_ms, by_pair=by_pair)))
 
     def apply(self, first: int = 0) -> None:
         """Apply the records from an offset on."""
@@ -130,6 +132,27 @@ def test_applying_again_changes_nothing(unread: Unread) -> None:
     assert unread.closed_by(old) is CompletionResult.MOVED
     assert unread.closed_by(new) is CompletionResult.SUCCESS
     assert unread.outcome(1) == RecordedOutcome(CommandOutcome.APPLIED, old, new)
+
+
+def test_a_command_by_pair_means_the_task_before_it(unread: Unread) -> None:
+    """As on a node: none before its record, then one, then two; and once."""
+    first, second = a_key(ordering_id="p"), a_key(ordering_id="p", due_in_ms=90_000)
+    new = a_key(ordering_id="p", due_in_ms=120_000)
+    unread.command(CommandKind.CANCEL, first, by_pair=True)
+    unread.schedule(first)
+    unread.command(CommandKind.RESCHEDULE, first, new.scheduled_ms, by_pair=True)
+    unread.schedule(second)
+    unread.command(CommandKind.DROP, first, by_pair=True)
+    unread.apply()
+    unread.new_run()
+    unread.apply()
+
+    (unknown, moved, several) = (unread.outcome(number) for number in (0, 2, 4))
+    assert unknown is not None and unknown.outcome is CommandOutcome.UNKNOWN_PAIR
+    assert moved == RecordedOutcome(CommandOutcome.APPLIED, first, new)
+    assert several is not None and several.outcome is CommandOutcome.SEVERAL_TASKS
+    assert unread.closed_by(first) is CompletionResult.MOVED
+    assert unread.closed_by(new) is unread.closed_by(second) is None
 
 
 def test_a_retry_that_was_read_before_opens_nothing_again(unread: Unread) -> None:
