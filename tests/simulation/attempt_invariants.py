@@ -256,7 +256,8 @@ def p6_the_last_record_wins(run: Run) -> Complaints:
     for partition in range(run.partitions):
         for _, entry in run.truth.entries(partition):
             if not isinstance(entry, str):
-                records[entry.key].append(entry)
+                found = run.found(partition, entry)
+                records[found.key].append(found)
     outcomes = {(o.partition, o.offset): o.outcome.outcome for o in run.history.of(OutcomeStored)}
     refused = {(n.node, n.event.key) for n in run.noted() if isinstance(n.event, AttemptRefused)}
     for start in run.started:

@@ -90,6 +90,8 @@ class Asked:
     error: str
     partition: int
     offset: int
+    by_pair: bool = False
+    """Whether both ids of the key were given without its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,22 @@ class OutcomeStored:
     outcome: RecordedOutcome
     own_effect: bool
     """Whether the key was closed by this very command when the outcome was stored."""
+    pair: "PairState | None" = None
+    """Of a command by pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairState:
+    """The tasks of a pair whose records stand before a command, when its outcome was stored."""
+
+    open: tuple[TaskKey, ...]
+    changed: tuple[TaskKey, ...]
+    """Closed or opened by this very command."""
+    closed_since: tuple[TaskKey, ...]
+    """Closed otherwise, after the command was appended."""
+    closed_before: tuple[TaskKey, ...]
+    failed: tuple[TaskKey, ...]
+    """Closed as failed or dropped, whenever that was."""
 
 
 @dataclass(frozen=True, slots=True)

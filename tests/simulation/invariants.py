@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from actors.model.codec import Command
+from actors.model.codec import Command, CommandKind
 from actors.model.events import (
     RetriesExhausted,
     TreeRebuilt,
@@ -74,9 +74,10 @@ def p1_accepted_is_durable(run: Run) -> Complaints:
         for asked in run.history.of(Asked):
             if not asked.error and asked.partition == partition:
                 entry = entries.get(asked.offset)
-                if isinstance(entry, str) or entry is None or entry.key != asked.key:
+                if isinstance(entry, str) or entry is None or not _is_asked(entry, asked):
                     yield f"{asked.kind} of {asked.key} was acknowledged and is not in the log"
-        commands = {e.key: e for e in entries.values() if isinstance(e, Command)}
+        named = [run.found(partition, e) for e in entries.values() if isinstance(e, Command)]
+        commands = {command.key for command in named}
         for key in {e.key: 0 for e in entries.values() if isinstance(e, StoredTask)}:
             found = run.truth.last_completion(partition, key)
             result = found[1].result if found else None
@@ -86,6 +87,12 @@ def p1_accepted_is_durable(run: Run) -> Complaints:
                 key not in commands
             ):
                 yield f"{key} is closed as {result} and nobody asked for it"
+
+
+def _is_asked(entry: StoredTask | Command, asked: Asked) -> bool:
+    if not asked.by_pair:
+        return entry.key == asked.key
+    return isinstance(entry, Command) and entry.by_pair and entry.key[1:] == asked.key[1:]
 
 
 def p8_no_orphan(run: Run) -> Complaints:
@@ -125,7 +132,8 @@ def p10_poison_never_blocks(run: Run) -> Complaints:
             if entry == "poison" and not reason:
                 yield f"poison at {partition}/{offset} has no dead letter with a reason"
             elif entry != "poison" and reason is not None and offset not in homeless:
-                keys = () if isinstance(entry, str) else (entry.key, _new_key(entry))
+                found = entry if isinstance(entry, str) else run.found(partition, entry)
+                keys = () if isinstance(found, str) else (found.key, _new_key(found))
                 if not exhausted.intersection(keys):
                     yield f"{partition}/{offset} is a dead letter and no poison: {reason}"
 
@@ -156,6 +164,7 @@ def p12_commands_are_ordered(run: Run) -> Complaints:
             yield f"outcome of {place} changed from {before.outcome} to {stored.outcome}"
         if stored.outcome.outcome is CommandOutcome.ALREADY_CLOSED and stored.own_effect:
             yield f"the command at {place} found its own effect and calls it already closed"
+    yield from _pairs_mean_what_stands_before(run)
     for partition in range(run.partitions):
         for offset, entry in run.truth.entries(partition):
             if isinstance(entry, Command) and (partition, offset) not in first:
@@ -168,6 +177,55 @@ def p12_commands_are_ordered(run: Run) -> Complaints:
             and epoch_of(row.write_time) > epoch_of(outcome.write_time)
         ):
             yield f"the command at {row.partition}/{row.offset} wrote its row twice"
+
+
+def _pairs_mean_what_stands_before(run: Run) -> Complaints:
+    """A command by pair is for the one open task of what the log has before it."""
+    for place, stored in run.first_outcomes.items():
+        pair, outcome = stored.pair, stored.outcome
+        if pair is None:
+            continue
+        # What ended between the search and the outcome was open then.
+        may_be_meant = {*pair.open, *pair.closed_since, *pair.changed}
+        still_open = {key for key in pair.open if not _was_closing(run, key, stored)}
+        said = f"the command by pair at {place} came to {outcome.outcome} for {outcome.key}, while"
+        match outcome.outcome:
+            case CommandOutcome.UNKNOWN_PAIR:
+                if still_open or pair.changed or pair.closed_before:
+                    yield f"{said} there were {pair}"
+            case CommandOutcome.SEVERAL_TASKS:
+                several = may_be_meant | {*pair.failed} if _is_retry(run, place) else may_be_meant
+                if pair.changed or len(several) < 2:
+                    yield f"{said} there was {pair}"
+            case CommandOutcome.RUNNING:
+                # The attempt may have ended well since, and its completion have replaced this one's.
+                others = {*still_open, *pair.changed} - {outcome.key}
+                if others or outcome.key not in may_be_meant:
+                    yield f"{said} there were {pair}"
+            case CommandOutcome.APPLIED:
+                kept = outcome.new_key == outcome.key
+                if pair.changed != (() if kept else (outcome.key,)):
+                    yield f"{said} it changed {pair.changed}"
+                if still_open - {outcome.key}:
+                    yield f"{said} {pair.open} were open"
+            case _:
+                if still_open - {outcome.key} or pair.changed:
+                    yield f"{said} there were {pair}"
+                if outcome.key not in may_be_meant | {*pair.closed_before}:
+                    yield f"{said} that is none of {pair}"
+
+
+def _was_closing(run: Run, key: TaskKey, stored: OutcomeStored) -> bool:
+    """Whether the owner had sent a key's completion before the outcome, and was not answered yet."""
+    return any(
+        stored.at_ms < each.at_ms and each.write_time < stored.write_time
+        for each in run.completed[key]
+    )
+
+
+def _is_retry(run: Run, place: tuple[int, int]) -> bool:
+    entry = dict(run.truth.entries(place[0]))[place[1]]
+    return isinstance(entry, Command) and entry.kind is CommandKind.RETRY
 
 
 def p13_bounded_memory(run: Run) -> Complaints:

@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from msgspec.structs import replace
+
+from actors.model.codec import Command
 from actors.model.events import PartitionAssigned
 from actors.model.key import TaskKey
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.settings import TreeSettings
 from actors.model.status import CompletionResult
+from actors.model.task import StoredTask
 from tests.simulation.door_facts import DoorFacts
 from tests.simulation.history import (
     Committed,
@@ -21,6 +25,7 @@ from tests.simulation.history import (
     Happened,
     History,
     Noted,
+    OutcomeStored,
     Started,
 )
 from tests.simulation.limited import Limits
@@ -131,6 +136,21 @@ class Run:
             and each.at_ms <= before_ms
             for each in self.history.of(Happened)
         )
+
+    @cached_property
+    def first_outcomes(self) -> Mapping[tuple[int, int], OutcomeStored]:
+        """What each command came to first, by partition and offset."""
+        found: dict[tuple[int, int], OutcomeStored] = {}
+        for stored in self.history.of(OutcomeStored):
+            found.setdefault((stored.partition, stored.offset), stored)
+        return found
+
+    def found(self, partition: int, entry: StoredTask | Command) -> StoredTask | Command:
+        """Return an entry; of a command by pair with the key of the task that it was for."""
+        if not isinstance(entry, Command) or not entry.by_pair:
+            return entry
+        stored = self.first_outcomes.get((partition, entry.offset))
+        return entry if stored is None else replace(entry, key=stored.outcome.key)
 
     def durable_since(self) -> Callable[[int, int], float]:
         """Return a function from partition and offset to when a commit first covered it."""

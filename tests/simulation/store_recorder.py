@@ -4,14 +4,15 @@ It notes, with each entry, what was true at that moment and cannot be told later
 judge.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Protocol
 
 from actors.kernel.simulated import VirtualClock
+from actors.model.codec import Command
 from actors.model.key import TaskKey
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.ownership import Claim
-from actors.model.status import CommandOutcome, Completion, RecordedOutcome
+from actors.model.status import CommandOutcome, Completion, CompletionResult, RecordedOutcome
 from actors.model.task import StoredTask
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores
@@ -23,6 +24,7 @@ from tests.simulation.history import (
     CompletionsRemoved,
     History,
     OutcomeStored,
+    PairState,
     RowsRemoved,
     RowStored,
     WatermarkSaved,
@@ -40,6 +42,10 @@ class StoredWorld(Protocol):
     data: MemoryStores
     truth: Truth
     settings: Settings
+
+    @property
+    def wall_at_start_ms(self) -> float:
+        """The true wall time when the run began."""
 
 
 class RecordedWorld(StoredWorld, Protocol):
@@ -118,7 +124,7 @@ class StoreRecorder:
         self,
         place: tuple[int, int],
         stored: tuple[int, RecordedOutcome],
-        _before: tuple[int, RecordedOutcome] | None,
+        before: tuple[int, RecordedOutcome] | None,
     ) -> None:
         partition, offset = place
         write_time, outcome = stored
@@ -127,8 +133,35 @@ class StoreRecorder:
         own_effect = found is not None and found[1].offset == offset
         if outcome.outcome in {CommandOutcome.RUNNING, CommandOutcome.TOO_LATE}:
             self.counts["command met an attempt"] += 1
-        entry = OutcomeStored(self._now_ms(), partition, offset, write_time, outcome, own_effect)
-        self._history.add(entry)
+        pair = None if before is not None else self._pair_state(partition, offset)
+        self._history.add(
+            OutcomeStored(self._now_ms(), partition, offset, write_time, outcome, own_effect, pair)
+        )
+
+    def _pair_state(self, partition: int, offset: int) -> PairState | None:
+        """Return how the tasks stand that a command by pair may mean; None for one by key."""
+        record = next(self._truth.records(partition, offset))
+        command = self._truth.entry(record)
+        if not isinstance(command, Command) or not command.by_pair:
+            return None
+        appended_ms = record.timestamp_ms - self._world.wall_at_start_ms
+        found: dict[str, list[TaskKey]] = defaultdict(list)
+        for row in self._truth.rows_of_pair(partition, command.key):
+            if row.offset >= offset:
+                continue
+            completion = self._truth.last_completion(partition, row.key)
+            result = completion[1].result if completion else None
+            if completion is not None and completion[1].offset == offset:
+                found["changed"].append(row.key)
+            elif not self._truth.is_closed(partition, row):
+                found["open"].append(row.key)
+            else:
+                since = self._done_ms.get((partition, row.key), 0.0) >= appended_ms
+                found["closed_since" if since else "closed_before"].append(row.key)
+                if result in {CompletionResult.FAILURE, CompletionResult.DROPPED}:
+                    found["failed"].append(row.key)
+        names = ("open", "changed", "closed_since", "closed_before", "failed")
+        return PairState(*(tuple(found[name]) for name in names))
 
     def _claim_stored(self, partition: int, claim: Claim, before: Claim | None) -> None:
         now_ms = self._now_ms()

@@ -206,6 +206,11 @@ class Truth:
         rows = self._data.tasks.of_key(partition, key)
         return rows[0] if rows else None
 
+    def rows_of_pair(self, partition: int, named: TaskKey) -> list[StoredTask]:
+        """Return the rows that have both ids of a key."""
+        cells = self._data.tasks._cells[partition].items()
+        return [row for (key, _), (_, row) in cells if key[1:] == named[1:]]
+
     def completion(self, partition: int, key: TaskKey) -> tuple[int, Completion] | None:
         """Return the epoch that wrote a key's completion, and the completion."""
         cell = self._data.completions._cells[partition].get((key, 0))

@@ -6,16 +6,16 @@ It decides what is asked for and when; the real client does the sending.
 import random
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import JsonValue
 
 from actors.model.codec import CommandKind
 from actors.model.errors import HourhandError
 from actors.model.instant import from_millis
-from actors.model.key import TaskKey
+from actors.model.key import TaskKey, TaskPair
 from actors.ports.clock import Clock
-from scheduler.client.client import Receipt, SchedulerClient
+from scheduler.client.client import PairReceipt, Receipt, SchedulerClient
 from tests.simulation.history import Asked
 from tests.simulation.outside import OutsideWriter
 from tests.simulation.producers import Producers
@@ -103,11 +103,8 @@ class WorkloadDriver:
 
     def _send_task(self) -> None:
         known = [key for key in self._known[-30:] if key.scheduled_ms > self._clock.now_ms()]
-        if known and self._rng.random() < 0.12:
-            key = self._rng.choice(known)
-        else:
-            ordering_id = self._maker.ordering_id()
-            key = TaskKey(self._maker.time_ms(), ordering_id, self._maker.next_name())
+        again = known and self._rng.random() < 0.12
+        key = self._rng.choice(known) if again else self._new_key()
         data = self._maker.data(key.ordering_id)
         if self._workload.sized and self._rng.random() < self._workload.sized:
             data = self._maker.pad(key, data, size_about(self.producers.limits, self._rng))
@@ -116,6 +113,14 @@ class WorkloadDriver:
             self._plan_race(key)
         if self._workload.again and self._rng.random() < self._workload.again:
             self._plan_again(key)
+
+    def _new_key(self) -> TaskKey:
+        pairs = self._workload.pairs
+        if pairs and self._known and self._rng.random() < pairs / 2:
+            # Another task of a pair, so that several have it, or one that is open beside others.
+            return self._rng.choice(self._known[-10:])._replace(scheduled_ms=self._maker.time_ms())
+        ordering_id = self._maker.ordering_id()
+        return TaskKey(self._maker.time_ms(), ordering_id, self._maker.next_name())
 
     def _plan_again(self, key: TaskKey) -> None:
         """Send a later record of the key: it runs, waits for its retry, or is closed by then."""
@@ -163,20 +168,25 @@ class WorkloadDriver:
 
     def _command(self, key: TaskKey) -> None:
         kind = self._rng.choice(list(CommandKind))
+        pairs = self._workload.pairs
+        by_pair = bool(pairs) and self._rng.random() < pairs
+        name = TaskPair(*key[1:]) if by_pair else key
+        to_ms = 0
+        sent: Future[Receipt] | Future[PairReceipt]
         match kind:
             case CommandKind.CANCEL:
-                self._asked(kind, key, 0, self._client.cancel_task(key))
+                sent = self._client.cancel_task(name)
             case CommandKind.DROP:
-                self._asked(kind, key, 0, self._client.drop_task(key))
+                sent = self._client.drop_task(name)
             case CommandKind.RETRY:
-                self._asked(kind, key, 0, self._client.retry_task(key))
+                sent = self._client.retry_task(name)
             case CommandKind.RUN_NOW:
-                self._asked(kind, key, 0, self._client.run_task_now(key))
+                sent = self._client.run_task_now(name)
             case CommandKind.RESCHEDULE:
                 to_ms = self._rng.choice((self._maker.time_ms(), key.scheduled_ms))
-                future = self._client.reschedule_task(key, from_millis(to_ms))
-                self._asked(kind, key, to_ms, future)
+                sent = self._client.reschedule_task(name, from_millis(to_ms))
                 self._known.append(key._replace(scheduled_ms=to_ms))
+        self._asked(kind, key, to_ms, sent, by_pair=by_pair)
 
     def _send_strange(self) -> None:
         key = self.producers.send_strange()
@@ -186,11 +196,19 @@ class WorkloadDriver:
     def _send_sized(self) -> None:
         self._known.append(self.producers.send_sized())
 
-    def _asked(self, kind: str, key: TaskKey, time_ms: int, future: "Future[Receipt]") -> None:
+    def _asked(
+        self,
+        kind: str,
+        key: TaskKey,
+        time_ms: int,
+        future: "Future[Receipt] | Future[PairReceipt]",
+        *,
+        by_pair: bool = False,
+    ) -> None:
         """Note what came of a request, when it is known."""
         wall_ms = self._clock.now_ms()
 
-        def note(done: "Future[Receipt]") -> None:
+        def note(done: "Future[Any]") -> None:
             error = done.exception()
             assert error is None or isinstance(error, HourhandError), f"a bug: {error!r}"
             receipt = None if error else done.result()
@@ -205,6 +223,7 @@ class WorkloadDriver:
                     error=type(error).__name__ if error else "",
                     partition=receipt.partition if receipt else -1,
                     offset=receipt.offset if receipt else -1,
+                    by_pair=by_pair,
                 )
             )
 
