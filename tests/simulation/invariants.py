@@ -198,7 +198,7 @@ def _pairs_mean_what_stands_before(run: Run) -> Complaints:
                 if pair.changed or len(several) < 2:
                     yield f"{said} there was {pair}"
             case CommandOutcome.RUNNING:
-                # The attempt may have ended well since, and its completion have replaced this one's.
+                # The attempt may have ended well since, and its completion be the one that counts.
                 others = {*still_open, *pair.changed} - {outcome.key}
                 if others or outcome.key not in may_be_meant:
                     yield f"{said} there were {pair}"
@@ -216,7 +216,7 @@ def _pairs_mean_what_stands_before(run: Run) -> Complaints:
 
 
 def _was_closing(run: Run, key: TaskKey, stored: OutcomeStored) -> bool:
-    """Whether the owner had sent a key's completion before the outcome, and was not answered yet."""
+    """Whether the owner had sent a key's completion before the outcome, and had no answer yet."""
     return any(
         stored.at_ms < each.at_ms and each.write_time < stored.write_time
         for each in run.completed[key]
