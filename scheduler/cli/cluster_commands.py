@@ -67,10 +67,10 @@ def admin(
         if value is not None
     ]
     with command_session(common, chosen) as settings:
-        require_installation(settings)
-        log_to_stderr(log_level, settings)
         with required_by("`hourhand admin`"):
             from scheduler.cli.http_running import AdminRunning
+        require_installation(settings)
+        log_to_stderr(log_level, settings)
         stopped = threading.Event()
         with signals_taken_by(lambda *_: stopped.set()), AdminRunning(settings) as running:
             say(f"admin API and dashboard are served on {running.address}; Ctrl-C stops them")
