@@ -7,9 +7,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
+from actors.model.instant import parse_instant
 from examples.demo_dashboard.pictures import SCREENS, Scheme, Seen, open_page, show
 from scheduler import Settings
 from scheduler.cli.http_running import AdminRunning
+from scheduler.reading.inspector import TaskState
 from tests.browser.looking import Looking
 
 pytestmark = pytest.mark.browser
@@ -151,3 +153,33 @@ def test_an_empty_installation_names_the_command_and_draws_no_axes(
         page.get_by_text("Not enough data yet").first.wait_for()
         assert page.locator(".u-axis").count() == 0
     assert seen.errors == []
+
+
+def test_a_time_is_picked_in_the_zone_that_is_shown(looking: Looking) -> None:
+    """Nobody types RFC 3339; the task moves to the moment that was meant."""
+    key = looking.schedule("moved-by-a-picker")
+    looking.open("task", key=str(key))
+    looking.press("Reschedule")
+    field = looking.page.locator("dialog[open]").get_by_label("New time, UTC")
+    assert field.get_attribute("type") == "datetime-local"
+    field.fill("2031-02-09T01:41:12")
+
+    looking.confirm(1)
+
+    looking.until(lambda: looking.state(key) is TaskState.MOVED)
+    moved = key._replace(scheduled_ms=parse_instant("2031-02-09T01:41:12Z"))
+    assert looking.state(moved) is TaskState.PENDING
+
+
+def test_a_stretch_of_time_is_picked_and_kept_in_the_address(looking: Looking) -> None:
+    """As an instant, so that a colleague in another zone sees the same tasks."""
+    looking.open("tasks", **{"from": "2031-02-09T01:00:00Z", "to": "2031-02-09T02:00:00.500Z"})
+    first = looking.page.locator("input[type=datetime-local]").first
+    looking.until(lambda: first.input_value() == "2031-02-09T01:00")
+
+    looking.press("Search")
+
+    looking.until(lambda: "2031-02-09T02%3A00%3A00.500Z" in looking.page.url)
+    looking.page.get_by_text("No matching tasks").or_(
+        looking.page.locator("tbody tr")
+    ).first.wait_for()

@@ -5,7 +5,7 @@
 
 import { act } from "./api.js";
 import { confirmed } from "./dialog.js";
-import { count, counted, nowMs } from "./format.js";
+import { count, counted, nowMs, zoneName } from "./format.js";
 import { whoami } from "./session.js";
 
 const SAID = {
@@ -258,7 +258,8 @@ function changed(path, { verb, words, noun, danger, body, fields = [] }) {
 function timeField() {
   return {
     name: "to",
-    label: "New time (RFC 3339, as 2026-02-09T01:41:12Z)",
+    label: `New time, ${zoneName()}`,
+    type: "moment",
     value: soon(3_600_000),
     required: true,
   };

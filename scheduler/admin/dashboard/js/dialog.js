@@ -6,12 +6,13 @@
 
 import { Refused } from "./api.js";
 import { fill, h } from "./dom.js";
-import { count, counted, keyWords } from "./format.js";
+import { count, counted, keyWords, pickedInstant } from "./format.js";
+import { momentInput } from "./parts.js";
 
 /**
  * Ask, do, tell.  `preview(values)` answers `{count, first, note, nothing}`; `fields` are more
- * inputs, `{name, label, type, value, hint, required, options}`, where the type may be `area` or
- * `choice`; `run(values, seen)` does it and answers with an array of lines or nothing.  With `live`
+ * inputs, `{name, label, type, value, hint, required, options}`, where the type may be `area`,
+ * `choice` or `moment`; `run(values, seen)` does it and answers with an array of lines or nothing.  With `live`
  * the preview is of what the fields say, anew after each change, and null while they say too
  * little.  Resolves to whether it was done.
  */
@@ -45,9 +46,9 @@ export function confirmed({
     );
     const values = () =>
       Object.fromEntries(
-        Object.entries(inputs).map(([name, input]) => [name, input.value.trim()]),
+        Object.entries(inputs).map(([name, input]) => [name, saidIn(input)]),
       );
-    const isFilled = () => fields.every((each) => !each.required || inputs[each.name].value.trim());
+    const isFilled = () => fields.every((each) => !each.required || saidIn(inputs[each.name]));
     let turn = 0;
     const cancel = h(
       "button",
@@ -175,6 +176,11 @@ export function confirmed({
 /** What was typed into a field cannot be read. */
 export class Unreadable extends Error {}
 
+/** What a field says: a moment as RFC 3339, all else as it was typed. */
+function saidIn(input) {
+  return input.type === "datetime-local" ? pickedInstant(input.value) : input.value.trim();
+}
+
 function fieldOf({ type = "text", value = "", hint, required, length, options }) {
   const shared = { class: "field", required, autocomplete: "off" };
   if (type === "choice")
@@ -183,6 +189,7 @@ function fieldOf({ type = "text", value = "", hint, required, length, options })
       shared,
       options.map(([each, word]) => h("option", { value: each, selected: each === value }, word)),
     );
+  if (type === "moment") return momentInput(value, { required });
   if (type === "area") {
     const area = h("textarea", { ...shared, rows: "4", spellcheck: "false", placeholder: hint });
     area.value = value;

@@ -120,6 +120,21 @@ export function keyWords(text) {
     .join(",");
 }
 
+/** A moment as a picker holds it: the clock of the zone that is shown, to the millisecond if need be. */
+export function picked(text) {
+  const at = Date.parse(text);
+  if (Number.isNaN(at)) return "";
+  const shift = inUtc ? 0 : new Date(at).getTimezoneOffset() * 60_000;
+  return new Date(at - shift).toISOString().slice(0, at % 1_000 ? 23 : 19);
+}
+
+/** What was picked as RFC 3339; nothing where nothing was. */
+export function pickedInstant(text) {
+  const at = Date.parse(text && inUtc ? `${text}Z` : text);
+  if (Number.isNaN(at)) return "";
+  return `${new Date(at).toISOString().slice(0, at % 1_000 ? 23 : 19)}Z`;
+}
+
 /** For how long something has lasted that began at a moment. */
 export function since(text) {
   const ms = Math.max(0, nowMs() - Date.parse(text));

@@ -7,7 +7,7 @@
 import { outcomes, soon } from "./acts.js";
 import { act } from "./api.js";
 import { confirmed, Unreadable } from "./dialog.js";
-import { durationMs, moment, nowMs, shortDuration } from "./format.js";
+import { durationMs, moment, nowMs, shortDuration, zoneName } from "./format.js";
 import { indented, JsonText } from "./json_text.js";
 import { stateWord } from "./parts.js";
 
@@ -30,7 +30,8 @@ export function scheduleTask() {
       { name: "orderingId", label: "Ordering id", hint: "customer-7", required: true },
       {
         name: "scheduledTime",
-        label: "Time (RFC 3339)",
+        label: `Time, ${zoneName()}`,
+        type: "moment",
         value: soon(60_000),
         required: true,
       },
@@ -171,8 +172,8 @@ export function ruleFields(known) {
       value: own(rule?.jitterMs, "0s"),
       required: true,
     },
-    { name: "starts", label: "Not before (RFC 3339)", value: rule?.starts ?? "", hint: "optional" },
-    { name: "ends", label: "Ends at (RFC 3339)", value: rule?.ends ?? "", hint: "optional" },
+    { name: "starts", label: `Not before, ${zoneName()}`, type: "moment", value: rule?.starts ?? "" },
+    { name: "ends", label: `Ends at, ${zoneName()}`, type: "moment", value: rule?.ends ?? "" },
     {
       name: "countMax",
       label: "Ends after so many runs",

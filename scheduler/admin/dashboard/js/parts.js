@@ -3,7 +3,7 @@
  */
 
 import { fill, h, icon } from "./dom.js";
-import { count } from "./format.js";
+import { count, picked, pickedInstant, zoneName } from "./format.js";
 import { indented } from "./json_text.js";
 
 const TONES = {
@@ -124,16 +124,25 @@ export function partitionChoice(count, value, choose) {
   );
 }
 
-/** A field for a time, and its label. */
+/** An input in which a moment is picked, in the zone that is shown; `value` is RFC 3339. */
+export function momentInput(value, more = {}) {
+  const held = picked(value ?? "");
+  const step = held.includes(".") ? "0.001" : "1";
+  return h("input", { class: "field", type: "datetime-local", step, value: held, ...more });
+}
+
+/** A labelled one; `input.value` is RFC 3339, or nothing. */
 export function timeInput(name, value) {
-  const input = h("input", {
-    class: "field",
-    type: "text",
-    value: value ?? "",
-    placeholder: "2026-02-09T01:41:12Z",
-    "aria-label": name,
-  });
-  return { input, label: h("label", { class: "labelled" }, `${name} (RFC 3339)`, input) };
+  const element = momentInput(value, { "aria-label": name });
+  const input = {
+    get value() {
+      return pickedInstant(element.value);
+    },
+    set value(text) {
+      element.value = picked(text);
+    },
+  };
+  return { input, label: h("label", { class: "labelled" }, `${name}, ${zoneName()}`, element) };
 }
 
 /** A value as JSON that is easy on the eye. */

@@ -16,7 +16,7 @@ const RATES_MS = 5_000;
 
 export const screen = {
   path: "activity",
-  title: "Pauses, limits and audit",
+  title: "Activity: pauses, limits and audit",
   short: "Activity",
   mark: "journal",
   key: "p",
