@@ -7,14 +7,13 @@ attempt then asks to be made again so many seconds later.
 import os
 import threading
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from actors.model.outcome import Done
 from examples.demo_cluster.workload import LIMIT_BURST, LIMIT_PER_S
 from scheduler import Limit, Retry, Task, TaskExecutor
-from scheduler.demo.records import FOLDER_VARIABLE, Recorder
+from scheduler.demo.records import FOLDER_VARIABLE, Recorder, made_once
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -30,9 +29,9 @@ def now_us() -> int:
     return micros(datetime.now(UTC))
 
 
-@cache
+@made_once
 def process_recorder() -> Recorder:
-    """Return this process's recorder; for constructors, which run on one thread."""
+    """Return this process's recorder."""
     return Recorder(Path(os.environ[FOLDER_VARIABLE]), now_us)
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tenacity
 
@@ -22,6 +22,8 @@ from scheduler import wiring
 from scheduler.demo.audit import Run
 from scheduler.executors.registry import Hourhand
 from scheduler.process.pause import pause
+
+Made = TypeVar("Made")
 
 FOLDER_VARIABLE = "DEMO_RECORDS"
 """Names the folder of the records in a node's environment."""
@@ -142,9 +144,23 @@ class PlannedFailure(RuntimeError):
     """Raised where a task's data asks for it."""
 
 
-@cache
+def made_once(make: Callable[[], Made]) -> Callable[[], Made]:
+    """Return a function that makes its value once, whichever threads ask first at a time.
+
+    Constructors of executors run within attempts, several of them at once.
+    """
+    lock, kept = threading.Lock(), cache(make)
+
+    def made() -> Made:
+        with lock:
+            return kept()
+
+    return made
+
+
+@made_once
 def process_recorder() -> Recorder:
-    """Return this process's recorder; for constructors, which run on one thread."""
+    """Return this process's recorder."""
     clock = wiring.open_clock()
     return Recorder(Path(os.environ[FOLDER_VARIABLE]), lambda: clock.now_ms() * 1000)
 

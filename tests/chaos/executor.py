@@ -8,12 +8,12 @@ import asyncio
 import os
 import threading
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from actors.model.outcome import Done
 from scheduler import Limit, Retry, Task, TaskExecutor
+from scheduler.demo.records import made_once
 from tests.chaos.limits_auditor import BURST, PER_S
 from tests.chaos.records import AttemptRecorder
 
@@ -28,9 +28,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-@cache
+@made_once
 def process_recorder() -> AttemptRecorder:
-    """Return this process's recorder; first asked for on the one thread of constructors."""
+    """Return this process's recorder."""
     return AttemptRecorder(Path(os.environ[FOLDER_VARIABLE]), int(os.environ[NODE_VARIABLE]))
 
 

@@ -1,8 +1,11 @@
 """What executors write down is read back, also while it is being written."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
-from scheduler.demo.records import Recorder, RecordReader
+from scheduler.demo.records import Recorder, RecordReader, made_once
 
 
 def test_starts_and_ends_become_runs(tmp_path: Path) -> None:
@@ -39,3 +42,22 @@ def test_a_line_being_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
     (ended,) = reader.read()
     assert not ended.succeeded
     assert reader.read() == []
+
+
+def test_threads_that_ask_at_once_get_the_same_value() -> None:
+    """Constructors of executors run at the same time, and a process has one file of records."""
+    made: list[object] = []
+    both = threading.Barrier(2)
+
+    @made_once
+    def make() -> object:
+        with suppress(threading.BrokenBarrierError):
+            # Met only where the other thread makes one too.
+            both.wait(0.1)
+        made.append(object())
+        return made[-1]
+
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(lambda _: make(), range(2))
+
+    assert one is other and len(made) == 1
