@@ -17,6 +17,7 @@ from actors.model.key import TaskKey, TaskPair
 from actors.model.limit_change import LimitChange
 from actors.model.sealed import member_of_before
 from actors.model.task import Task
+from actors.ports.log import Position
 from scheduler.admin.acting import (
     ACKNOWLEDGED_S,
     Action,
@@ -39,6 +40,7 @@ from scheduler.admin.asking import (
     UnblockBody,
     admin_router,
     is_system_id,
+    letter_filter,
     parsed_key,
     parsed_ms,
     parsed_name,
@@ -47,7 +49,7 @@ from scheduler.admin.asking import (
     who_asks,
 )
 from scheduler.admin.blocking import blocked_by, blocking_task
-from scheduler.admin.dead_letters import Replayed, parse_places
+from scheduler.admin.dead_letters import Replayed, letters_target, parse_places, place_text
 from scheduler.admin.limit_settings import ChangedLimits, LimitSettings, limit_words
 from scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, target_words
 from scheduler.admin.problems import Problem
@@ -219,19 +221,34 @@ def _add_replay(router: TypedRouter, service: AdminService) -> None:
     @router.post(
         "/dead-letters/replay",
         tags=["dead letters"],
-        summary="Append dead letters to the log again",
+        summary="Bring back the tasks of dead letters",
     )
-    def replay(body: ReplayBody, request: Request) -> Replayed:
-        places = parse_places(body.places)
+    def replay(body: ReplayBody, request: Request) -> Preview | Replayed:
+        places = _letters(service, body)
+        texts = [place_text(each) for each in places]
+        if body.dry_run:
+            return Preview.of(texts)
+        if body.filter is not None and body.expected != len(places):
+            raise _other_count("the filter finds", len(places), "letters")
 
         def act() -> tuple[Replayed, str]:
-            report = service.letters.replay(places)
-            return report, f"replayed {report.replayed} of {len(report.results)}"
+            report = service.letters.replay(places, body.wait_s)
+            return report, report.words
 
-        detail = {"places": body.places[:_SHOWN_MAX], "reason": body.reason}
-        target = body.places[0] if len(places) == 1 else f"{len(places)} letters"
-        who = who_asks(request)
+        detail = {"count": len(texts), "places": texts[:_SHOWN_MAX], "reason": body.reason}
+        who, target = who_asks(request), letters_target(texts)
         return service.audit.audited(who, "replay", target, detail, act)
+
+
+def _letters(service: AdminService, body: ReplayBody) -> list[Position]:
+    if (body.places is None) is (body.filter is None):
+        raise Problem(400, "invalid-request", "name `places` or a `filter`, one of the two")
+    if body.places is not None:
+        return list(dict.fromkeys(parse_places(body.places)))
+    assert body.filter is not None, "one of the two is there"
+    given = body.filter
+    chosen = letter_filter(given.from_, given.to, given.kind, given.error_class)
+    return service.letters.selected(chosen, service.settings.admin.bulk_keys_max)
 
 
 def _blocking(service: AdminService, body: UnblockBody) -> tuple[list[TaskKey], list[str]]:
@@ -248,8 +265,8 @@ def _blocking(service: AdminService, body: UnblockBody) -> tuple[list[TaskKey], 
     return keys, [each for each, key in found.items() if key is None]
 
 
-def _other_count(who: str, count: int) -> Problem:
-    words = f"{who} {count} tasks now; look again and pass `expected`"
+def _other_count(who: str, count: int, what: str = "tasks") -> Problem:
+    words = f"{who} {count} {what} now; look again and pass `expected`"
     return Problem(409, "other-count", words, count=count)
 
 

@@ -18,6 +18,7 @@ from actors.model.kind import KIND_CHARS_MAX, KIND_PATTERN
 from actors.model.limit_change import COUNT_MAX, PER_MS_MAX, RATE_MAX
 from actors.model.pauses import PauseScope
 from actors.model.priority import PRIORITY_MAX
+from scheduler.admin.dead_letters import LetterFilter
 from scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
 from scheduler.reading.inspector import TaskState
 from scheduler.services.recurring.rule import INTERVAL_MS_MIN, Overlap
@@ -230,11 +231,28 @@ class ResetBody(_Body):
     reason: Annotated[str, Field(max_length=300)] = ""
 
 
-class ReplayBody(_Body):
-    """Dead letters to append to the log again."""
+class LetterFilterBody(_Body):
+    """The dead letters that a replay concerns: put aside in a stretch of time, or all."""
 
-    places: list[Place] = Field(min_length=1, max_length=1_000)
-    reason: Annotated[str, Field(max_length=300)] = ""
+    from_: TimeField | None = Field(None, alias="from")
+    to: TimeField | None = None
+    kind: KindText | None = None
+    """Only tasks of this kind."""
+    error_class: ErrorText | None = Field(None, alias="errorClass")
+    """Only tasks whose last attempt failed with this class of error."""
+
+
+class ReplayBody(_ChangeBody):
+    """Dead letters to bring back: ``places`` or a ``filter``."""
+
+    model_config = _one_of("places", "filter")
+
+    places: list[Place] | None = Field(None, min_length=1, max_length=1_000)
+    filter: LetterFilterBody | None = None
+    expected: int | None = Field(None, ge=0)
+    """How many letters the filter found when it was looked at: another number refuses the act."""
+    wait_s: Wait = Field(5.0, alias="waitS")
+    """How long to wait for what the owners decide; what was sent stays in the log all the same."""
 
 
 class RecurringBody(_ChangeBody):
@@ -387,6 +405,18 @@ def parsed_ms(name: str, text: str) -> int:
 def parsed_time(name: str, text: str | None) -> datetime | None:
     """Read a time that need not be given."""
     return None if text is None else from_millis(parsed_ms(name, text))
+
+
+def letter_filter(
+    from_: str | None, to: str | None, kind: str | None, error_class: str | None
+) -> LetterFilter:
+    """Read which dead letters are asked for; Problem where no time can be."""
+    from_ms = None if from_ is None else parsed_ms("from", from_)
+    to_ms = None if to is None else parsed_ms("to", to)
+    if from_ms is not None and to_ms is not None and from_ms >= to_ms:
+        raise Problem(400, "invalid-request", f"from {from_!r} must be before to {to!r}")
+    kinds = frozenset() if kind is None else frozenset({kind})
+    return LetterFilter(from_ms=from_ms, to_ms=to_ms, kinds=kinds, error_class=error_class)
 
 
 def parsed_range(from_: str, to: str) -> tuple[int, int]:

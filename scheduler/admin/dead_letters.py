@@ -1,21 +1,80 @@
-"""Dead letters: looked at, and appended to the log again where they can be read now."""
+"""Dead letters: looked at, and brought back where they can be read now.
 
-from collections.abc import Sequence
+Decides what is sent for a letter: the task's data goes with a retry of its key, so the owner of its
+partition decides, in the order of the log, whether there is something to bring back (P5).  Says
+what came of it only where that owner has.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import Self
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 from msgspec import UNSET, UnsetType
 
-from actors.model.codec import LogRecord, decode_record
-from actors.model.errors import InvalidInput, PoisonRecord, TaskTooLarge
+from actors.model.codec import Command, CommandKind, LogRecord, decode_record, encode_command
+from actors.model.errors import InvalidInput, LogUnavailable, PoisonRecord, TaskTooLarge
+from actors.model.key import TaskKey
 from actors.model.partition import partition_of
+from actors.model.status import CommandOutcome, Completion, CompletionResult, RecordedOutcome
+from actors.model.task import StoredTask
+from actors.ports.clock import Clock
 from actors.ports.log import LogWriter, Position
+from actors.ports.store import Stores
+from scheduler.admin.acting import (
+    ACKNOWLEDGED_S,
+    RESULTS_MAX,
+    ActReport,
+    await_decisions,
+)
 from scheduler.admin.answers import Answer, Instant, KeyText, ShownBytes, instant_text, shown_bytes
+from scheduler.admin.problems import Problem
+from scheduler.futures.answers import answered
+from scheduler.futures.steps import begun
 from scheduler.ports.dead_letters import ORIGIN_HEADERS, REASON_HEADER, LetterPage, LogView
+from scheduler.reading.outcomes import found_outcome
 
-_ACKNOWLEDGED_S = 60.0
 _NOTED = frozenset({REASON_HEADER, *ORIGIN_HEADERS})
 _ORIGIN = tuple(zip(("topic", "partition", "offset"), ORIGIN_HEADERS, strict=True))
+_PAGE_LETTERS = 500
+_PAGES_MAX = 50
+"""Pages that one listing looks through; the rest is for the next one."""
+_IN_FLIGHT_MAX = 500
+_REPLAYED = "replayed"
+_OPENED = frozenset({CompletionResult.SUCCESS, CompletionResult.REOPENED})
+"""What became of a letter's task since, where there is nothing to bring back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterFilter:
+    """Which dead letters: put aside in a stretch of time, of a kind, for a class of error."""
+
+    from_ms: int | None = None
+    to_ms: int | None = None
+    kinds: frozenset[str] = frozenset()
+    error_class: str | None = None
+
+    @property
+    def is_of_tasks(self) -> bool:
+        """Whether only letters that read as tasks are meant."""
+        return bool(self.kinds) or self.error_class is not None
+
+
+class _ReadLetter(NamedTuple):
+    """A letter, the task it reads as, and what the store says of that."""
+
+    letter: LogRecord
+    entry: StoredTask | Command | None
+    completion: Completion | None
+    error_class: str | None
+    error_message: str | None
+
+    @property
+    def replayable(self) -> bool:
+        """Whether it reads as something, and that did not end well or was opened since."""
+        is_over = self.completion is not None and self.completion.result in _OPENED
+        return self.entry is not None and not is_over
 
 
 class Origin(Answer, frozen=True):
@@ -34,28 +93,38 @@ class ShownLetter(Answer, frozen=True, kw_only=True):
     reason: str | None
     origin: Origin
     key: KeyText | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
     readable: bool
-    """Whether it could be appended to the log again."""
+    """Whether it reads as a task or a command."""
+    replayable: bool
+    """Whether it is readable, and its task did not end well or was opened again since."""
+    ended: CompletionResult | UnsetType = UNSET
+    """How its task's key was closed, where it was and that is still known."""
+    error: str | UnsetType = UNSET
+    """Class and message of its task's last error."""
     record_key: ShownBytes | None | UnsetType = UNSET
     record_value: ShownBytes | None | UnsetType = UNSET
     headers: dict[str, ShownBytes | None] | UnsetType = UNSET
 
     @classmethod
-    def of(cls, letter: LogRecord, *, data: bool) -> Self:
+    def of(cls, known: _ReadLetter, *, data: bool) -> Self:
         """Show a letter, with its bytes where they may be seen."""
+        letter, entry, completion = known.letter, known.entry, known.completion
         noted = dict(letter.headers)
-        try:
-            key = str(decode_record(letter).key)
-        except PoisonRecord:
-            key = None
+        kind = entry.kind if isinstance(entry, StoredTask) else None
+        error = known.error_class and f"{known.error_class}: {known.error_message or ''}"
         others = {name: shown_bytes(value) for name, value in letter.headers if name not in _NOTED}
         return cls(
             place=place_text(Position(letter.partition, letter.offset)),
             time=instant_text(letter.timestamp_ms),
             reason=_text(noted.get(REASON_HEADER)),
             origin=Origin(**{name: _text(noted.get(header)) for name, header in _ORIGIN}),
-            key=UNSET if key is None else key,
-            readable=key is not None,
+            key=UNSET if entry is None else str(entry.key),
+            kind=kind or UNSET,
+            readable=entry is not None,
+            replayable=known.replayable,
+            ended=UNSET if completion is None else completion.result,
+            error=error or UNSET,
             record_key=shown_bytes(letter.key) if data else UNSET,
             record_value=shown_bytes(letter.value) if data else UNSET,
             headers=others if data else UNSET,
@@ -67,12 +136,6 @@ class LetterListing(Answer, frozen=True):
 
     letters: list[ShownLetter]
     next_before: str | None
-
-    @classmethod
-    def of(cls, page: LetterPage, *, data: bool) -> Self:
-        """Show a page."""
-        letters = [ShownLetter.of(each, data=data) for each in page.letters]
-        return cls(letters=letters, next_before=page.next_before)
 
 
 class Appended(Answer, frozen=True):
@@ -87,27 +150,63 @@ class ReplayResult(Answer, frozen=True):
 
     place: str
     outcome: str
+    """``replayed`` where its task will run; else what its owner found, or why nothing was sent."""
     detail: str | UnsetType = UNSET
     receipt: Appended | UnsetType = UNSET
 
 
-class Replayed(Answer, frozen=True):
+class Replayed(ActReport, frozen=True):
     """What became of letters."""
 
     results: list[ReplayResult]
 
+
+@dataclass(slots=True)
+class _Sent:
+    """A letter that was asked for, and what has come of it so far."""
+
+    place: Position
+    word: str
+    key: TaskKey | None = None
+    is_task: bool = False
+    detail: str | None = None
+    position: Position | None = None
+
+    def take_note(self, outcome: RecordedOutcome | None) -> bool:
+        """Note what the owner decided; False where it has not yet."""
+        if outcome is None:
+            return False
+        is_opened = self.is_task and outcome.outcome is CommandOutcome.APPLIED
+        self.word = _REPLAYED if is_opened else outcome.outcome.value
+        return True
+
     @property
-    def replayed(self) -> int:
-        """How many were appended."""
-        return sum(each.outcome == "replayed" for each in self.results)
+    def shown(self) -> ReplayResult:
+        """The result as it is told."""
+        at = self.position
+        return ReplayResult(
+            place=place_text(self.place),
+            outcome=self.word,
+            detail=self.detail or UNSET,
+            receipt=UNSET if at is None else Appended(partition=at.partition, offset=at.offset),
+        )
 
 
 class DeadLetters:
-    """Reads and replays what was put aside."""
+    """Reads and replays what was put aside; used from any thread."""
 
-    def __init__(self, log_view: LogView, writer: LogWriter, partition_count: int) -> None:
+    def __init__(
+        self,
+        log_view: LogView,
+        writer: LogWriter,
+        stores: Stores,
+        clock: Clock,
+        partition_count: int,
+    ) -> None:
         self._log_view = log_view
         self._writer = writer
+        self._stores = stores
+        self._clock = clock
         self._partition_count = partition_count
 
     def page(self, before: str | None, limit: int) -> LetterPage:
@@ -117,44 +216,174 @@ class DeadLetters:
         except ValueError as error:
             raise InvalidInput(str(error)) from None
 
-    def replay(self, places: Sequence[Position]) -> Replayed:
-        """Append letters to the task topic again, each where its ordering id lives now.
+    def listing(
+        self, before: str | None, limit: int, chosen: LetterFilter, *, data: bool
+    ) -> LetterListing:
+        """Return letters, newest first; InvalidInput where ``before`` is not a place.
 
-        The letter stays where it is: the topic's retention removes it.
+        They may be fewer than ``limit`` where few of many are chosen: the rest follows from
+        ``next_before`` on.
         """
-        found = self._log_view.find_letters(places)
-        sent = [(place, self._send(found.get(place))) for place in dict.fromkeys(places)]
-        return Replayed(results=[_replayed(place, result) for place, result in sent])
+        found: list[_ReadLetter] = []
+        for _ in range(_PAGES_MAX):
+            page = self.page(before, limit - len(found))
+            found += self._chosen(page.letters, chosen)
+            before = None if _is_past(page.letters, chosen) else page.next_before
+            if before is None or len(found) == limit:
+                break
+        letters = [ShownLetter.of(each, data=data) for each in found]
+        return LetterListing(letters=letters, next_before=before)
 
-    def _send(self, letter: LogRecord | None) -> "Future[Position] | str":
+    def selected(self, chosen: LetterFilter, letters_max: int) -> list[Position]:
+        """Return the places of all that can be brought back, the newest of each key.
+
+        Raises Problem where that is more than may be acted on.
+        """
+        places: dict[TaskKey, Position] = {}
+        before: str | None = None
+        while True:
+            page = self.page(before, _PAGE_LETTERS)
+            for each in self._chosen(page.letters, chosen):
+                if each.replayable and each.entry is not None:
+                    place = Position(each.letter.partition, each.letter.offset)
+                    places.setdefault(each.entry.key, place)
+            if len(places) > letters_max:
+                raise Problem(
+                    409,
+                    "too-many-tasks",
+                    f"more than {letters_max} letters match (admin.bulk_keys_max): narrow the"
+                    " filter",
+                )
+            before = None if _is_past(page.letters, chosen) else page.next_before
+            if before is None:
+                return list(places.values())
+
+    def replay(self, places: Sequence[Position], wait_s: float) -> Replayed:
+        """Bring letters back, each by the owner of its ordering id; wait for what that decides.
+
+        The letter stays where it is: the topic's retention removes it.  Raises LogUnavailable and
+        StoreUnavailable.
+        """
+        sent: list[_Sent] = []
+        asked = list(dict.fromkeys(places))
+        for start in range(0, len(asked), _IN_FLIGHT_MAX):
+            some = asked[start : start + _IN_FLIGHT_MAX]
+            found = self._log_view.find_letters(some)
+            sending = [self._send(place, found.get(place)) for place in some]
+            sent += [_acknowledged(each, appended) for each, appended in sending]
+        waiting = [each for each in sent if each.position is not None]
+        await_decisions(waiting, self._decision, _Sent.take_note, wait_s, self._clock)
+        return Replayed(
+            asked=len(sent),
+            outcomes=dict(Counter(each.word for each in sent)),
+            results=[each.shown for each in sent[:RESULTS_MAX]],
+        )
+
+    def _send(
+        self, place: Position, letter: LogRecord | None
+    ) -> "tuple[_Sent, Future[Position] | None]":
         if letter is None:
-            return "unknown"
+            return _Sent(place, "unknown"), None
         try:
             entry = decode_record(letter)
         except PoisonRecord as error:
-            return f"unreadable: {error}"
+            return _Sent(place, "unreadable", detail=str(error)), None
+        is_task = isinstance(entry, StoredTask)
+        value = letter.value or b""
+        if isinstance(entry, StoredTask):
+            value = encode_command(Command(CommandKind.RETRY, entry.key, body=entry.body))
         headers = [each for each in letter.headers if each[0] not in _NOTED]
         partition = partition_of(entry.key.ordering_id, self._partition_count)
         key = entry.key.ordering_id.encode()
-        return self._writer.append(partition, key, letter.value or b"", headers)
+        sent = _Sent(place, "undecided", entry.key, is_task)
+        return sent, self._writer.append(partition, key, value, headers)
+
+    def _decision(self, sent: _Sent) -> "Future[RecordedOutcome | None]":
+        assert sent.position is not None, "only what was sent is decided"
+        partition, offset = sent.position
+        return begun(found_outcome(self._stores.ownership, partition, offset, sent.key))
+
+    def _chosen(self, letters: Sequence[LogRecord], chosen: LetterFilter) -> list[_ReadLetter]:
+        in_time = [each for each in letters if _is_in_time(each, chosen)]
+        entries = list(zip(in_time, map(_read, in_time), strict=True))
+        if chosen.is_of_tasks:
+            entries = [
+                (letter, entry)
+                for letter, entry in entries
+                if isinstance(entry, StoredTask)
+                and (not chosen.kinds or entry.kind in chosen.kinds)
+            ]
+        known = self._known(entries)
+        wanted = chosen.error_class
+        return [each for each in known if wanted is None or each.error_class == wanted]
+
+    def _known(
+        self, entries: Sequence[tuple[LogRecord, StoredTask | Command | None]]
+    ) -> Iterator[_ReadLetter]:
+        """Ask the store about all tasks of a page at once."""
+        by_partition: dict[int, dict[TaskKey, None]] = {}
+        for _, entry in entries:
+            if isinstance(entry, StoredTask):
+                partition = partition_of(entry.key.ordering_id, self._partition_count)
+                by_partition.setdefault(partition, {})[entry.key] = None
+        status = self._stores.status
+        asked = [
+            (
+                status.find_completions(partition, list(keys)),
+                status.find_attempts(partition, list(keys)),
+            )
+            for partition, keys in by_partition.items()
+        ]
+        completions: dict[TaskKey, Completion] = {}
+        errors: dict[TaskKey, tuple[str | None, str | None]] = {}
+        for found, attempts in asked:
+            completions.update(answered(found).items())
+            for each in answered(attempts):
+                errors[each.key] = each.error_class, each.error_message
+        for letter, entry in entries:
+            key = entry.key if isinstance(entry, StoredTask) else None
+            of_key = (None, None) if key is None else errors.get(key, (None, None))
+            yield _ReadLetter(letter, entry, None if key is None else completions.get(key), *of_key)
 
 
-def _replayed(place: Position, result: "Future[Position] | str") -> ReplayResult:
-    text = place_text(place)
-    if isinstance(result, str):
-        word, _, detail = result.partition(": ")
-        return ReplayResult(place=text, outcome=word, detail=detail or UNSET)
+def _read(letter: LogRecord) -> StoredTask | Command | None:
     try:
-        position = result.result(timeout=_ACKNOWLEDGED_S)
+        return decode_record(letter)
+    except PoisonRecord:
+        return None
+
+
+def _is_in_time(letter: LogRecord, chosen: LetterFilter) -> bool:
+    after = chosen.from_ms is None or letter.timestamp_ms >= chosen.from_ms
+    return after and (chosen.to_ms is None or letter.timestamp_ms < chosen.to_ms)
+
+
+def _is_past(letters: Sequence[LogRecord], chosen: LetterFilter) -> bool:
+    """Whether all further letters are older than the filter's."""
+    from_ms = chosen.from_ms
+    return from_ms is not None and all(each.timestamp_ms < from_ms for each in letters)
+
+
+def _acknowledged(sent: _Sent, appended: "Future[Position] | None") -> _Sent:
+    if appended is None:
+        return sent
+    try:
+        sent.position = appended.result(timeout=ACKNOWLEDGED_S)
     except TaskTooLarge as error:
-        return ReplayResult(place=text, outcome=error.code, detail=str(error))
-    receipt = Appended(partition=position.partition, offset=position.offset)
-    return ReplayResult(place=text, outcome="replayed", receipt=receipt)
+        sent.word, sent.detail = error.code, str(error)
+    except TimeoutError:
+        raise LogUnavailable("the log did not acknowledge a replay in time") from None
+    return sent
 
 
 def place_text(place: Position) -> str:
     """Return a place as text."""
     return f"{place.partition}:{place.offset}"
+
+
+def letters_target(places: Sequence[str]) -> str:
+    """Return what the audit log calls so many letters."""
+    return places[0] if len(places) == 1 else f"{len(places)} letters"
 
 
 def parse_places(texts: Sequence[str]) -> list[Position]:

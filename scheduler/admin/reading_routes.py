@@ -14,11 +14,14 @@ from actors.model.key import TaskKey
 from scheduler.admin.answers import Answer, ShownAttempt, ShownTask
 from scheduler.admin.asking import (
     NOT_FOUND,
+    ErrorClass,
     Instant,
     Key,
+    Kind,
     Limit,
     Time,
     admin_router,
+    letter_filter,
     may_act,
     parsed_key,
     parsed_ms,
@@ -237,8 +240,13 @@ def _add_records(router: TypedRouter, service: AdminService) -> None:
         before: Annotated[
             str | None, Query(max_length=20_000, json_schema_extra={"format": "letter-place"})
         ] = None,
+        from_: Annotated[Time, Query(alias="from")] = None,
+        to: Time = None,
+        kind: Kind = None,
+        error_class: ErrorClass = None,
     ) -> LetterListing:
-        return LetterListing.of(service.letters.page(before, limit), data=data)
+        chosen = letter_filter(from_, to, kind, error_class)
+        return service.letters.listing(before, limit, chosen, data=data)
 
     @router.get("/audit", tags=["audit"], summary="Who did what, newest first")
     def audit(

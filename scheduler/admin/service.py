@@ -92,7 +92,9 @@ class AdminService:
         self.pauses = Pauses(sheets, ports.clock, self.partition_count)
         self.audit = AuditLog(ports.stores.oversight, ports.clock, settings.admin.audit_kept_days)
         self.counts = KeptCounts(ports.stores, self.partition_count)
-        self.letters = DeadLetters(ports.log_view, ports.writer, self.partition_count)
+        self.letters = DeadLetters(
+            ports.log_view, ports.writer, ports.stores, ports.clock, self.partition_count
+        )
         definitions = DefinitionBook(ports.stores.definitions, self.partition_count, ports.clock)
         appender = TaskAppender(ports.writer, self.partition_count)
         self.recurring = RecurringSchedules(

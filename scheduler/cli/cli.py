@@ -9,6 +9,7 @@ import typer
 
 from scheduler.cli import (
     cluster_commands,
+    letter_commands,
     limits_commands,
     listing_commands,
     node_commands,
@@ -104,7 +105,7 @@ for panel, name, function in (
     (TROUBLE, "waiting", trouble_commands.waiting),
     (TROUBLE, "pause", operator_commands.pause),
     (TROUBLE, "resume", operator_commands.resume),
-    (TROUBLE, "dead-letters", operator_commands.dead_letters),
+    (TROUBLE, "dead-letters", letter_commands.dead_letters),
     (TROUBLE, "rewind", operator_commands.rewind),
     (CLUSTER, "admin", cluster_commands.admin),
     (CLUSTER, "top", cluster_commands.top),

@@ -1,25 +1,21 @@
-"""Commands of ``hourhand`` that act on what is not a task: pause, resume, dead-letters, rewind.
+"""Commands of ``hourhand`` that act on what is not a task: pause, resume, rewind.
 
 ``rewind`` is for a store that lost rows: the log is read again.  Everything here is written to
 the audit log, as the admin API's acts are.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
-from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated
 
 import typer
-from msgspec import UNSET
 
 from actors.model.errors import InvalidInput, InvalidTask
-from actors.model.key import TaskKey
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.pauses import PauseScope
 from actors.ports.log import GroupOffsets
 from scheduler import wiring
 from scheduler.admin import rewinding
-from scheduler.admin.dead_letters import LetterListing, Replayed, ShownLetter, parse_places
 from scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, Target, target_words
 from scheduler.admin.rewinding import Move, Rewinding
 from scheduler.admin.service import AdminService
@@ -28,12 +24,10 @@ from scheduler.cli.failing import say
 from scheduler.cli.operating import (
     ActOptions,
     agreed,
-    exit_for,
     operator_session,
     whoever_runs_this,
 )
-from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.task_text import last_error
+from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.text_output import print_rows
 
 _SHOWN_MAX = 20
@@ -106,54 +100,6 @@ def resume(
         _print_pauses(service, common.output)
 
 
-def dead_letters(
-    *,
-    limit: Annotated[
-        int, typer.Option(min=1, max=200, metavar="N", help="How many to list at most.")
-    ] = 20,
-    before: Annotated[
-        str | None, typer.Option(metavar="PLACE", help="Where the page before ended.")
-    ] = None,
-    replay: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PLACE", help="Append this one to the log again; repeatable."),
-    ] = None,
-    common: ActOptions,
-) -> None:
-    """List records that could not be processed, or replay them.
-
-    Newest first.  Exit code 2 if one could not be replayed.
-
-    \b
-    Examples:
-      hourhand dead-letters
-      hourhand dead-letters --replay 0:12 --replay 0:13
-    """
-    with operator_session(common) as service:
-        if replay:
-            _replay(service, replay, common.reason, yes=common.yes, output=common.output)
-            return
-        data = service.settings.admin.show_data
-        page = LetterListing.of(service.letters.page(before, limit), data=data)
-        if common.wants_json:
-            typer.echo(as_json(page))
-            return
-        if not page.letters:
-            say("there are no dead letters")
-            return
-        rows = [{**facts_of(each), "error": _error(service, each)} for each in page.letters]
-        print_rows(rows, ("place", "time", "readable", "key", "reason", "error"))
-        if page.next_before is not None:
-            say(f"there are more: --before {page.next_before}")
-
-
-def _error(service: AdminService, letter: ShownLetter) -> str | None:
-    """Return why the task failed at last, where the store still has its attempts."""
-    if letter.key is UNSET:
-        return None
-    return last_error(service.inspector.show(TaskKey.parse(letter.key)))
-
-
 def _targets(
     service: AdminService,
     partition: int | None,
@@ -210,28 +156,6 @@ def _print_pauses(service: AdminService, output: OutputFormat) -> None:
         print_rows(found.pauses, ("scope", "partition", "orderingId", "since", "who", "reason"))
     else:
         say("nothing is paused")
-
-
-def _replay(
-    service: AdminService, places: list[str], reason: str, *, yes: bool, output: OutputFormat
-) -> None:
-    parsed = parse_places(places)
-    if len(parsed) > 1:
-        agreed(len(parsed), "replay these letters", yes=yes)
-
-    def act() -> tuple[Replayed, str]:
-        report = service.letters.replay(parsed)
-        return report, f"{report.replayed} replayed"
-
-    detail = {"places": places[:_SHOWN_MAX], "reason": reason}
-    report = service.audit.audited(
-        whoever_runs_this(), "replay", f"{len(parsed)} letters", detail, act
-    )
-    if output is OutputFormat.JSON:
-        typer.echo(as_json(report))
-    else:
-        print_rows(report.results, ("place", "outcome", "detail"))
-    exit_for(Counter(each.outcome for each in report.results))
 
 
 def rewind(

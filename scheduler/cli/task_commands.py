@@ -293,7 +293,10 @@ retry = _acting(
     Action.RETRY,
     """Run a failed, dropped or blocked task again.
 
-    Its attempts are counted from one again.
+    With its data, which is kept for tree.watermark.failed_retention_ms after its end (7 days);
+    data_gone says that this was longer ago.  Its attempts are counted from one again.  Many
+    tasks: `hourhand list --state failure --act retry`, which also takes --kind, --error, --from
+    and --to.
 
     \b
     Example:

@@ -114,8 +114,12 @@ def _waits_for(limited: ShownLimit) -> str:
 
 def last_error(view: TaskView) -> str | None:
     """Return class and message of the last attempt's error, cut; None where there was none."""
-    found = _error(view.attempts[-1]) if view.attempts else ""
-    return f"{found[: _ERROR_CHARS_MAX - 1]}…" if len(found) > _ERROR_CHARS_MAX else found or None
+    return cut_error(_error(view.attempts[-1]) if view.attempts else "")
+
+
+def cut_error(error: str) -> str | None:
+    """Return class and message of an error for a cell, cut; None where there was none."""
+    return f"{error[: _ERROR_CHARS_MAX - 1]}…" if len(error) > _ERROR_CHARS_MAX else error or None
 
 
 def _attempts(view: TaskView) -> int:

@@ -23,7 +23,7 @@ _HEADINGS = {
     "orderingId": "ORDERING ID",
     "intervalMs": "EVERY",
     "repeatForMs": "REPEATED FOR",
-    "readable": "CAN REPLAY",
+    "replayable": "CAN REPLAY",
     "taken": "RUNS",
 }
 _COLOURS = {

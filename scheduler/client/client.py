@@ -265,7 +265,11 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
     @overload
     def retry_task(self, key: tuple[str, str]) -> "LightFuture[PairReceipt]": ...
     def retry_task(self, key: KeyOrPair) -> SentCommand:
-        """Ask that a failed, dropped or blocked key be opened and attempted again."""
+        """Ask that a failed, dropped or blocked key be opened and attempted again, with its data.
+
+        The outcome is ``data_gone`` where the task ended longer ago than
+        ``tree.watermark.failed_retention_ms``, and its data is deleted.
+        """
         return self._send(CommandKind.RETRY, key)
 
     def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:

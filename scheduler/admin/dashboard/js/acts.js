@@ -15,7 +15,7 @@ const SAID = {
   ],
   retry: [
     "Retry",
-    "The task is reopened with a full set of attempts. If it is due, it runs at once.",
+    "The task is reopened with its data and a full set of attempts. If it is due, it runs at once. Failed and dropped tasks keep their data for days; where it is gone, the outcome says so.",
   ],
   reschedule: ["Reschedule", "The task is moved to another time. It gets a new key."],
   cancel: [
@@ -43,7 +43,6 @@ const FITTING = {
   blocked: ["retry", "cancel", "drop"],
   failure: ["retry"],
   dropped: ["retry"],
-  cancelled: ["retry"],
 };
 
 /** The actions for a task in some state, as pairs of name and word. */
@@ -265,21 +264,24 @@ function timeField() {
   };
 }
 
-/** Append dead letters to the log again. */
-export function replayLetters(places) {
+/** Bring back the tasks of dead letters, by their places or all that a filter finds. */
+export function replayLetters({ places = null, filter = null }) {
+  const chosen = places ? { places } : { filter };
   return confirmed({
-    title: `Replay ${counted(places.length, "dead letter")}?`,
+    title: `Replay ${places?.length === 1 ? "this dead letter" : "these dead letters"}?`,
     words:
-      "Each is appended to the task topic again, and runs if it can be read now. The dead letter stays until its topic's retention removes it, so replaying it twice runs it twice.",
+      "Each failed task is reopened with the data of its letter and a full set of attempts. A task that ended well, waits or runs is not run again: the outcome says so.",
     verb: "Replay",
     noun: "dead letter",
-    preview: async () => ({ count: places.length, first: places }),
-    run: async ({ reason }) => {
-      const { results } = await act("dead-letters/replay", { places, reason });
-      const counts = {};
-      for (const each of results) counts[each.outcome] = (counts[each.outcome] ?? 0) + 1;
-      return outcomes({ outcomes: counts, results });
-    },
+    preview: () => act("dead-letters/replay", { ...chosen, dryRun: true }),
+    run: async ({ reason }, seen) =>
+      outcomes(
+        await act("dead-letters/replay", {
+          ...chosen,
+          ...(filter ? { expected: seen.count } : {}),
+          reason,
+        }),
+      ),
   });
 }
 

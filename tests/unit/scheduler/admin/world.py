@@ -114,8 +114,8 @@ class Api:
 class World(Api):
     """One installation with one node and one admin API."""
 
-    def __init__(self, **admin: object) -> None:
-        self.group = Group()
+    def __init__(self, group: Group | None = None, **admin: object) -> None:
+        self.group = group or Group()
         self.member = self.group.join()
         self.broker: MemoryBroker = self.group.broker
         self.clock: VirtualClock = self.group.clock
