@@ -58,8 +58,8 @@ class Sweep:
         self._thinning: _Thinning | None = None
         self._kept_until_ms = 0
         """Wall time before which the first hour with a failed task is kept."""
-        self._checked: TaskKey | None = None
-        """Failed tasks up to this key are old enough to go."""
+        self._checked: tuple[tuple[int, int], TaskKey] | None = None
+        """Of these hours failed tasks up to this key are old enough to go."""
 
     def step(self, mark: Watermark) -> Steps[Swept]:
         """Delete whole hours; return the mark that says how far they are deleted."""
@@ -122,18 +122,20 @@ class Sweep:
         old_ms = now_ms - self._settings.failed_retention_ms
         first_ms = mark.tasks_swept_until_ms
         end_ms = min(mark.thinned_ms, mark.tasks_sweep_end_ms(), hour_of(old_ms))
+        checked, self._checked = self._checked, None
         if end_ms <= first_ms or now_ms < self._kept_until_ms:
             return Swept(mark)
-        after = max(self._checked or first_key_at(first_ms), first_key_at(first_ms))
+        after, hours = first_key_at(first_ms), (first_ms, end_ms)
+        if checked is not None and checked[0] == hours:
+            after = checked[1]
         limit = self._reader.found_max
         failed = yield self._stores.status.load_completions(
             partition, after, first_key_at(end_ms), limit
         )
         young = next((each for each in failed if each.finished_ms > old_ms), None)
         if young is None and len(failed) == limit:
-            self._checked = failed[-1].key
+            self._checked = hours, failed[-1].key
             return Swept(mark, has_more=True)
-        self._checked = None
         if young is not None:
             self._kept_until_ms = young.finished_ms + self._settings.failed_retention_ms
             end_ms = hour_of(young.key.scheduled_ms)

@@ -190,8 +190,11 @@ def _reopen(command: Command, known: KnownTask, now_ms: int) -> Decision:
         return Decision(CommandOutcome.APPLIED, completion, row=row)
     assert known.row is not None, "what has no data is not opened"
     assert known.row.key == command.key, "a command opens its own key"
-    resumed = replace(known.row, attempts=attempts)
-    return Decision(CommandOutcome.APPLIED, completion, resumed=resumed)
+    row = replace(known.row, attempts=attempts)
+    if known.completion is None:
+        return Decision(CommandOutcome.APPLIED, completion, resumed=row)
+    # Written once more: a delete of its hour may be under way, from a tree that failed.
+    return Decision(CommandOutcome.APPLIED, completion, row=row)
 
 
 def _move(
@@ -248,7 +251,7 @@ def recorded_outcome(
     command: Command, decision: Decision, rows: Container[TaskKey]
 ) -> RecordedOutcome:
     """Return what is kept of a decision made while ``rows`` were stored."""
-    moved = decision.row if command.body is None else None
+    moved = decision.row if command.new_key is not None else None
     assert moved is None or moved.key == decision.new_key, "a command writes where it moves to"
     data = moved.body if moved is not None and moved.key in rows else None
     return RecordedOutcome(decision.outcome, command.key, decision.new_key, data)

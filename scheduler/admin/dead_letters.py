@@ -202,12 +202,15 @@ class DeadLetters:
         stores: Stores,
         clock: Clock,
         partition_count: int,
+        known_for_ms: int,
     ) -> None:
+        """``known_for_ms``: for how long at least the store knows how a task ended."""
         self._log_view = log_view
         self._writer = writer
         self._stores = stores
         self._clock = clock
         self._partition_count = partition_count
+        self._known_for_ms = known_for_ms
 
     def page(self, before: str | None, limit: int) -> LetterPage:
         """Return letters, newest first; InvalidInput where ``before`` is not a place."""
@@ -237,13 +240,18 @@ class DeadLetters:
     def selected(self, chosen: LetterFilter, letters_max: int) -> list[Position]:
         """Return the places of all that can be brought back, the newest of each key.
 
+        Without old ones whose tasks the store knows no more: they may have ended well since.
         Raises Problem where that is more than may be acted on.
         """
+        known_since_ms = self._clock.now_ms() - self._known_for_ms
         places: dict[TaskKey, Position] = {}
         before: str | None = None
         while True:
             page = self.page(before, _PAGE_LETTERS)
             for each in self._chosen(page.letters, chosen):
+                is_known = each.completion is not None
+                if not is_known and each.letter.timestamp_ms < known_since_ms:
+                    continue
                 if each.replayable and each.entry is not None:
                     place = Position(each.letter.partition, each.letter.offset)
                     places.setdefault(each.entry.key, place)

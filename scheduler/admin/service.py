@@ -93,7 +93,12 @@ class AdminService:
         self.audit = AuditLog(ports.stores.oversight, ports.clock, settings.admin.audit_kept_days)
         self.counts = KeptCounts(ports.stores, self.partition_count)
         self.letters = DeadLetters(
-            ports.log_view, ports.writer, ports.stores, ports.clock, self.partition_count
+            ports.log_view,
+            ports.writer,
+            ports.stores,
+            ports.clock,
+            self.partition_count,
+            settings.tree.watermark.completion_retention_ms,
         )
         definitions = DefinitionBook(ports.stores.definitions, self.partition_count, ports.clock)
         appender = TaskAppender(ports.writer, self.partition_count)

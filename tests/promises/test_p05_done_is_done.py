@@ -169,6 +169,28 @@ def test_p5_a_retry_opens_failed_work_for_days(how: str, days: float, *, restart
         assert [row.key for row in rows] == [task.key]
 
 
+def test_p5_what_ended_well_stays_done_while_older_work_is_open_again() -> None:
+    """A new owner reads from before it on, and finds no row of it."""
+    group = Group(tree=QUIET, step_ms=600_000)
+    member = group.join()
+    task = _failed(group)
+    group.journal.says = lambda _task, _attempt: None
+    well = a_task(due_in_ms=2 * 3_600_000, uniqueness_key="well", ordering_id="another")
+    group.append(well)
+    group.advance(DAY_MS)
+    group.journal.says = _fail
+    group.journal.retry = RetryPolicy(attempts_max=2, wait=tenacity.wait_fixed(3_600))
+    group.client.retry_task(task.key).result(0)
+    group.settle()
+    assert group.data.claims[0].watermark.watermark_ms <= NOW_MS + 1_000
+    group.replace(member)
+
+    group.append(well)
+    group.settle()
+
+    assert group.journal.names == ["invoice-42", "well", "invoice-42"]
+
+
 def test_p5_failed_work_is_kept_for_its_retention_from_its_end_on() -> None:
     """Not from its time: this one failed after ten days."""
     group = Group(tree=QUIET, step_ms=3_600_000)

@@ -4,7 +4,7 @@ Each yields one sentence for each violation, as those of ``invariants`` do.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from actors.model.codec import Command, CommandKind
 from actors.model.definition import RESERVED
@@ -23,6 +23,7 @@ from tests.simulation.history import (
     LeftToLoad,
     Noted,
     OutcomeStored,
+    RowsRemoved,
     RowStored,
     Started,
 )
@@ -232,6 +233,23 @@ def p5_done_is_done(run: Run) -> Complaints:
             yield f"the completion of {key} was deleted before its row"
         if removed.youngest_ms < kept_ms:
             yield f"completions were deleted {removed.youngest_ms:.0f} ms after their rows"
+    yield from _lost_failed_work(run)
+
+
+def _lost_failed_work(run: Run) -> Complaints:
+    """What failed can be opened again for its retention, and only what failed."""
+    kept_ms = run.tree.watermark.failed_retention_ms - 2 * run.clocks_apart_ms
+    for removed in run.history.of(RowsRemoved):
+        if removed.failed_ago_ms < kept_ms:
+            yield f"rows were deleted {removed.failed_ago_ms:.0f} ms after their tasks failed"
+    for stored in run.history.of(OutcomeStored):
+        outcome, key = stored.outcome.outcome, stored.outcome.key
+        if outcome is CommandOutcome.DATA_GONE and stored.failed_ago_ms < kept_ms:
+            yield f"{key} lost its data {stored.failed_ago_ms:.0f} ms after it failed"
+        if outcome is CommandOutcome.APPLIED and stored.revived:
+            yield f"a dead letter opened {key}, which had ended well"
+        if outcome is CommandOutcome.RAN_ALREADY and stored.found != CompletionResult.SUCCESS:
+            yield f"{key} is said to have run already, and is {stored.found}"
 
 
 def _tried_too_often(run: Run) -> Complaints:
@@ -266,7 +284,9 @@ def p6_the_last_record_wins(run: Run) -> Complaints:
             for record in records[start.key]
             if since(start.partition, record.offset) < start.queued_ms - REACTION_MS * run.pace
         ]
-        newest = max((r.offset for r in known if isinstance(r, StoredTask)), default=-1)
+        newest = max(
+            (r.offset for r in known if _brings_data(r, outcomes, start.partition)), default=-1
+        )
         # Where its clock was set back, a key that was due waits once more, for the same moment as
         # the record, and either may come first.
         waited_again = (
@@ -285,6 +305,18 @@ def p6_the_last_record_wins(run: Run) -> Complaints:
                 and not run.reopened_between(start.key, 0, start.at_ms)
             ):
                 yield f"{start.key} started after {record.kind} at {record.offset} was applied"
+
+
+def _brings_data(
+    record: StoredTask | Command,
+    outcomes: Mapping[tuple[int, int], CommandOutcome],
+    partition: int,
+) -> bool:
+    """Whether a record, or the replay of a dead letter, gives its key data."""
+    if isinstance(record, StoredTask):
+        return True
+    outcome = outcomes.get((partition, record.offset))
+    return record.body is not None and outcome is CommandOutcome.APPLIED
 
 
 def data_chooses_nothing(run: Run) -> Complaints:

@@ -93,6 +93,7 @@ def _make_producers(world: ServedWorld, maker: TaskMaker, rng: random.Random) ->
         writer=MemoryWriter(world.broker, record_bytes_max=_ANY_SIZE),
         partitions=world.broker.partitions,
         records=lambda: _records(world),
+        letters=lambda: _letters(world),
         limits=SizeLimits(
             record=settings.client.record_bytes_max,
             batch=world.broker.batch_bytes_max,
@@ -100,6 +101,12 @@ def _make_producers(world: ServedWorld, maker: TaskMaker, rng: random.Random) ->
         ),
         rng=rng,
     )
+
+
+def _letters(world: ServedWorld) -> list[LogRecord]:
+    """Return the dead letters."""
+    letters = world.broker.dead_letters
+    return list(letters.read(0, letters.end_offset + 1)[0])
 
 
 def _records(world: ServedWorld) -> list[LogRecord]:

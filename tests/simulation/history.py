@@ -154,6 +154,12 @@ class OutcomeStored:
     outcome: RecordedOutcome
     own_effect: bool
     """Whether the key was closed by this very command when the outcome was stored."""
+    found: str | None = None
+    """How the key's completion ended when the outcome was stored."""
+    failed_ago_ms: float = float("inf")
+    """How long ago the key failed for good by then, by the true clock; endless where it did not."""
+    revived: bool = False
+    """Whether it brought the data of a dead letter, and the key had ended well before it."""
     pair: "PairState | None" = None
     """Of a command by pair."""
 
@@ -180,6 +186,8 @@ class RowsRemoved:
     partition: int
     open: tuple[TaskKey, ...]
     """Keys of records that were durable and were not closed."""
+    failed_ago_ms: float = float("inf")
+    """How long ago the last one among them failed for good, by the true clock; endless for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,15 @@ class Run:
             for each in self.completed[key]
         )
 
+    def failed_before(self, key: TaskKey, at_ms: float) -> bool:
+        """Whether a key failed, or was opened again, last before a time: its row is written anew."""
+        ends = [each.result for each in self.completed[key] if each.at_ms <= at_ms]
+        return bool(ends) and ends[-1] in (
+            CompletionResult.FAILURE,
+            CompletionResult.DROPPED,
+            CompletionResult.REOPENED,
+        )
+
     @cached_property
     def clocks_apart_ms(self) -> float:
         """How far wall clocks of nodes were off, at most."""

@@ -8,10 +8,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from actors.model.codec import Command, CommandKind, LogRecord, encode_command, encode_task
+from actors.model.codec import (
+    Command,
+    CommandKind,
+    LogRecord,
+    decode_record,
+    encode_command,
+    encode_task,
+)
+from actors.model.errors import PoisonRecord
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
-from actors.model.task import ID_BYTES_MAX
+from actors.model.task import ID_BYTES_MAX, StoredTask
 from actors.ports.log import LogWriter
 from scheduler.adapters.memory.broker import MemoryPartition
 from tests.simulation.scenario import Workload
@@ -51,6 +59,7 @@ class Producers:
         maker: TaskMaker,
         writer: LogWriter,
         records: Callable[[], Sequence[LogRecord]],
+        letters: Callable[[], Sequence[LogRecord]],
         partitions: Sequence[MemoryPartition],
         limits: SizeLimits,
         rng: random.Random,
@@ -60,6 +69,7 @@ class Producers:
         self._maker = maker
         self._writer = writer
         self._records = records
+        self._letters = letters
         self._partitions = partitions
         self.limits = limits
         self._rng = rng
@@ -143,6 +153,21 @@ class Producers:
         self._append_anywhere(key, value)
         return key
 
+    def lettered(self) -> list[TaskKey]:
+        """Return the keys of tasks that became dead letters."""
+        return [entry.key for entry in map(_read, self._letters()) if entry is not None]
+
+    def replay_letter(self) -> TaskKey | None:
+        """Bring back the task of a dead letter, as the admin API does; return its key."""
+        entries = [entry for entry in map(_read, self._letters()) if entry is not None]
+        if not entries:
+            return None
+        entry = self._rng.choice(entries)
+        self.counts["replayed dead letter"] += 1
+        replay = Command(CommandKind.RETRY, entry.key, body=entry.body)
+        self._append(entry.key, encode_command(replay))
+        return entry.key
+
     def _append_anywhere(self, key: TaskKey, value: bytes) -> None:
         rng, count = self._rng, len(self._partitions)
         headers = any_headers(rng, self.limits.batch)
@@ -197,3 +222,11 @@ class Producers:
             self.counts["misplaced record"] += 1
             partition = (partition + 1) % count
         self._writer.append(partition, key.ordering_id.encode(), value)
+
+
+def _read(letter: LogRecord) -> StoredTask | None:
+    try:
+        entry = decode_record(letter)
+    except PoisonRecord:
+        return None
+    return entry if isinstance(entry, StoredTask) else None

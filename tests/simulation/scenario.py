@@ -47,6 +47,8 @@ class Workload(_Part):
     """Share of commands that name a pair of ids, and of tasks that have both of an earlier one."""
     again: float = 0.0
     """Share of tasks that are scheduled once more, with new data, after they fell due."""
+    returns_per_s: float = 0.0
+    """Failed tasks of any age that an operator brings back."""
     volleys_per_s: float = 0.0
     """Times at which many tasks are sent at one moment."""
     volley_tasks: int = 0
@@ -220,6 +222,7 @@ class Scenario(_Part):
                 "lag_ms": 1_500,
                 "stragglers_max": 5,
                 "completion_retention_ms": 14 * 86_400_000,
+                "failed_retention_ms": 7 * 86_400_000,
             },
             "execution": {"workers": 16, "row_bytes_max": 2_000, "lease_retry_ms": 150},
             "recovery": {

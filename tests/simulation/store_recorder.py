@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from typing import Protocol
 
 from actors.kernel.simulated import VirtualClock
+from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.codec import Command
 from actors.model.key import TaskKey
 from actors.model.operator_sheet import OperatorSheet
@@ -31,6 +32,8 @@ from tests.simulation.history import (
 )
 from tests.simulation.network import Network
 from tests.simulation.truth import Truth, WatchedDict, WatchedRows
+
+_FAILED = (CompletionResult.FAILURE, CompletionResult.DROPPED)
 
 
 class StoredWorld(Protocol):
@@ -68,6 +71,14 @@ class StoreRecorder:
         self._claimed_ms: dict[tuple[int, int], float] = {}
         self._done_ms: dict[tuple[int, TaskKey], float] = {}
         self._row_gone_ms: dict[TaskKey, float] = {}
+        self._ended: dict[tuple[int, TaskKey], Completion] = {}
+        """How each key was closed last, as long as that is kept."""
+        self._revived: set[tuple[int, int]] = set()
+        """Places of replays that opened what had ended well."""
+        self._kept: set[TaskKey] = set()
+        """Keys that failed, or whose row was there after their hour was thinned."""
+        self._thinned_ms: dict[int, int] = {}
+        """By partition: the end of the last hour of which rows were deleted."""
         self._watch()
 
     def _watch(self) -> None:
@@ -101,6 +112,14 @@ class StoreRecorder:
     ) -> None:
         self._done_ms[partition, key] = self._now_ms()
         result, offset = completion.result, completion.offset
+        if result is CompletionResult.REOPENED and self._truth.brings_data(partition, offset):
+            before = self._ended.get((partition, key))
+            if before is not None and before.result is CompletionResult.SUCCESS:
+                self._revived.add((partition, offset))
+        if result is not CompletionResult.REOPENED:
+            self._ended[partition, key] = completion
+        if result in _FAILED:
+            self._kept.add(key)
         self._history.add(Completed(self._now_ms(), partition, key, result, offset, write_time))
 
     def _rows_removed(self, partition: int, gone: dict[TaskKey, tuple[int, StoredTask]]) -> None:
@@ -108,15 +127,33 @@ class StoreRecorder:
         rows = [row for _, row in gone.values() if 0 <= row.offset < durable]
         still_open = tuple(r.key for r in rows if not self._truth.is_closed(partition, r))
         self._row_gone_ms.update(dict.fromkeys(gone, now_ms))
-        self._history.add(RowsRemoved(now_ms, partition, still_open))
+        thinned_ms = self._thinned_ms.get(partition, 0)
+        self._kept.update(key for key in gone if key.scheduled_ms < thinned_ms)
+        last_ms = max(key.scheduled_ms for key in gone)
+        self._thinned_ms[partition] = max(thinned_ms, hour_of(last_ms) + HOUR_MS)
+        failed_ago_ms = min(self._failed_ago_ms(partition, key) for key in gone)
+        self._history.add(RowsRemoved(now_ms, partition, still_open, failed_ago_ms))
+
+    def _failed_ago_ms(self, partition: int, key: TaskKey) -> float:
+        found = self._truth.completion(partition, key)
+        if found is None or found[1].result not in _FAILED:
+            return float("inf")
+        return self._world.clock.now_ms() - found[1].finished_ms
 
     def _completions_removed(
         self, partition: int, gone: dict[TaskKey, tuple[int, Completion]]
     ) -> None:
         now_ms = self._now_ms()
         self._truth.note_swept(partition, gone)
+        for key in gone:
+            self._ended.pop((partition, key), None)
         guarding = tuple(key for key in gone if self._truth.row(partition, key) is not None)
-        ages_ms = (now_ms - self._row_gone_ms[key] for key in gone if key in self._row_gone_ms)
+        # A row that stays after its hour's others may go last: the task is done since its end.
+        ages_ms = (
+            now_ms - (self._done_ms[partition, key] if key in self._kept else row_gone_ms)
+            for key in gone
+            if (row_gone_ms := self._row_gone_ms.get(key)) is not None
+        )
         youngest_ms = min(ages_ms, default=float("inf"))
         self._history.add(CompletionsRemoved(now_ms, partition, tuple(gone), guarding, youngest_ms))
 
@@ -131,12 +168,23 @@ class StoreRecorder:
         self._truth.note_decided(partition, offset)
         found = self._truth.completion(partition, outcome.key)
         own_effect = found is not None and found[1].offset == offset
+        known = self._truth.last_completion(partition, outcome.key)
         if outcome.outcome in {CommandOutcome.RUNNING, CommandOutcome.TOO_LATE}:
             self.counts["command met an attempt"] += 1
         pair = None if before is not None else self._pair_state(partition, offset)
-        self._history.add(
-            OutcomeStored(self._now_ms(), partition, offset, write_time, outcome, own_effect, pair)
+        entry = OutcomeStored(
+            self._now_ms(),
+            partition,
+            offset,
+            write_time,
+            outcome,
+            own_effect,
+            None if known is None else known[1].result.value,
+            self._failed_ago_ms(partition, outcome.key),
+            (partition, offset) in self._revived,
+            pair,
         )
+        self._history.add(entry)
 
     def _pair_state(self, partition: int, offset: int) -> PairState | None:
         """Return how the tasks stand that a command by pair may mean; None for one by key."""

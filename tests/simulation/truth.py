@@ -263,6 +263,11 @@ class Truth:
         entry = self.entry(next(self.records(partition, completion.offset)))
         return isinstance(entry, Command) and entry.kind is CommandKind.RUN_NOW
 
+    def brings_data(self, partition: int, offset: int) -> bool:
+        """Whether the record there is a command with the data of a dead letter."""
+        entry = self.entry(next(self.records(partition, offset)))
+        return isinstance(entry, Command) and entry.body is not None
+
     def orphans(self, partition: int, mark: Watermark, durable: int) -> tuple[TaskKey, ...]:
         """Return the open tasks, made by records below ``durable``, a restart would not load.
 

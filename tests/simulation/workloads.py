@@ -80,6 +80,7 @@ class WorkloadDriver:
         self._repeat(load.sized_per_s, self._send_sized, until_ms)
         self._repeat(load.outside_per_s, self.outside.write_batch, until_ms)
         self._repeat(load.volleys_per_s, self._send_volley, until_ms)
+        self._repeat(load.returns_per_s, self._send_return, until_ms)
 
     def drop(self, keys: Iterable[TaskKey]) -> None:
         """Drop what an operator would find blocked."""
@@ -187,6 +188,15 @@ class WorkloadDriver:
                 sent = self._client.reschedule_task(name, from_millis(to_ms))
                 self._known.append(key._replace(scheduled_ms=to_ms))
         self._asked(kind, key, to_ms, sent, by_pair=by_pair)
+
+    def _send_return(self) -> None:
+        """Bring back what failed, by its dead letter or by its key, or what may never have."""
+        key = self.producers.replay_letter() if self._rng.random() < 0.4 else None
+        if key is None:
+            known = [*self.producers.lettered(), *self._known[-200:]]
+            if known:
+                key = self._rng.choice(known)
+                self._asked("retry", key, 0, self._client.retry_task(key))
 
     def _send_strange(self) -> None:
         key = self.producers.send_strange()

@@ -184,8 +184,18 @@ def test_p5_an_operators_retry_reopens_a_done_key(result: CompletionResult) -> N
     assert decision.completion.result is CompletionResult.REOPENED
     assert decision.completion.attempts == 7
     assert not decision.completion.closes(1)
-    assert decision.resumed is not None
-    assert decision.resumed.attempts == AttemptState(used=0, last=7)
+    assert decision.row == known.row and decision.resumed is None
+    assert decision.row is not None
+    assert decision.row.attempts == AttemptState(used=0, last=7)
+
+
+def test_p8_a_key_that_is_opened_again_has_its_row_written_once_more() -> None:
+    """Also where a crash cut that short: a failed tree's delete of its hour may come later."""
+    opened = a_completion(result=CompletionResult.REOPENED, offset=OFFSET, attempts=7)
+
+    decision = _decide(CommandKind.RETRY, _known(completion=opened))
+
+    assert decision.row == a_stored_task(offset=1) and decision.resumed is None
 
 
 @pytest.mark.parametrize("result", [CompletionResult.CANCELLED, CompletionResult.MOVED])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from actors.model.backoff import RetryPolicy
-from actors.model.codec import Command, CommandKind, encode_command
+from actors.model.codec import Command, CommandKind, encode_command, encode_task
 from actors.model.instant import format_instant
 from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
 from actors.model.status import CompletionResult
@@ -55,7 +55,7 @@ class Night(World):
 
         stores = open_memory_stores(self.group.data, deliver)
         view = MemoryLogView(self.broker)
-        self.service.letters = DeadLetters(view, self.writer, stores, self.clock, 1)
+        self.service.letters = DeadLetters(view, self.writer, stores, self.clock, 1, 14 * DAY_MS)
 
     def _fail(self, _task: Task, _attempt: int) -> None:
         if self.broken is not None:
@@ -181,6 +181,23 @@ def test_a_task_that_failed_twice_has_one_letter_to_bring_back() -> None:
     seen = night.replay(filter={}, dryRun=True)
 
     assert seen["first"] == [newest["place"]] and newest["place"] != oldest["place"]
+
+
+def test_old_letters_of_tasks_that_nobody_remembers_are_not_brought_back_by_query() -> None:
+    """They may have ended well since; one by one an operator may try them."""
+    night = Night()
+    night.fail(failing("a"))
+    letters = night.broker.dead_letters
+    for days, name in ((15, "old"), (13, "new")):
+        value = encode_task(failing(name))
+        letters.append(NOW_MS - days * DAY_MS, name.encode(), value, ())
+
+    seen = night.replay(filter={}, dryRun=True)
+    old = next(each for each in night.letters() if each["key"].split(",")[1] == "old")
+
+    assert seen["count"] == 2
+    assert old["place"] not in seen["first"]
+    assert night.replay(places=[old["place"]])["outcomes"] == {"replayed": 1}
 
 
 def test_more_letters_than_may_be_acted_on_are_refused() -> None:
