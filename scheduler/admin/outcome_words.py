@@ -22,6 +22,9 @@ _STILL_RUNS = OutcomeWords(
     "`hourhand running` tells for how long it has run; only a stop of its node ends code that"
     " never ends",
 )
+_RUNS_ALREADY = OutcomeWords(
+    "not changed: an attempt runs already", "`hourhand running` tells for how long it has run"
+)
 _OF_ANY: Mapping[str, OutcomeWords] = {
     "applied": OutcomeWords("done"),
     "deleted": OutcomeWords("ended"),
@@ -48,6 +51,18 @@ _OF_ANY: Mapping[str, OutcomeWords] = {
         "not changed: several tasks have both ids",
         "name one of them by its key",
     ),
+    "still_open": OutcomeWords(
+        "not changed: open already", "`hourhand show KEY` tells why it does not run yet"
+    ),
+    "ran_already": OutcomeWords("not opened: ended well", _HOW_CLOSED),
+    "data_gone": OutcomeWords(
+        "not opened: its data is deleted, as it ended too long ago",
+        "`hourhand dead-letters` may have its letter, which has the data; else schedule the task"
+        " again under another uniqueness key",
+    ),
+    "replayed": OutcomeWords(
+        "opened again with the data of the letter", "`hourhand show KEY` tells what becomes of it"
+    ),
     "refused": OutcomeWords("refused"),
     "undecided": OutcomeWords("sent, and not decided yet: no node has read the command"),
     "unsent": OutcomeWords("not sent"),
@@ -63,8 +78,10 @@ _OF_ACTION: Mapping[tuple[str, str], OutcomeWords] = {
     ("retry", "applied"): OutcomeWords(
         "opened again with all attempts", "`hourhand show KEY` tells what becomes of it"
     ),
+    ("retry", "running"): _RUNS_ALREADY,
+    ("replay", "running"): _RUNS_ALREADY,
     ("retry", "already_closed"): OutcomeWords(
-        "not opened: cancelled or moved, or its data is deleted",
+        "not opened: cancelled or moved",
         f"{_HOW_CLOSED}; `hourhand schedule` takes a cancelled key with its data again",
     ),
     ("run-now", "applied"): OutcomeWords("moved to now"),
