@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -18,7 +19,7 @@ from tests.unit.scheduler.admin.world import READ, WRITE, Asking, World
 PAUSE = {"targets": [{"scope": "all"}]}
 
 
-def guarded(**more: object) -> World:
+def guarded(**more: Any) -> World:
     """Return a world with a token for looking and one for acting."""
     return World(read_tokens={"eve": READ}, write_tokens={"ann": WRITE}, **more)
 

@@ -24,7 +24,7 @@ def fail_by_name(task: Task, _attempt: int) -> None:
         raise ValueError("x" * 1_000)
 
 
-def with_blocked(**admin: object) -> World:
+def with_blocked(**admin: Any) -> World:
     """Return a world where two ids are blocked by KeyError, one by ValueError, and one is free."""
     world = World(**admin)
     world.group.journal.retry = replace(QUICK, on_exhausted="block")
