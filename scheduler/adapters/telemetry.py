@@ -75,7 +75,7 @@ from actors.model.events import (
 )
 from actors.model.status import AttemptResult
 from actors.ports.clock import Clock
-from scheduler.adapters.repeated_events import RepeatedEvents
+from scheduler.observe.repeated_events import RepeatedEvents
 from scheduler.process.user_code import is_interrupt
 
 _STACK_CHARS_MAX = 100_000

@@ -8,8 +8,8 @@ from actors.kernel.simulated import VirtualClock
 from actors.model import events
 from actors.model.errors import PayloadInvalid
 from actors.model.status import AttemptResult
-from scheduler.adapters.repeated_events import PAUSE_MS, SHAPES_MAX, RepeatedEvents
 from scheduler.adapters.telemetry import LoggingTelemetry
+from scheduler.observe.repeated_events import PAUSE_MS, SHAPES_MAX, RepeatedEvents
 from tests.builders import NOW_MS, a_key
 
 FAILURE = AttemptResult.FAILURE
