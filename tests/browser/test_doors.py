@@ -134,7 +134,7 @@ def test_a_timer_is_shown_and_ended(looking: Looking, timers: TimersRunning) -> 
     looking.page.keyboard.press("Escape")
 
     looking.press("End", row)
-    assert "deleted: 1" in looking.confirm(1)
+    assert "1: ended" in looking.confirm(1)
     row.wait_for(state="detached")
 
 
