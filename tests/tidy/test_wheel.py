@@ -109,8 +109,12 @@ def test_the_demo_loses_nothing_and_says_so(elsewhere: Path, tmp_path: Path) -> 
             "timers",
             "`hourhand timers` needs uvicorn, which is not installed: pip install 'aiohttp",
         ),
-        ("admin", "`hourhand admin` needs "),
+        ("admin --set embedded.folder=.", "`hourhand admin` needs "),
         ("pipeline report page", "`hourhand pipeline` needs "),
+        (
+            "sql SELECT",
+            "`hourhand sql` needs duckdb, which is not installed: pip install 'duckdb<3,>=2'",
+        ),
         (
             "run --executor scheduler.demo.records:DemoExecutor --set observe.traces=true",
             "the setting observe.traces needs opentelemetry",
