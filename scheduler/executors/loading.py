@@ -10,7 +10,7 @@ from typing import NamedTuple
 from actors.model.errors import InvalidExecutor
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.executor_path import checked_factory, found_at
-from scheduler.executors.registry import Hourhand
+from scheduler.executors.registry import Hourhand, TaskFunction
 from scheduler.executors.user_executors import TaskKind
 
 
@@ -29,6 +29,10 @@ def load_executors(paths: Sequence[str]) -> LoadedExecutors:
     for path in paths:
         kind, equals, named = path.partition("=")
         found = found_at(named if equals else path)
+        if isinstance(found, TaskFunction):
+            raise InvalidExecutor(
+                f"{path!r} is one function of a registry: name the registry, as tasks:app"
+            )
         if isinstance(found, Hourhand):
             if equals:
                 raise InvalidExecutor(

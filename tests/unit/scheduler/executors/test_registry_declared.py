@@ -9,6 +9,7 @@ import pytest
 from hourhand import Hourhand, Task
 from hourhand.errors import InvalidExecutor, InvalidTask, NotConnected, UnknownKind
 from hourhand.testing import VirtualScheduler
+from scheduler.executors.loading import load_executors
 from scheduler.executors.user_executors import UserExecutors
 
 
@@ -153,3 +154,18 @@ def test_a_task_is_made_after_a_delay_as_it_is_scheduled() -> None:
 
     assert later.scheduled_time == start + timedelta(hours=1)
     assert now.scheduled_time == start
+
+
+_app = Hourhand()
+
+
+@_app.task("remind")
+def remind(of: dict[str, int]) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize("kind", ["", "remind="])
+def test_a_path_to_one_function_is_refused_by_the_command(kind: str) -> None:
+    """It was called as if it made executors, and the node began."""
+    with pytest.raises(InvalidExecutor, match="is one function of a registry: name the registry"):
+        load_executors([f"{kind}{__name__}:remind"])
