@@ -29,6 +29,7 @@ from scheduler.admin.acting import (
     await_decisions,
 )
 from scheduler.admin.answers import Answer, Instant, KeyText, ShownBytes, instant_text, shown_bytes
+from scheduler.admin.outcome_words import said_of
 from scheduler.admin.problems import Problem
 from scheduler.futures.answers import answered
 from scheduler.futures.steps import begun
@@ -281,9 +282,11 @@ class DeadLetters:
             sent += [_acknowledged(each, appended) for each, appended in sending]
         waiting = [each for each in sent if each.position is not None]
         await_decisions(waiting, self._decision, _Sent.take_note, wait_s, self._clock)
+        outcomes = dict(Counter(each.word for each in sent))
         return Replayed(
             asked=len(sent),
-            outcomes=dict(Counter(each.word for each in sent)),
+            outcomes=outcomes,
+            said=said_of("replay", outcomes),
             results=[each.shown for each in sent[:RESULTS_MAX]],
         )
 
@@ -309,7 +312,7 @@ class DeadLetters:
     def _decision(self, sent: _Sent) -> "Future[RecordedOutcome | None]":
         assert sent.position is not None, "only what was sent is decided"
         partition, offset = sent.position
-        return begun(found_outcome(self._stores.ownership, partition, offset, sent.key))
+        return begun(found_outcome(self._stores, partition, offset, sent.key))
 
     def _chosen(self, letters: Sequence[LogRecord], chosen: LetterFilter) -> list[_ReadLetter]:
         in_time = [each for each in letters if _is_in_time(each, chosen)]

@@ -84,6 +84,15 @@ _OF_ACTION: Mapping[tuple[str, str], OutcomeWords] = {
         "not opened: cancelled or moved",
         f"{_HOW_CLOSED}; `hourhand schedule` takes a cancelled key with its data again",
     ),
+    ("replay", "already_closed"): OutcomeWords(
+        "not opened: cancelled or moved", "`hourhand schedule` takes a cancelled key with its data"
+    ),
+    ("replay", "unknown"): OutcomeWords(
+        "not found: there is no such dead letter", "`hourhand dead-letters` lists them"
+    ),
+    ("replay", "unreadable"): OutcomeWords(
+        "not sent: the record cannot be read", "mend what writes it, and schedule what was meant"
+    ),
     ("run-now", "applied"): OutcomeWords("moved to now"),
     ("reschedule", "applied"): OutcomeWords("moved"),
     ("recurring set", "applied"): OutcomeWords("set"),

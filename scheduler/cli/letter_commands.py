@@ -28,12 +28,13 @@ from scheduler.cli.operating import (
     agreed,
     exit_for,
     operator_session,
+    print_report,
     whoever_runs_this,
 )
 from scheduler.cli.rendering import as_json, facts_of
 from scheduler.cli.task_commands import WaitOption
 from scheduler.cli.task_text import cut_error
-from scheduler.cli.text_output import print_rows, print_text
+from scheduler.cli.text_output import print_rows
 
 _SHOWN_MAX = 20
 
@@ -167,8 +168,8 @@ def _replay(service: AdminService, places: list[Position], given: LetterOptions)
     report = service.audit.audited(who, "replay", target, detail, act)
     if given.wants_json:
         typer.echo(as_json(report))
-    elif len(report.results) > _SHOWN_MAX:
-        print_text(report.words)
     else:
-        print_rows(report.results, ("place", "outcome", "detail"))
+        if len(report.results) <= _SHOWN_MAX:
+            print_rows(report.results, ("place", "outcome", "detail"))
+        print_report(report, "replay")
     exit_for(report.outcomes, waited=bool(given.wait))

@@ -40,8 +40,8 @@ class Full(Exception):
 class Night(World):
     """An installation in which tasks fail; its node works while an outcome is waited for."""
 
-    def __init__(self, group: Group | None = None, **admin: object) -> None:
-        super().__init__(group, **admin)
+    def __init__(self, **admin: object) -> None:
+        super().__init__(**admin)
         self.group.journal.retry = GIVE_UP
         self.broken: type[Exception] | None = Down
         self.group.journal.says = self._fail
@@ -81,6 +81,14 @@ class Night(World):
         return told if status == 200 else (status, told["code"])
 
 
+class LongNight(Night):
+    """One whose days pass quickly."""
+
+    def make_group(self) -> Group:
+        """Return an installation with little background work."""
+        return Group(tree=QUIET, step_ms=600_000)
+
+
 def failing(name: str = "invoice", *, kind: str | None = None, data: Any = None) -> Task:
     """Return a task that will fail."""
     return a_task(
@@ -91,7 +99,7 @@ def failing(name: str = "invoice", *, kind: str | None = None, data: Any = None)
 @pytest.mark.parametrize("days", [0, 0.5, 9])
 def test_p5_a_replay_runs_the_task_of_a_letter_again(days: float) -> None:
     """With the data of the letter; also where its row is gone by now."""
-    night = Night(Group(tree=QUIET, step_ms=600_000))
+    night = LongNight()
     task = failing(data={"invoice": 42, "lines": [1, 2]})
     night.fail(task)
     night.group.advance(days * DAY_MS)

@@ -114,12 +114,16 @@ class Api:
 class World(Api):
     """One installation with one node and one admin API."""
 
-    def __init__(self, group: Group | None = None, **admin: object) -> None:
-        self.group = group or Group()
+    def __init__(self, **admin: object) -> None:
+        self.group = self.make_group()
         self.member = self.group.join()
         self.broker: MemoryBroker = self.group.broker
         self.clock: VirtualClock = self.group.clock
         super().__init__(self.broker, open_memory_stores(self.group.data), self.clock, **admin)
+
+    def make_group(self) -> Group:
+        """Return the installation."""
+        return Group()
 
     def schedule(self, *tasks: Task) -> None:
         """Schedule tasks and let the node store them."""
