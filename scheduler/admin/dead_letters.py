@@ -239,7 +239,8 @@ class DeadLetters:
         return LetterListing(letters=letters, next_before=before)
 
     def selected(self, chosen: LetterFilter, letters_max: int) -> list[Position]:
-        """Return the places of all that can be brought back, the newest of each key.
+        """Return the places of all that can be brought back, the newest of each key, in key order:
+        so tasks of one ordering id run in theirs.
 
         Without old ones whose tasks the store knows no more: they may have ended well since.
         Raises Problem where that is more than may be acted on.
@@ -265,7 +266,7 @@ class DeadLetters:
                 )
             before = None if _is_past(page.letters, chosen) else page.next_before
             if before is None:
-                return list(places.values())
+                return [places[key] for key in sorted(places)]
 
     def replay(self, places: Sequence[Position], wait_s: float) -> Replayed:
         """Bring letters back, each by the owner of its ordering id; wait for what that decides.

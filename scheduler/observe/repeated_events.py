@@ -17,6 +17,7 @@ from actors.model.events import (
     AttemptFailed,
     AttemptFinished,
     AttemptStuck,
+    CommandDecided,
     Event,
     RecordMisplaced,
     RecordPoisoned,
@@ -39,6 +40,7 @@ _EQUAL_BY: dict[type, tuple[str, ...]] = {
     # Those that ask for another attempt; of others no line is that loud.
     AttemptFinished: ("kind", "result"),
     AttemptStuck: ("timeout_ms",),
+    CommandDecided: ("kind", "outcome"),
     RecordMisplaced: (),
     RecordPoisoned: ("reason",),
     RetriesExhausted: ("on_exhausted",),

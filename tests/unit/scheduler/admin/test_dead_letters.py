@@ -191,6 +191,19 @@ def test_a_task_that_failed_twice_has_one_letter_to_bring_back() -> None:
     assert seen["first"] == [newest["place"]] and newest["place"] != oldest["place"]
 
 
+def test_p4_tasks_of_one_id_are_brought_back_in_their_order() -> None:
+    """Letters are listed newest first, and the tasks run oldest first."""
+    night = Night()
+    tasks = [a_task(due_in_ms=number, uniqueness_key=str(number)) for number in range(5)]
+    night.fail(*tasks)
+    ran = len(night.group.journal.ran)
+
+    assert night.replay(filter={}, expected=5)["outcomes"] == {"replayed": 5}
+
+    night.group.advance(1_000)
+    assert night.group.journal.names[ran:] == ["0", "1", "2", "3", "4"]
+
+
 def test_old_letters_of_tasks_that_nobody_remembers_are_not_brought_back_by_query() -> None:
     """They may have ended well since; one by one an operator may try them."""
     night = Night()

@@ -6,8 +6,9 @@ import pytest
 
 from actors.kernel.simulated import VirtualClock
 from actors.model import events
+from actors.model.codec import CommandKind
 from actors.model.errors import PayloadInvalid
-from actors.model.status import AttemptResult
+from actors.model.status import AttemptResult, CommandOutcome
 from scheduler.adapters.telemetry import LoggingTelemetry
 from scheduler.observe.repeated_events import PAUSE_MS, SHAPES_MAX, RepeatedEvents
 from tests.builders import NOW_MS, a_key
@@ -60,6 +61,21 @@ def test_a_storm_is_a_line_a_second_with_the_number_of_the_others(told: Told) ->
     [line] = told.lines()
     assert line.startswith("AttemptFailed partition=3") and "customer-2000" in line
     assert line.endswith(" suppressed=1999")
+
+
+def test_a_bulk_act_is_a_line_a_second_too(told: Told) -> None:
+    """An operator brings back what failed in a night; the audit log has who and why."""
+    for number in range(1_000):
+        key = a_key(ordering_id=f"customer-{number}")
+        outcome = CommandOutcome.APPLIED
+        told.telemetry.emit(events.CommandDecided(3, key, CommandKind.RETRY, outcome))
+    first = told.lines()
+    told.clock.advance(PAUSE_MS)
+    told.telemetry.emit(FREED)
+
+    assert [line.split(" ")[0] for line in first] == ["CommandDecided"]
+    _, counted = told.lines()
+    assert counted.startswith("CommandDecided suppressed=999 kind=retry outcome=applied")
 
 
 def test_the_number_is_told_a_second_after_the_last_one(told: Told) -> None:

@@ -1,0 +1,1 @@
+"""A bad night on the embedded default, and the morning after: ``make demo-night``."""
