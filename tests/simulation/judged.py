@@ -122,7 +122,10 @@ class Run:
         )
 
     def failed_before(self, key: TaskKey, at_ms: float) -> bool:
-        """Whether a key failed, or was opened again, last before a time: its row is written anew."""
+        """Whether a key failed, or was opened again, last before a time.
+
+        Its row is written anew then.
+        """
         ends = [each.result for each in self.completed[key] if each.at_ms <= at_ms]
         return bool(ends) and ends[-1] in (
             CompletionResult.FAILURE,
