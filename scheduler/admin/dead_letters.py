@@ -17,6 +17,7 @@ from actors.model.codec import Command, CommandKind, LogRecord, decode_record, e
 from actors.model.errors import InvalidInput, LogUnavailable, PoisonRecord, TaskTooLarge
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
+from actors.model.settings import TreeSettings
 from actors.model.status import CommandOutcome, Completion, CompletionResult, RecordedOutcome
 from actors.model.task import StoredTask
 from actors.ports.clock import Clock
@@ -203,15 +204,16 @@ class DeadLetters:
         stores: Stores,
         clock: Clock,
         partition_count: int,
-        known_for_ms: int,
+        tree: TreeSettings,
     ) -> None:
-        """``known_for_ms``: for how long at least the store knows how a task ended."""
         self._log_view = log_view
         self._writer = writer
         self._stores = stores
         self._clock = clock
         self._partition_count = partition_count
-        self._known_for_ms = known_for_ms
+        self._known_for_ms = tree.watermark.completion_retention_ms
+        """For so long at least the store knows how a task ended."""
+        self._row_bytes_max = tree.execution.row_bytes_max
 
     def page(self, before: str | None, limit: int) -> LetterPage:
         """Return letters, newest first; InvalidInput where ``before`` is not a place."""
@@ -304,11 +306,19 @@ class DeadLetters:
         value = letter.value or b""
         if isinstance(entry, StoredTask):
             value = encode_command(Command(CommandKind.RETRY, entry.key, body=entry.body))
+            if len(value) > self._row_bytes_max:
+                return _Sent(place, TaskTooLarge.code, detail=self._too_large(value)), None
         headers = [each for each in letter.headers if each[0] not in _NOTED]
         partition = partition_of(entry.key.ordering_id, self._partition_count)
         key = entry.key.ordering_id.encode()
         sent = _Sent(place, "undecided", entry.key, is_task)
         return sent, self._writer.append(partition, key, value, headers)
+
+    def _too_large(self, value: bytes) -> str:
+        return (
+            f"{len(value)} bytes with the words of a replay, a node takes"
+            f" {self._row_bytes_max} (tree.execution.row_bytes_max): retry the task by its key"
+        )
 
     def _decision(self, sent: _Sent) -> "Future[RecordedOutcome | None]":
         assert sent.position is not None, "only what was sent is decided"

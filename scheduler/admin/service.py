@@ -98,7 +98,7 @@ class AdminService:
             ports.stores,
             ports.clock,
             self.partition_count,
-            settings.tree.watermark.completion_retention_ms,
+            settings.tree,
         )
         definitions = DefinitionBook(ports.stores.definitions, self.partition_count, ports.clock)
         appender = TaskAppender(ports.writer, self.partition_count)

@@ -7,7 +7,7 @@ import pytest
 from actors.model.backoff import RetryPolicy
 from actors.model.codec import Command, CommandKind, encode_command, encode_task
 from actors.model.instant import format_instant
-from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
+from actors.model.settings import ExecutionSettings, TreeSettings, WatermarkSettings, WindowSettings
 from actors.model.status import CompletionResult
 from actors.model.task import Task
 from actors.ports.log import LogWriter
@@ -22,6 +22,7 @@ from tests.unit.scheduler.admin.world import World
 
 GIVE_UP = RetryPolicy(attempts_max=1, on_exhausted="dead_letter")
 DAY_MS = 86_400_000
+SMALL = ExecutionSettings(row_bytes_max=2_000)
 QUIET = TreeSettings(
     window=WindowSettings(clock_check_ms=60_000, tick_ms=60_000, slow_attempt_ms=3_600_000),
     watermark=WatermarkSettings(interval_ms=600_000),
@@ -55,7 +56,9 @@ class Night(World):
 
         stores = open_memory_stores(self.group.data, deliver)
         view = MemoryLogView(self.broker)
-        self.service.letters = DeadLetters(view, self.writer, stores, self.clock, 1, 14 * DAY_MS)
+        self.service.letters = DeadLetters(
+            view, self.writer, stores, self.clock, 1, TreeSettings(execution=SMALL)
+        )
 
     def _fail(self, _task: Task, _attempt: int) -> None:
         if self.broken is not None:
@@ -283,3 +286,19 @@ def test_a_letter_of_a_command_is_sent_as_it_was() -> None:
 
     assert told["outcomes"] == {"applied": 1}
     assert night.group.result_of(task) is CompletionResult.CANCELLED
+
+
+@pytest.mark.parametrize(("spare_bytes", "word"), [(40, "replayed"), (10, "task-too-large")])
+def test_a_letter_that_a_replay_makes_too_large_says_so(spare_bytes: int, word: str) -> None:
+    """A node would put it aside again, and nobody would hear of it."""
+    night = Night()
+    plain = len(encode_task(failing(data={"pad": ""})))
+    task = failing(data={"pad": "x" * (SMALL.row_bytes_max - spare_bytes - plain)})
+    night.fail(task)
+
+    told = night.replay(places=[night.letters()[0]["place"]])
+
+    assert told["outcomes"] == {word: 1}
+    assert ("retry the task by its key" in told["results"][0].get("detail", "")) == (
+        word != "replayed"
+    )
