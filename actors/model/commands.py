@@ -113,7 +113,7 @@ def decide(
             # Closed by this very command, before a crash kept its outcome from being written.
             return Decision(CommandOutcome.RUNNING if known.running else CommandOutcome.APPLIED)
         if command.kind is CommandKind.RETRY:
-            return _retry_closed(command, known, closing.result, now_ms)
+            return _retry_closed(command, known, closing, now_ms)
         return Decision(CommandOutcome.ALREADY_CLOSED)
     if command.body is not None:
         return _bring_back(command, known, now_ms)
@@ -147,14 +147,14 @@ def _close(command: Command, known: KnownTask, result: CompletionResult, now_ms:
     return Decision(outcome, completion)
 
 
-def _retry_closed(
-    command: Command, known: KnownTask, result: CompletionResult, now_ms: int
-) -> Decision:
-    """Open a done key again; a dead letter of one that ended well since brings nothing back."""
-    if not result.is_done:
+def _retry_closed(command: Command, known: KnownTask, closing: Completion, now_ms: int) -> Decision:
+    """Open a done key again; what was asked for a failure opens nothing that ended well since."""
+    if not closing.result.is_done:
         return Decision(CommandOutcome.ALREADY_CLOSED)
     has_data = known.row is not None or command.body is not None
-    if result is CompletionResult.SUCCESS and (command.body is not None or not has_data):
+    # A letter is one of a failure; two operators may retry the same failed task at once.
+    is_of_failure = command.body is not None or command.recorded_ms < closing.finished_ms
+    if closing.result is CompletionResult.SUCCESS and (is_of_failure or not has_data):
         return Decision(CommandOutcome.RAN_ALREADY)
     return _reopen(command, known, now_ms) if has_data else Decision(CommandOutcome.DATA_GONE)
 

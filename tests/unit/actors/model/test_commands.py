@@ -189,6 +189,20 @@ def test_p5_an_operators_retry_reopens_a_done_key(result: CompletionResult) -> N
     assert decision.row.attempts == AttemptState(used=0, last=7)
 
 
+@pytest.mark.parametrize(
+    ("recorded_ms", "outcome"),
+    [(NOW_MS - 1, CommandOutcome.RAN_ALREADY), (NOW_MS, CommandOutcome.APPLIED)],
+)
+def test_p12_a_retry_from_before_the_task_ended_well_meant_what_failed(
+    recorded_ms: int, outcome: CommandOutcome
+) -> None:
+    """Two operators ask at once: the work is done once.  Who has seen the success means it."""
+    known = _known(completion=a_completion(result=CompletionResult.SUCCESS, offset=1))
+    command = Command(CommandKind.RETRY, a_key(), OFFSET, recorded_ms=recorded_ms)
+
+    assert decide(command, known, None, NOW_MS).outcome is outcome
+
+
 def test_p8_a_key_that_is_opened_again_has_its_row_written_once_more() -> None:
     """Also where a crash cut that short: a failed tree's delete of its hour may come later."""
     opened = a_completion(result=CompletionResult.REOPENED, offset=OFFSET, attempts=7)
