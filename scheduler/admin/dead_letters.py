@@ -44,8 +44,8 @@ _PAGES_MAX = 50
 """Pages that one listing looks through; the rest is for the next one."""
 _IN_FLIGHT_MAX = 500
 _REPLAYED = "replayed"
-_OPENED = frozenset({CompletionResult.SUCCESS, CompletionResult.REOPENED})
-"""What became of a letter's task since, where there is nothing to bring back."""
+_FAILED = frozenset({CompletionResult.FAILURE, CompletionResult.DROPPED})
+"""How a letter's task ended where it can be brought back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +74,9 @@ class _ReadLetter(NamedTuple):
 
     @property
     def replayable(self) -> bool:
-        """Whether it reads as something, and that did not end well or was opened since."""
-        is_over = self.completion is not None and self.completion.result in _OPENED
-        return self.entry is not None and not is_over
+        """Whether it reads as something, which failed, was dropped, or is not known to be closed."""
+        completion = self.completion
+        return self.entry is not None and (completion is None or completion.result in _FAILED)
 
 
 class Origin(Answer, frozen=True):
@@ -99,7 +99,8 @@ class ShownLetter(Answer, frozen=True, kw_only=True):
     readable: bool
     """Whether it reads as a task or a command."""
     replayable: bool
-    """Whether it is readable, and its task did not end well or was opened again since."""
+    """Whether it is readable, and its task did not end well, and was not cancelled, moved or opened
+    again since."""
     ended: CompletionResult | UnsetType = UNSET
     """How its task's key was closed, where it was and that is still known."""
     error: str | UnsetType = UNSET

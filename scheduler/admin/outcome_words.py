@@ -82,10 +82,11 @@ _OF_ACTION: Mapping[tuple[str, str], OutcomeWords] = {
     ("replay", "running"): _RUNS_ALREADY,
     ("retry", "already_closed"): OutcomeWords(
         "not opened: cancelled or moved",
-        f"{_HOW_CLOSED}; `hourhand schedule` takes a cancelled key with its data again",
+        f"{_HOW_CLOSED}; `hourhand schedule` takes its data again, at a time that is not past",
     ),
     ("replay", "already_closed"): OutcomeWords(
-        "not opened: cancelled or moved", "`hourhand schedule` takes a cancelled key with its data"
+        "not opened: cancelled or moved",
+        "`hourhand schedule` takes its data again, at a time that is not past",
     ),
     ("replay", "unknown"): OutcomeWords(
         "not found: there is no such dead letter", "`hourhand dead-letters` lists them"

@@ -100,8 +100,8 @@ def dead_letters(*, given: LetterOptions) -> None:
     newest first.  A replay opens the key of a failed task again with the data of its letter, and
     prints what its node made of it: replayed, or running, still_open, ran_already and
     already_closed, which change nothing, or undecided while no node has read it.  With
-    --replay-all the newest letter of each task, without those that ended well since or were
-    brought back.
+    --replay-all the newest letter of each task, without those that since ended well, or were
+    cancelled, moved or brought back.
 
     Exit code 2 if one was not replayed, 4 if no node decided in time.
 

@@ -7,6 +7,7 @@ import pytest
 from actors.model.backoff import RetryPolicy
 from actors.model.codec import Command, CommandKind, encode_command, encode_task
 from actors.model.instant import format_instant
+from actors.model.key import TaskKey
 from actors.model.settings import ExecutionSettings, TreeSettings, WatermarkSettings, WindowSettings
 from actors.model.status import CompletionResult
 from actors.model.task import Task
@@ -150,6 +151,23 @@ def test_a_letter_says_what_became_of_its_task() -> None:
     assert (after["a"]["replayable"], after["a"]["ended"]) == (False, "success")
     assert (after["b"]["replayable"], after["b"]["ended"]) == (True, "failure")
     assert "kind" not in after["b"]
+
+
+def test_a_letter_of_a_task_that_was_cancelled_since_cannot_be_replayed() -> None:
+    """The list says what the owner would: bulk replays leave such letters out."""
+    night = Night()
+    night.fail(failing("a"), failing("b"))
+    before = {each["key"].split(",")[1]: each for each in night.letters()}
+    night.works = False
+    night.replay(places=[before["a"]["place"]])
+    night.group.client.cancel_task(TaskKey.parse(before["a"]["key"])).result(0)
+    night.works = True
+    night.group.advance(1_000)
+
+    after = {each["key"].split(",")[1]: each for each in night.letters()}
+    assert (after["a"]["replayable"], after["a"]["ended"]) == (False, "cancelled")
+    assert night.replay(places=[after["a"]["place"]])["outcomes"] == {"already_closed": 1}
+    assert night.replay(filter={}, dryRun=True)["first"] == [after["b"]["place"]]
 
 
 def test_letters_are_brought_back_by_query_after_a_look() -> None:

@@ -126,10 +126,16 @@ function open() {
   };
 }
 
+const SINCE = {
+  success: "Its task ended well since",
+  cancelled: "Its task was cancelled since",
+  moved: "Its task was moved since",
+};
+
 /** Why a letter cannot be replayed, or null. */
 function whyNotThis(row) {
   if (row.readable && !row.replayable) {
-    return row.ended === "success" ? "Its task ended well since" : "Its task was reopened since";
+    return SINCE[row.ended] ?? "Its task was reopened since";
   }
   return whyNot();
 }
