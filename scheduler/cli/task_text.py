@@ -6,7 +6,7 @@ Decides which facts a person sees, and in which order.  JSON has all of them.
 from collections.abc import Iterator, Mapping, Sequence
 
 from actors.model.instant import parse_instant
-from actors.model.status import AttemptRecord
+from actors.model.status import AttemptRecord, CompletionResult
 from scheduler.admin.answers import ShownExecution, ShownLimit, ShownTask, ShownWait, instant_text
 from scheduler.cli.rendering import as_json, facts_of
 from scheduler.cli.text_output import cell_of, coloured, due_text, fact_lines, one_line, row_lines
@@ -68,7 +68,7 @@ def view_lines(
         "data": _data(value, data_chars_max),
         "running": None if running is None else _runs(running, now_ms),
         "limited": None if limited is None else _waits_for(limited),
-        "closed": None if closed is None else _closed(closed),
+        **({} if closed is None else _closed(closed)),
     }
     yield from fact_lines({name: fact for name, fact in facts.items() if fact is not None})
     for attempt in view.attempts:
@@ -127,14 +127,17 @@ def _attempts(view: TaskView) -> int:
     return max([closed, *(attempt.attempt for attempt in view.attempts)])
 
 
-def _closed(completion: Mapping[str, object]) -> str:
-    """Return how a key was closed, in words."""
-    attempts = completion["attempts"]
-    said = [f"{completion['result']} after {attempts} attempt{'' if attempts == 1 else 's'}"]
+def _closed(completion: Mapping[str, object]) -> dict[str, str]:
+    """Return how a key was closed, or that it was opened again, in words."""
+    attempts, result = completion["attempts"], completion["result"]
+    said = [f"after {attempts} attempt{'' if attempts == 1 else 's'}"]
+    is_open = result == CompletionResult.REOPENED
+    if not is_open:
+        said[0] = f"{result} {said[0]}"
     for name, word in (("finished", "at"), ("movedTo", "moved to"), ("reason", "because:")):
         if name in completion:
             said.append(f"{word} {cell_of(name, completion[name])}")
-    return ", ".join(said)
+    return {"openedAgain" if is_open else "closed": ", ".join(said)}
 
 
 def _attempt_lines(attempt: AttemptRecord) -> Iterator[str]:

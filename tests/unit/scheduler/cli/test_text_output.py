@@ -4,13 +4,14 @@ import pytest
 
 from actors.model.instant import parse_instant
 from actors.model.key import TaskKey
-from actors.model.status import AttemptRecord, AttemptResult
+from actors.model.status import AttemptRecord, AttemptResult, CompletionResult
 from actors.model.task import StoredTask
 from scheduler.admin.answers import ShownExecution
 from scheduler.cli.task_text import last_error, listing_lines, view_lines
 from scheduler.cli.text_output import cell_of, due_text, fact_lines, heading_of, row_lines
 from scheduler.reading.inspector import TaskListing, TaskView
 from scheduler.reading.task_state import view_of
+from tests.builders import a_completion
 
 NOW_MS = parse_instant("2026-02-09T01:43:12Z")
 
@@ -110,6 +111,19 @@ def test_a_task_is_shown_with_attempts_in_sentences() -> None:
         " next attempt 2026-02-09 01:44:12Z, fence 4"
     )
     assert lines[-3:] == ["    KeyError: no such invoice", "    Traceback", "      File x"]
+
+
+def test_a_task_that_was_opened_again_is_not_said_to_be_closed() -> None:
+    """It waits, and says since when and with how many attempts behind it."""
+    reopened = a_completion(
+        key=KEY, result=CompletionResult.REOPENED, attempts=3, reason="by command"
+    )
+    lines = [*view_lines(view_of(KEY, 3, StoredTask(KEY, b"{}", 17), reopened, ()), NOW_MS)]
+
+    assert not [each for each in lines if each.startswith("closed")]
+    assert lines[-1] == (
+        "opened again    after 3 attempts, at 2026-02-09 01:41:12Z, because: by command"
+    )
 
 
 def test_a_long_error_is_cut() -> None:
