@@ -73,7 +73,11 @@ class TaskPair(NamedTuple):
 def parse_name(text: str) -> TaskKey | TaskPair:
     """Read the text form of a key or, with one comma, of a pair; raises InvalidKey."""
     if text.count(",") != 1:
-        return TaskKey.parse(text)
+        try:
+            return TaskKey.parse(text)
+        except InvalidKey as error:
+            told = f"{error}; or <ordering id>,<uniqueness key> without a time"
+            raise InvalidKey(told) from error
     try:
         pair = TaskPair(*map(_unquoted, text.split(",")))
     except ValueError as error:

@@ -96,6 +96,8 @@ def test_a_name_is_a_key_or_a_pair() -> None:
             parse_name(text)
     with pytest.raises(InvalidKey, match="its ordering id is empty"):
         parse_name(",b")
+    with pytest.raises(InvalidKey, match="or <ordering id>,<uniqueness key> without a time"):
+        parse_name("a,b,50%")
     with pytest.raises(InvalidKey, match=r"is not a pair of ids: .*can't decode byte 0xff"):
         parse_name("a,%FF")
 
