@@ -12,6 +12,7 @@ from actors.model.display import storable_text
 from actors.model.errors import (
     CallerError,
     HourhandError,
+    NoSuchSchedule,
     OperatorError,
     SeveralTasks,
     TaskNotFound,
@@ -19,7 +20,11 @@ from actors.model.errors import (
 from scheduler.admin.answers import Answer, KeyText
 
 MEDIA_TYPE = "application/problem+json"
-_STATUS_OF: dict[type[HourhandError], int] = {TaskNotFound: 404, SeveralTasks: 409}
+_STATUS_OF: dict[type[HourhandError], int] = {
+    TaskNotFound: 404,
+    NoSuchSchedule: 404,
+    SeveralTasks: 409,
+}
 """Of what a request cannot be done for, where it is not simply 400."""
 
 

@@ -244,3 +244,25 @@ def test_nothing_is_done_that_cannot_be_written_down() -> None:
     assert world.post("/actions/drop", {"keys": [str(task.key)]})[0] == 503
     world.group.advance(1_000)
     assert sum(each.end_offset for each in world.broker.partitions) == 1
+
+
+@pytest.mark.parametrize("action", ["cancel", "retry", "drop", "run-now"])
+def test_one_pair_that_names_no_single_task_is_a_404_or_a_409(action: str) -> None:
+    """Of several names the report says so for each: they have one status."""
+    world = World()
+    several = [due(600, "o", "k"), due(700, "o", "k")]
+    world.schedule(*several)
+    world.work_while_waited_for()
+
+    none = world.post(f"/actions/{action}", {"keys": ["nobody,nothing"]})
+    both = world.post(f"/actions/{action}", {"keys": ["o,k"]})
+    two = world.post(f"/actions/{action}", {"keys": ["o,k", "nobody,nothing"]})
+
+    assert (none[0], none[1]["code"]) == (404, "task-not-found")
+    assert (both[0], both[1]["code"]) == (409, "several-tasks")
+    assert all(str(task.key) in both[1]["detail"] for task in several)
+    assert (two[0], two[1]["outcomes"]) == (200, {"several_tasks": 1, "unknown_pair": 1})
+    assert [result for _, _, result in audited(world)][:2] == [
+        "failed: task-not-found",
+        "failed: several-tasks",
+    ]

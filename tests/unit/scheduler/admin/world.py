@@ -16,8 +16,10 @@ from actors.model.oversight import LATENESS_MS, decode_reports
 from actors.model.task import Task
 from actors.ports.store import Stores
 from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.delivery import Request
 from scheduler.adapters.memory.stores import open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.admin.acting import Actions
 from scheduler.admin.app import PREFIX, build_app
 from scheduler.admin.service import AdminPorts, AdminService
 from scheduler.configuration.door_settings import AdminSettings
@@ -130,6 +132,18 @@ class World(Api):
         for task in tasks:
             self.group.append(task)
         self.group.advance(0)
+
+    def work_while_waited_for(self) -> None:
+        """Have the node work whenever an outcome is looked at, as one does meanwhile."""
+
+        def deliver(request: Request[Any]) -> None:
+            if request.kind == "find_outcome":
+                self.group.settle()
+            request()
+
+        stores = open_memory_stores(self.group.data, deliver)
+        service = self.service
+        service.actions = Actions(service.client, service.inspector, stores, self.clock)
 
     def report(self, node: str = "node-1", **body: object) -> None:
         """Report as a node does; the virtual one has no thread that would."""
