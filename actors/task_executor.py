@@ -12,6 +12,7 @@ checking   whether the key is closed already             yes
 waiting    the next attempt's time, or a lease           yes
 running    an allowance, a worker, then user code        before user code only
 recording  the outcome to be durable                     afterwards
+letter     its dead letter to be written                 yes
 blocked    an operator, or a node that can run the task  yes
 ========== ============================================= =========================
 """
@@ -28,7 +29,7 @@ from msgspec.structs import replace
 from actors.following_tasks import Follower, FollowingTasks
 from actors.held_executors import HeldExecutors
 from actors.kernel.actor import Actor
-from actors.kernel.context import Timer
+from actors.kernel.context import RequestFailed, Timer
 from actors.kernel.ref import Recipient
 from actors.messages import (
     AdoptAttempt,
@@ -71,6 +72,7 @@ from actors.model.ownership import Ownership
 from actors.model.status import AttemptRecord, CompletionResult
 from actors.model.task import FRESH, AttemptState, StoredTask
 from actors.ports.effects import Effects
+from actors.ports.log import Position
 from actors.ports.runner import Executable
 
 _USED_UP = "attempts used up"
@@ -85,6 +87,7 @@ class _Phase(Enum):
     WAITING = auto()
     RUNNING = auto()
     RECORDING = auto()
+    LETTER = auto()
     BLOCKED = auto()
 
 
@@ -97,8 +100,8 @@ class _ClockCheckDue(msgspec.Struct, frozen=True):
 
 
 class _DeadLetterAcknowledged(msgspec.Struct, frozen=True):
-    record: AttemptRecord | None
-    reason: str
+    letter: "Future[Position]"
+    """Told from one that nobody waits for any more."""
 
 
 Message = (
@@ -156,6 +159,8 @@ class TaskExecutorRole(Actor):
         """Nothing here runs the task at hand; it is held for a node that does."""
         self._exhausted: OnExhausted | None = None
         """What follows for the task at hand, all attempts of which are used up; None else."""
+        self._used_up_reason = _USED_UP
+        self._letter: Future[Position] | None = None
 
     def on_receive(self, message: Message) -> None:
         match message:
@@ -183,8 +188,10 @@ class TaskExecutorRole(Actor):
                 self._adopt(attempt)
             case AdoptLane():
                 self._adopt_lane(message)
-            case _DeadLetterAcknowledged(record=record, reason=reason):
-                self._close(CompletionResult.FAILURE, reason, record)
+            case _DeadLetterAcknowledged(letter=letter):
+                if letter is self._letter:
+                    self._letter = None
+                    self._close(CompletionResult.FAILURE, self._used_up_reason, None)
             case DrainTasks():
                 self._drain()
             case _:
@@ -421,11 +428,11 @@ class TaskExecutorRole(Actor):
         used = ended.attempt.task.attempts.used + 1
         rng, after_ms = self._context.rng, ended.retry_after_ms
         ruling = ended.ruling or RetryPolicy().ruling(used, after_ms=after_ms, rng=rng)
-        reason = _USED_UP
+        self._used_up_reason = _USED_UP
         if ended.uses_up_all and used < ruling.attempts_max:
             # All are counted as used, so a later owner does not try it again either.
             used = ruling.attempts_max
-            reason = f"{ended.error_class} is not retried"
+            self._used_up_reason = f"{ended.error_class} is not retried"
         exhausted = used >= ruling.attempts_max
         self._exhausted = ruling.on_exhausted if exhausted else None
         again = not exhausted and not self._final
@@ -439,7 +446,7 @@ class TaskExecutorRole(Actor):
         attempts = state_after(task.attempts, record)
         self._task = replace(task, attempts=attempts, overdue_when_loaded=False)
         if closes:
-            self._give_up(ruling.on_exhausted, record, reason)
+            self._give_up(ruling.on_exhausted, record)
         else:
             self._record(record)
 
@@ -447,12 +454,10 @@ class TaskExecutorRole(Actor):
         self._phase = _Phase.RECORDING
         self._tracker.tell(RecordAttempt(record, self.actor_ref))
 
-    def _give_up(
-        self, on_exhausted: OnExhausted, record: AttemptRecord | None, reason: str = _USED_UP
-    ) -> None:
+    def _give_up(self, on_exhausted: OnExhausted, record: AttemptRecord | None) -> None:
         """Do what follows as all attempts are used up; ``record`` is the last one's, if any."""
-        if record is not None and on_exhausted == "block":
-            # It is blocked once that is durable.
+        if record is not None and on_exhausted != "skip":
+            # What follows may wait for long, and begins once that is durable.
             self._record(record)
             return
         task, partition = self._open_task, self._ownership.partition
@@ -469,19 +474,34 @@ class TaskExecutorRole(Actor):
         self._effects.telemetry.emit(event)
         match on_exhausted:
             case "skip":
-                self._close(CompletionResult.FAILURE, reason, record)
+                self._close(CompletionResult.FAILURE, self._used_up_reason, record)
             case "dead_letter":
-                self._phase = _Phase.RECORDING
-                letter = letter_of(task, partition, self._context.clock.now_ms())
-                future = self._effects.writer.dead_letter(letter, reason)
-                self._context.pipe(
-                    future, lambda _position: _DeadLetterAcknowledged(record, reason)
-                )
+                self._write_letter(task)
             case "block":
                 self._phase = _Phase.BLOCKED
                 self._parent.tell(TaskPostponed(task.key))
             case _:
                 assert_never(on_exhausted)
+
+    def _write_letter(self, task: StoredTask) -> None:
+        self._phase = _Phase.LETTER
+        record = letter_of(task, self._ownership.partition, self._context.clock.now_ms())
+        letter = self._effects.writer.dead_letter(record, self._used_up_reason)
+        self._letter = letter
+        acknowledged = _DeadLetterAcknowledged(letter)
+
+        def failed(error: BaseException) -> object:
+            return acknowledged if letter.cancelled() else RequestFailed(error)
+
+        self._context.pipe(letter, lambda _position: acknowledged, failed)
+        # The dead-letter topic may take nothing for long.
+        self._parent.tell(TaskPostponed(task.key))
+
+    def _end_letter(self) -> None:
+        """Wait for it no longer, and try it no more."""
+        letter, self._letter = self._letter, None
+        if letter is not None:
+            letter.cancel()
 
     def _close(
         self,
@@ -541,6 +561,8 @@ class TaskExecutorRole(Actor):
         self._task = self._attempt = self._timer = None
         self._final = self._doubted = self._is_held = False
         self._exhausted = None
+        self._used_up_reason = _USED_UP
+        self._end_letter()
         if self._withdrawal is not None:
             self._answer(self._withdrawal, WithdrawalResult.ABSENT)
             self._withdrawal = None
@@ -600,6 +622,10 @@ class TaskExecutorRole(Actor):
                 self._proceed()
             elif self._phase is _Phase.BLOCKED and is_held:
                 self._proceed()
+            elif self._phase is _Phase.LETTER:
+                # The letter has the data of the record before.
+                self._end_letter()
+                self._proceed()
 
     def _withdraw(self, message: WithdrawTask) -> None:
         match self._phase:
@@ -610,7 +636,7 @@ class TaskExecutorRole(Actor):
                 self._withdrawal = message
             case _Phase.IDLE:
                 self._answer(message, WithdrawalResult.ABSENT)
-            case _Phase.RUNNING | _Phase.CHECKING | _Phase.WAITING | _Phase.BLOCKED:
+            case _Phase.RUNNING | _Phase.CHECKING | _Phase.WAITING | _Phase.LETTER | _Phase.BLOCKED:
                 if self._may_not_move(message):
                     self._answer(message, WithdrawalResult.RAN)
                 else:
@@ -637,7 +663,7 @@ class TaskExecutorRole(Actor):
 
     def _drain(self) -> None:
         self._draining = True
-        if self._phase in (_Phase.CHECKING, _Phase.WAITING, _Phase.BLOCKED):
+        if self._phase in (_Phase.CHECKING, _Phase.WAITING, _Phase.LETTER, _Phase.BLOCKED):
             self._finish()
 
 

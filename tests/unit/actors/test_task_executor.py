@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from actors.messages import (
     AttemptTask,
+    DrainTasks,
     RecordAttempt,
     RecordCompletion,
     RecordStarts,
@@ -15,6 +16,7 @@ from actors.messages import (
 )
 from actors.model.attempts import AttemptEnded, Ending, started_record
 from actors.model.commands import Withdrawal, WithdrawalResult
+from actors.model.errors import LogUnavailable
 from actors.model.events import AttemptFinished, TaskHeld
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import AttemptState, StoredTask
@@ -180,13 +182,53 @@ def test_a_dead_letter_is_acknowledged_before_the_key_is_closed() -> None:
 
     bench.begin()
     bench.end(Ending.FAILED)
+    before = list(bench.harness.writer.letters)
+    bench.record_attempt()
     letter, _reason, future = bench.harness.writer.letters[0]
     early = bench.tracker.has(RecordCompletion)
     future.set_result(Position(0, 1))
     bench.harness.run()
 
+    assert not before, "the last attempt is durable first: another owner does not repeat it"
     assert not early and letter.offset == 3
     assert bench.record_completion().completion.result is CompletionResult.FAILURE
+
+
+def test_p7_what_waits_for_its_dead_letter_keeps_nothing_behind_it_in_memory() -> None:
+    """The dead-letter topic may take nothing for hours."""
+    bench = Bench(attempts_max=1, on_exhausted="dead_letter")
+
+    bench.begin()
+    bench.fail_once()
+
+    assert bench.parent.take(TaskPostponed).key == TASK.key
+    assert not bench.parent.has(TaskExecuted)
+
+
+def test_a_dead_letter_that_fails_for_good_fails_the_role() -> None:
+    """Its partition has it written again as often as it takes, so this is a bug."""
+    bench = Bench(attempts_max=1, on_exhausted="dead_letter")
+    bench.begin()
+    bench.fail_once()
+    ((_record, _reason, letter),) = bench.harness.writer.letters
+
+    letter.set_exception(LogUnavailable("gone"))
+
+    with pytest.raises(LogUnavailable):
+        bench.harness.run()
+
+
+def test_a_node_that_stops_does_not_wait_for_a_dead_letter() -> None:
+    """The next owner finds the attempts used up, and writes it."""
+    bench = Bench(attempts_max=1, on_exhausted="dead_letter")
+    bench.begin()
+    bench.fail_once()
+
+    bench.tell(DrainTasks())
+
+    ((_record, _reason, letter),) = bench.harness.writer.letters
+    assert bench.parent.has(TaskExecuted)
+    assert letter.cancelled() and not bench.tracker.has(RecordCompletion)
 
 
 def test_a_task_loaded_with_all_attempts_used_is_not_run() -> None:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from actors.messages import (
     AttemptTask,
+    RecordCompletion,
     TaskExecuted,
     UpdateTask,
     WithdrawTask,
@@ -12,6 +13,7 @@ from actors.messages import (
 from actors.model.attempts import Ending
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.status import CompletionResult
+from actors.ports.log import Position
 from tests.builders import a_stored_task
 from tests.unit.actors.task_executor_bench import TASK, WAIT_MS, Bench, holding_of
 from tests.unit.probes import Probe
@@ -251,3 +253,49 @@ def test_a_move_while_a_failure_is_recorded_is_refused_and_the_retry_goes_on() -
     bench.harness.advance(WAIT_MS)
 
     assert holding_of(asker) is WithdrawalResult.RAN and bench.runner.only.number == 2
+
+
+@pytest.mark.parametrize("withdrawal", [Withdrawal.CLOSE, Withdrawal.RETRY])
+def test_p7_a_task_that_waits_for_its_dead_letter_can_be_withdrawn(withdrawal: Withdrawal) -> None:
+    """A command that waited with it would hold the partition while the dead-letter topic fails."""
+    bench = Bench(attempts_max=1, on_exhausted="dead_letter")
+    bench.begin()
+    bench.fail_once()
+
+    asker = bench.withdraw(withdrawal)
+
+    ((_record, _reason, letter),) = bench.harness.writer.letters
+    assert holding_of(asker) is WithdrawalResult.WITHDRAWN
+    assert letter.cancelled() and bench.parent.has(TaskExecuted)
+    assert not bench.tracker.has(RecordCompletion)
+
+
+def test_p7_a_task_that_waits_for_its_dead_letter_is_not_moved() -> None:
+    """It ran, and goes on waiting for its letter."""
+    bench = Bench(attempts_max=1, on_exhausted="dead_letter")
+    bench.begin()
+    bench.fail_once()
+
+    asker = bench.withdraw(Withdrawal.MOVE)
+    ((_record, _reason, letter),) = bench.harness.writer.letters
+    letter.set_result(Position(0, 1))
+    bench.harness.run()
+
+    assert holding_of(asker) is WithdrawalResult.RAN
+    assert bench.record_completion().completion.result is CompletionResult.FAILURE
+
+
+def test_p6_a_dead_letter_has_the_latest_data() -> None:
+    """Where a record comes while an earlier one's letter fails."""
+    bench = Bench(attempts_max=1, on_exhausted="dead_letter")
+    bench.begin()
+    bench.fail_once()
+
+    bench.tell(UpdateTask(replace(TASK, body=b'{"invoice":43}', offset=9)))
+
+    (_, _, before), (record, _, letter) = bench.harness.writer.letters
+    assert before.cancelled() and not letter.cancelled()
+    assert record.offset == 9
+    letter.set_result(Position(0, 1))
+    bench.harness.run()
+    assert bench.record_completion().completion.offset == 9

@@ -97,7 +97,7 @@ def test_used_up_attempts_are_told_of(on_exhausted: OnExhausted) -> None:
     bench = Bench(attempts_max=1, on_exhausted=on_exhausted)
     bench.begin()
     bench.end(Ending.FAILED)
-    if on_exhausted == "block":
+    if on_exhausted != "skip":
         bench.record_attempt()
 
     (told,) = bench.harness.telemetry.of(AttemptFinished)
