@@ -198,6 +198,7 @@ FAULTS: Mapping[str, Fault] = {
     "commits_fail": server_faults.commits_fail,
     "commits_slow": server_faults.commits_slow,
     "letters_held": hold_faults.letters_held,
+    "letters_fail": hold_faults.letters_fail,
     "strays_held": hold_faults.strays_held,
     "hour_unreadable": hold_faults.hour_unreadable,
     "operator": operator_faults.operator,

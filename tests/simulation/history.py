@@ -141,6 +141,8 @@ class Completed:
     result: str
     offset: int
     write_time: int
+    has_letter: bool
+    """Whether there was a dead letter of its key by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +321,8 @@ class Noted:
 
 HELD = "held "
 """Begins what is said of a fault of one partition alone; its number follows."""
+LETTERS_FAIL = f"{HELD}dead letters"
+"""Is said of a fault of all dead letters, which holds the partitions that need one."""
 
 
 @dataclass(frozen=True, slots=True)

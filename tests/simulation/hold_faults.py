@@ -1,16 +1,20 @@
-"""Faults of one partition alone: dead letters, strays or reads that fail for a while.
+"""Faults of one partition alone: dead letters, strays or reads that fail for a while; and of all
+dead letters, while the log takes everything else.
 
-Each decides which partition and how long, from the run's random numbers.  When one comes is for
+Each decides what fails and how long, from the run's random numbers.  When one comes is for
 ``faults``.
 """
 
 import random
 
 from tests.simulation.faulty_world import FaultyWorld, last
-from tests.simulation.history import HELD, Happened
+from tests.simulation.history import HELD, LETTERS_FAIL, Happened
+from tests.simulation.network import Weather
 
 LONGEST_MS = 25_000.0
 """More than a tree is given to answer a batch."""
+LETTERS_LONGEST_MS = 60_000.0
+"""More than most runs are busy."""
 LONGEST_PAUSE_MS = 3_000.0
 
 
@@ -18,6 +22,20 @@ def letters_held(world: FaultyWorld, rng: random.Random) -> None:
     """What stands in a partition and is poison cannot be put aside."""
     partition = rng.randrange(len(world.broker.partitions))
     _break(world, rng, {("dead_letter", partition)}, partition)
+
+
+def letters_fail(world: FaultyWorld, rng: random.Random) -> None:
+    """The dead-letter topic fails alone: it takes nothing, or does not say what it took."""
+    weather = Weather(*rng.choice(((1.0, 0.0), (0.5, 0.4), (0.0, 1.0))))
+    world.network.letters = weather
+
+    def mend() -> None:
+        if world.network.letters is weather:
+            world.network.letters = None
+
+    until_ms = last(world, rng, LETTERS_LONGEST_MS, mend)
+    until_ms += world.pace * LONGEST_PAUSE_MS
+    world.note(Happened(world.now_ms(), LETTERS_FAIL, "", until_ms))
 
 
 def strays_held(world: FaultyWorld, rng: random.Random) -> None:

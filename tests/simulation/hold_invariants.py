@@ -1,10 +1,15 @@
-"""What must hold while something of one partition fails: that it is felt there, and only there.
+"""What must hold while something of one partition fails, or all dead letters: that it is felt
+where it fails, and only there, and that nothing is lost of it.
 
 It looks at what happened and what nodes told; it changes nothing.
 """
 
-from actors.model.events import PartitionAssigned, TreeRebuilt
-from tests.simulation.history import HELD, Happened
+from collections.abc import Iterator
+
+from actors.model.events import PartitionAssigned, RetriesExhausted, TreeRebuilt
+from actors.model.key import TaskKey
+from actors.model.status import CompletionResult
+from tests.simulation.history import HELD, LETTERS_FAIL, Completed, Happened
 from tests.simulation.judged import Complaints, Run
 
 HARMLESS = ("start", "stop", "stopped", "peace", HELD)
@@ -12,11 +17,51 @@ HARMLESS = ("start", "stop", "stopped", "peace", HELD)
 
 def held_spans(run: Run, partition: int, recovery_ms: float) -> list[tuple[float, float]]:
     """Return from when to when a partition may be late, as it was held."""
-    return [
+    spans = [
         (each.at_ms, each.until_ms + recovery_ms)
         for each in run.history.of(Happened)
         if each.what == f"{HELD}{partition}"
     ]
+    return [*spans, *_letter_spans(run, partition, recovery_ms)]
+
+
+def _letter_spans(run: Run, partition: int, recovery_ms: float) -> Iterator[tuple[float, float]]:
+    """Yield from when to when a partition waits for dead letters of records that stand in it.
+
+    A task that is used up is none of these: its ordering id waits, nobody else.
+    """
+    needs = [*run.truth.poison(partition), *run.truth.homeless(partition)]
+    needed_ms = [run.truth.appended_ms(partition, each) - run.wall_at_start_ms for each in needs]
+    merged: list[tuple[float, float]] = []
+    for each in run.history.of(Happened):
+        if each.what == LETTERS_FAIL:
+            # A record from before it may be read again after it.
+            first_ms, last_ms = each.at_ms - recovery_ms, each.until_ms + recovery_ms
+            if merged and first_ms <= merged[-1][1]:
+                first_ms, before_ms = merged.pop()
+                last_ms = max(last_ms, before_ms)
+            merged.append((first_ms, last_ms))
+    for first_ms, last_ms in merged:
+        within = [at_ms for at_ms in needed_ms if first_ms <= at_ms <= last_ms]
+        if within:
+            # The clocks of those who append differ.
+            yield min(within) - run.clocks_apart_ms, last_ms
+
+
+def what_is_used_up_has_its_letter(run: Run) -> Complaints:
+    """A task whose retries are used up is closed when its dead letter is written, not before."""
+    used_up_ms: dict[TaskKey, float] = {}
+    for noted in run.noted():
+        match noted.event:
+            case RetriesExhausted(key=key, on_exhausted="dead_letter"):
+                used_up_ms.setdefault(key, noted.at_ms)
+            case _:
+                pass
+    for closed in run.history.of(Completed):
+        is_failure = closed.result == CompletionResult.FAILURE
+        since_ms = used_up_ms.get(closed.key, float("inf"))
+        if is_failure and since_ms <= closed.at_ms and not closed.has_letter:
+            yield f"{closed.key} was closed at {closed.at_ms:.0f} before its dead letter was there"
 
 
 def disturbed_spans(run: Run, recovery_ms: float) -> list[tuple[float, float]]:

@@ -43,7 +43,10 @@ from tests.simulation.history import (
     Stopped,
     WatermarkSaved,
 )
-from tests.simulation.hold_invariants import holds_rebuild_nothing
+from tests.simulation.hold_invariants import (
+    holds_rebuild_nothing,
+    what_is_used_up_has_its_letter,
+)
 from tests.simulation.judged import Complaints, Run, epoch_of
 from tests.simulation.limit_invariants import p24_limits_are_kept
 from tests.simulation.outbox_invariants import p25_what_was_committed_is_scheduled
@@ -376,6 +379,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     the_last_call_makes_its_task,
     pauses_hold,
     holds_rebuild_nothing,
+    what_is_used_up_has_its_letter,
     liveness,
 )
 """Every invariant, in the order of the promises."""

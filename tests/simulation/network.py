@@ -44,6 +44,8 @@ class Network:
     store: Weather = field(default_factory=Weather)
     log: Weather = field(default_factory=Weather)
     commits: Weather = field(default_factory=Weather)
+    letters: Weather | None = None
+    """How dead letters fare, where that differs from all else that is appended."""
     broken: set[tuple[str, int]] = field(default_factory=set)
     """Kind and partition of requests that all fail without effect."""
     next_save: Callable[[str, Request[Any]], None] | None = None
@@ -60,7 +62,7 @@ class Network:
     def clear(self) -> None:
         """Let every new request be served soon."""
         self.store, self.log = Weather(), Weather()
-        self.commits, self.next_save = Weather(), None
+        self.commits, self.next_save, self.letters = Weather(), None, None
         self.broken = set()
         self.around_commits = nullcontext
 
@@ -82,16 +84,24 @@ class Network:
 
     def to_log(self, request: Request[Any]) -> None:
         """Carry an append, a dead letter or a commit; they keep their order."""
-        weather = self.commits if request.kind == "commit" else self.log
-        self._carry("", request, weather, in_order=True)
+        self._carry("", request, self._log_weather(request), in_order=True)
 
     def to_log_of(self, sender: str) -> Deliver:
         """Return one node's way to the log, which its death cuts off."""
 
         def carry(request: Request[Any]) -> None:
-            self._carry(sender, request, self.log, in_order=True)
+            self._carry(sender, request, self._log_weather(request), in_order=True)
 
         return carry
+
+    def _log_weather(self, request: Request[Any]) -> Weather:
+        match request.kind:
+            case "commit":
+                return self.commits
+            case "dead_letter" if self.letters is not None:
+                return self.letters
+            case _:
+                return self.log
 
     def cut_off(self, sender: str) -> None:
         """The sender died: it hears nothing more, and half of what it sent is lost."""

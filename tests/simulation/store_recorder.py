@@ -120,7 +120,9 @@ class StoreRecorder:
             self._ended[partition, key] = completion
         if result in _FAILED:
             self._kept.add(key)
-        self._history.add(Completed(self._now_ms(), partition, key, result, offset, write_time))
+        has_letter = result is CompletionResult.FAILURE and self._truth.has_letter(key)
+        place = (partition, key, result, offset, write_time)
+        self._history.add(Completed(self._now_ms(), *place, has_letter))
 
     def _rows_removed(self, partition: int, gone: dict[TaskKey, tuple[int, StoredTask]]) -> None:
         now_ms, durable = self._now_ms(), self._durable.get(partition, 0)

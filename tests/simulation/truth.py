@@ -6,6 +6,7 @@ The simulation looks into the memory adapters directly.  Nothing here changes th
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from actors.model.codec import Command, CommandKind, LogRecord, decode_record
@@ -91,6 +92,7 @@ class Truth:
         """Completions whose retention was over."""
         self._decided: set[tuple[int, int]] = set()
         """Places of commands that ever had an outcome."""
+        self._letters_read, self._lettered = 0, set[TaskKey]()
         self._outside: dict[TaskKey, int] = {}
         """Keys of rows that were written beside the log, and their partition."""
 
@@ -164,6 +166,10 @@ class Truth:
             case other:
                 raise AssertionError(f"{other} is not an entry")
 
+    def poison(self, partition: int) -> list[int]:
+        """Return the offsets of records that can never be a row."""
+        return [offset for offset, entry in self.entries(partition) if entry == "poison"]
+
     def homeless(self, partition: int) -> set[int]:
         """Return the offsets of misplaced records that may be refused where they belong."""
         return {
@@ -190,6 +196,15 @@ class Truth:
             if not _OUTBOX_REASON.match(reason):
                 found[int(partition or b"-1"), int(offset or b"-1")] = reason
         return found
+
+    def has_letter(self, key: TaskKey) -> bool:
+        """Whether the dead letters have a task or command of a key."""
+        letters = self._broker.dead_letters
+        for letter in letters.read(self._letters_read, letters.end_offset + 1)[0]:
+            self._letters_read = letter.offset + 1
+            with suppress(PoisonRecord):
+                self._lettered.add(decode_record(letter).key)
+        return key in self._lettered
 
     def outbox_letters(self) -> set[bytes]:
         """Return what stands in the dead letters of an outbox."""
