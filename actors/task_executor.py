@@ -560,7 +560,7 @@ class TaskExecutorRole(Actor):
         self._phase = _Phase.IDLE
         self._task = self._attempt = self._timer = None
         self._final = self._doubted = self._is_held = False
-        self._exhausted = None
+        self._exhausted = self._waits_until = None
         self._used_up_reason = _USED_UP
         self._end_letter()
         if self._withdrawal is not None:

@@ -120,6 +120,24 @@ def test_a_retry_runs_after_its_wait_and_not_before() -> None:
     assert bench.parent.has(TaskPostponed)
 
 
+def test_a_retry_waits_though_an_earlier_task_of_its_id_did() -> None:
+    """The end of the earlier wait says nothing of the later one."""
+    bench = Bench()
+
+    bench.begin()
+    bench.fail_once()
+    bench.harness.advance(WAIT_MS)
+    bench.end()
+    bench.record_completion()
+    bench.begin()
+    bench.fail_once()
+    bench.harness.advance(WAIT_MS - 1)
+    early = list(bench.runner.started)
+    bench.harness.advance(1)
+
+    assert not early and bench.runner.only.number == 2
+
+
 def test_retry_after_overrides_the_policys_wait() -> None:
     """``Retry(after=...)`` says when; it counts as an attempt."""
     bench = Bench()
