@@ -84,6 +84,7 @@ Message = (
     | HoldOrdering
     | UpdateTask
     | WithdrawTask
+    | TaskWithdrawn
     | DrainTasks
     | PauseOrdering
     | KeepLane
@@ -128,6 +129,8 @@ class OrderingExecutor(Actor):
         """Scheduled time of the task at hand, also of another owner's attempt; None without one."""
         self._withdrawn: TaskKey | None = None
         """The task at hand, where a command withdrew it that may leave it open."""
+        self._askers: dict[TaskKey, Recipient] = {}
+        """Who waits for the answer of an executor that is asked to let go of its task."""
         self._loading: tuple[TaskKey, TaskKey] | None = None
         self._reserved = 0
         """Slots kept for what a read may bring, or ids that read together would take the same."""
@@ -163,6 +166,8 @@ class OrderingExecutor(Actor):
                 self._take_update(task)
             case WithdrawTask():
                 self._withdraw(message)
+            case TaskWithdrawn():
+                self._pass_on_answer(message)
             case DrainTasks():
                 self._drain()
             case PauseOrdering():
@@ -509,8 +514,13 @@ class OrderingExecutor(Actor):
 
     def _withdraw(self, message: WithdrawTask) -> None:
         assert message.key.ordering_id == self._ordering_id, "another id's task"
-        self._received += 1
         key = message.key
+        if key == self._current or self._unordered.has_at_hand(key):
+            # It counts as received once it is answered, or both could be stopped before.
+            self._askers[key] = message.reply_to
+            message = replace(message, reply_to=self.actor_ref)
+        else:
+            self._received += 1
         if key == self._current:
             if message.withdrawal is not Withdrawal.CLOSE:
                 self._withdrawn = key
@@ -530,6 +540,11 @@ class OrderingExecutor(Actor):
                 released += self._tasks.spill_from(key)
         message.reply_to.tell(TaskWithdrawn(key, result))
         self._report(released)
+
+    def _pass_on_answer(self, message: TaskWithdrawn) -> None:
+        self._received += 1
+        self._askers.pop(message.key).tell(message)
+        self._report(released=0)
 
     def _start(self) -> None:
         if self._mode is OrderingMode.CATCHING_UP:

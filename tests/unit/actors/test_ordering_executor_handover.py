@@ -242,19 +242,24 @@ def test_p8_what_was_asked_of_the_store_stays_open_when_draining() -> None:
 
 
 def test_every_message_of_the_parent_is_counted_as_received() -> None:
-    """The parent stops an idle child only when it saw everything sent to it."""
-    bench = Bench()
+    """The parent stops an idle child only when it saw everything sent to it, and answered it."""
+    bench, asker = Bench(), Probe()
     sends: tuple[Callable[[], object], ...] = (
         lambda: AdoptAttempt(an_attempt(task=task_named("a"), epoch=EPOCH)),
         lambda: ExecuteTask(task_named("a", 9)),
         lambda: ExecuteTask(task_named("b")),
         lambda: ExecuteTask(task_named("b", 9)),
         lambda: WithdrawTask(task_named("b").key, Withdrawal.CLOSE, Probe()),
-        lambda: WithdrawTask(task_named("a").key, Withdrawal.CLOSE, Probe()),
+        lambda: WithdrawTask(task_named("a").key, Withdrawal.CLOSE, asker),
         lambda: HoldOrdering(task_named("c").key, task_named("d").key),
     )
     for send in sends:
         bench.tell(send())
     bench.finish("a", offset=9)
 
-    assert bench.last is not None and bench.last.received == len(sends)
+    assert bench.last is not None and bench.last.received == len(sends) - 1
+
+    answer = TaskWithdrawn(task_named("a").key, WithdrawalResult.ABSENT)
+    bench.tell(answer)
+
+    assert bench.last.received == len(sends) and asker.messages == [answer]
