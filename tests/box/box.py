@@ -48,6 +48,7 @@ from tests.box.kinds import (
 from tests.box.ledger import Ledger
 from tests.box.owner import PARTITION, PartitionOwner, Stand
 from tests.box.producer import PARTITIONS, LogProducer
+from tests.box.worst_moments import WorstMoments
 from tests.builders import NOW_MS
 from tests.simulation.history import CaughtUp, History, Noted, Revoked
 from tests.simulation.store_recorder import StoreRecorder
@@ -104,6 +105,8 @@ class Box:
         )
         self.effects = self._effects()
         committed = self.broker.group(self.settings.group.id).committed
+        self.resumed_ms = -1.0
+        """When operators ended a pause last."""
         self.owner = PartitionOwner(
             self.system, self.effects, self.broker, committed, told=self.emit
         )
@@ -218,21 +221,28 @@ class Box:
     # What happens to the subtree, at random.
 
     def _weighed_acts(self) -> tuple[list[Callable[[], object]], list[float]]:
-        shape = self.configuration
+        shape, worst = self.configuration, WorstMoments(self)
         acts: list[tuple[float, Callable[[], object]]] = [
             (6, self._deliver_some),
             (2, self.deliver_all),
             (6, self.deliveries.serve_one),
-            (3, self.producer.append),
-            (1, self.producer.append_several),
+            (3, self._go_on),
+            (2.5, self.producer.append),
+            (0.5, self.producer.append_several),
             (2, self._poll),
-            (3, self._begin_one),
-            (2, self._end_one),
+            (4, self._begin_one),
+            (4, self._end_one),
             (2, self._pass_time),
             (1, self.owner.advance),
             (0.3, self.owner.commit),
             (0.5 if shape.pauses else 0, self._pause),
-            (0.5 if shape.moves else 0, self._move),
+            (0.2 if shape.moves else 0, self._move),
+            (1.5 if shape.moves else 0, self._come_back),
+            (0.6, worst.race),
+            (0.4 if shape.pauses else 0, worst.flip),
+            (0.15 if shape.moves else 0, worst.drain),
+            (0.1 if shape.moves else 0, worst.crash),
+            (0.4 if shape.outages else 0.06 if shape.moves else 0, worst.outage),
         ]
         return [act for _, act in acts], [weight for weight, _ in acts]
 
@@ -244,7 +254,7 @@ class Box:
             act()
 
     def _deliver_some(self) -> None:
-        for _ in range(self.rng.randrange(1, 8)):
+        for _ in range(self.rng.randrange(1, 16)):
             if not self.system.run_one():
                 self.ledger.note_quiet()
                 return
@@ -254,6 +264,17 @@ class Box:
         while self.system.run_one():
             pass
         self.ledger.note_quiet()
+
+    def _go_on(self) -> None:
+        """Let the subtree get somewhere: a tree that begins has much to ask before it starts
+        anything.
+        """
+        for _ in range(self.rng.randrange(10, 60)):
+            if self.rng.random() < 0.6:
+                self.system.run_one()
+            else:
+                self.deliveries.serve_one()
+        self.owner.advance()
 
     def _poll(self) -> None:
         self.owner.advance()
@@ -278,13 +299,17 @@ class Box:
         else:
             self.clock.advance(self.rng.choice((0.4, 1, 20, 150)))
 
+    def unpause(self, kept: tuple[Pause, ...] = ()) -> None:
+        """End all pauses but those that are kept."""
+        self.ledger.note_unpaused()
+        if len(kept) < len(self.owner.sheet.pauses):
+            self.resumed_ms = self.clock.monotonic_ms()
+        self.owner.pause(OperatorSheet(self.owner.sheet.version + 1, kept))
+
     def _pause(self) -> None:
         sheet = self.owner.sheet
-        version = sheet.version + 1
         if sheet.pauses and self.rng.random() < 0.6:
-            self.ledger.note_unpaused()
-            kept = tuple(each for each in sheet.pauses if self.rng.random() < 0.4)
-            self.owner.pause(OperatorSheet(version, kept))
+            self.unpause(tuple(each for each in sheet.pauses if self.rng.random() < 0.4))
             return
         if self.rng.random() < 0.2:
             added = Pause(PauseScope.PARTITION, PARTITION)
@@ -293,23 +318,30 @@ class Box:
         self.owner.pause(sheet.with_pauses((added,)))
 
     def _move(self) -> None:
-        """Give the partition up, or take it again."""
+        """Give the partition up, or hurry who does."""
         rng = self.rng
         if rng.random() < 0.2:
-            self._die()
+            self.die()
         if self.owner.stand is Stand.AWAY:
-            if rng.random() < 0.4:
-                self._let_another_own()
-            self.owner.gain()
-        elif self.owner.revoked_at_ms is not None:
-            if rng.random() < 0.1:
-                self.owner.lose()
+            return
+        if self.owner.revoked_at_ms is not None:
+            self.owner.lose()
         elif rng.random() < 0.7:
             self.owner.revoke(rng.choice((5, 500, 3_600_000)))
         else:
             self.owner.lose()
 
-    def _die(self) -> None:
+    def _come_back(self) -> None:
+        """Take the partition again, which another member may have had meanwhile."""
+        if self.owner.stand is not Stand.AWAY:
+            return
+        if self.rng.random() < 0.4:
+            self._let_another_own()
+        # A node that knows all kinds may take it over.
+        self.knows_all = self.knows_all or self.rng.random() < 0.2
+        self.owner.gain()
+
+    def die(self) -> None:
         """The process is gone; what it asked of the store is still under way."""
         self.owner.die()
         self.runner.die()

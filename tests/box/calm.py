@@ -8,21 +8,15 @@ from collections.abc import Callable
 
 from actors.model.attempts import Ending
 from actors.model.codec import CommandKind
-from actors.model.key import TaskKey
-from actors.model.operator_sheet import OperatorSheet
 from actors.model.pauses import PauseScope
 from tests.box.box import Box
 from tests.box.hand_runner import HandRun, Step
-from tests.box.kinds import BLOCKING, PLACES, UNKNOWN
-from tests.box.memory import remembered
+from tests.box.isolation import Isolation
+from tests.box.kinds import UNKNOWN
 from tests.box.owner import PARTITION, Stand
 
 SETTLE_MS = 120_000.0
 """Virtual time in which everything must be done once nothing disturbs the subtree."""
-ISOLATION_MS = 10_000.0
-"""The same for all that waits for nobody, while others are held up."""
-
-
 SAVES_MAX = 8
 """Of the watermark, while nothing is scheduled: a few because memory reaches further."""
 
@@ -31,7 +25,7 @@ class CalmEnd:
     """The last part of one box."""
 
     def __init__(self, box: Box) -> None:
-        self._box = box
+        self.box = self._box = box
         self._window = box.settings.tree.window
         self._drops_blocked = False
         """Whether somebody drops what holds its ordering id."""
@@ -48,14 +42,12 @@ class CalmEnd:
         self._box.deliveries.failing = 0.0
         self._drops_blocked = False
         kept = [each for each in self._box.owner.sheet.pauses if each.scope is PauseScope.ORDERING]
-        self._box.ledger.note_unpaused()
-        self._box.owner.pause(OperatorSheet(self._box.owner.sheet.version + 1, tuple(kept)))
+        self._box.unpause(tuple(kept))
 
     def _end_holds(self) -> None:
         """End all pauses, drop what holds its ordering id, and know all kinds."""
         self._drops_blocked = True
-        self._box.ledger.note_unpaused()
-        self._box.owner.pause(OperatorSheet(self._box.owner.sheet.version + 1))
+        self._box.unpause()
         if UNKNOWN in self._box.configuration.kinds and not self._box.knows_all:
             # A node that knows them takes the partition over.
             self._box.knows_all = True
@@ -136,7 +128,7 @@ class CalmEnd:
     def finish(self) -> None:
         """Let nothing disturb the subtree any more, until all is done, and give all back."""
         self.make_peace()
-        self._isolate()
+        Isolation(self).check()
         self._end_holds()
         if not self.settle(lambda: not self.unfinished()):
             self._box.complaints += [f"P8: at the end {each}" for each in self.unfinished()]
@@ -149,86 +141,6 @@ class CalmEnd:
         self.settle(lambda: self._box.owner.stand is Stand.AWAY, gains=False)
         if self._box.owner.stand is not Stand.AWAY:
             self._box.complaints.append("P14: nothing runs, and a drain does not end")
-
-    def _isolate(self) -> None:
-        """Let some attempts last, and what holds its ordering id hold it: all others go on, and
-        what is behind those leaves memory.
-        """
-        sick = self._choose_sick()
-        self.settle(
-            lambda: not self._delayed(sick),
-            slow=lambda run: run in sick,
-            within_ms=ISOLATION_MS,
-        )
-        self._box.complaints += [f"P7: {key} waits for others" for key in self._delayed(sick)]
-        calm_ms = self._box.clock.monotonic_ms() + 3 * self._window.slow_attempt_ms
-        self.settle(lambda: self._box.clock.monotonic_ms() >= calm_ms, slow=lambda run: run in sick)
-        behind = self._behind(sick)
-        self._box.complaints += [f"P7: {key} is in memory, behind another" for key in behind]
-
-    def _choose_sick(self) -> list[HandRun]:
-        """Choose attempts that run: fewer than there are slots for, with what holds its id."""
-        kinds, sick = self._box.configuration.kinds, list[HandRun]()
-        holders = self._box.configuration.ids if {BLOCKING, UNKNOWN} & set(kinds) else 0
-        most = 1 if self._box.configuration.flows else self._window.slots - 1 - holders
-        for run in self._box.rng.sample(self._box.runner.can_end, len(self._box.runner.can_end)):
-            batch = self._box.runner.batch_of(run)
-            if len(sick) + len(batch) <= most:
-                sick += batch
-        return sick
-
-    def _delayed(self, sick: list[HandRun]) -> list[TaskKey]:
-        """Return what is open, due, and waits for nothing that it has to wait for."""
-        held = self._held_ids(sick)
-        now_ms = self._box.clock.now_ms()
-        return [
-            key
-            for key in self._box.ledger.open_keys()
-            if key.scheduled_ms <= now_ms and not self._is_behind(key, held, sick)
-        ]
-
-    def _behind(self, sick: list[HandRun]) -> list[TaskKey]:
-        held = self._held_ids(sick)
-        due_ms = self._box.clock.now_ms() - self._window.slow_attempt_ms
-        found = [
-            key
-            for key in remembered(self._box.truth, self._box.ledger, self._box.history)
-            if key.scheduled_ms < due_ms and self._is_behind(key, held, sick)
-        ]
-        # What no executor is known for is at hand, though no attempt of it was asked for.
-        first = {
-            key.ordering_id: key
-            for key in reversed(found)
-            if self._box.producer.kind_of(key) == UNKNOWN
-        }
-        return [key for key in found if first.get(key.ordering_id) != key]
-
-    def _held_ids(self, sick: list[HandRun]) -> set[str]:
-        """Return the ordering ids whose tasks with an order wait."""
-        held = {run.key.ordering_id for run in sick if not run.attempt.is_unordered}
-        held |= {key.ordering_id for key in self._box.exhausted if self._box.ledger.is_open(key)}
-        held |= {each.ordering_id for each in self._box.owner.sheet.pauses}
-        if not self._box.knows_all:
-            unknown = (
-                key
-                for key in self._box.ledger.open_keys()
-                if self._box.producer.kind_of(key) == UNKNOWN
-            )
-            held |= {key.ordering_id for key in unknown}
-        return held
-
-    def _is_behind(self, key: TaskKey, held: set[str], sick: list[HandRun]) -> bool:
-        kind = self._box.producer.kind_of(key)
-        if self._box.owner.is_paused(key.ordering_id):
-            return True
-        if kind not in PLACES:
-            return key.ordering_id in held
-        alike = [
-            run
-            for run in sick
-            if run.key.ordering_id == key.ordering_id and run.attempt.task.kind == kind
-        ]
-        return key in {run.key for run in sick} or len(alike) == PLACES[kind]
 
     def _probe_watermark(self) -> None:
         """Where nothing is open the watermark passes all rows, and then is seldom written."""

@@ -62,6 +62,8 @@ class Configuration:
     pauses: bool = False
     moves: bool = False
     """Whether the partition is given up and comes back."""
+    outages: bool = False
+    """Whether nobody has it now and then for long, while much falls due."""
     flows: bool = False
     """Whether kinds have limits, priorities and fair shares."""
     backlog: int = 0
@@ -134,6 +136,27 @@ CONFIGURATIONS: Mapping[str, Configuration] = {
         ),
         Configuration(
             name="backlog", backlog=90, ids=6, late_ids=3, commands=0.2, again=0.4, moves=True
+        ),
+        Configuration(
+            name="outages",
+            ids=14,
+            late_ids=7,
+            commands=0.15,
+            again=0.3,
+            moves=True,
+            outages=True,
+            steps=500,
+        ),
+        Configuration(
+            name="stored_herd",
+            kinds=(TENANT, TENANT, URGENT, PLAIN),
+            ids=12,
+            late_ids=6,
+            flows=True,
+            moves=True,
+            outages=True,
+            window={"executing_tasks_max": 8, "tasks_max": 12},
+            steps=400,
         ),
         Configuration(
             name="herd",

@@ -24,6 +24,7 @@ class SlowDeliveries:
         self.failing = 0.0
         """Share of requests that fail, half of them after their effect."""
         self._rng = rng
+        self._breaks = False
         self._waiting: list[Request[Any]] = []
         self._unanswered: list[Request[Any]] = []
         """What took effect and has not been answered."""
@@ -36,6 +37,10 @@ class SlowDeliveries:
     def __bool__(self) -> bool:
         return bool(self._waiting or self._unanswered)
 
+    def break_next(self) -> None:
+        """Let the next write of the store fail, which ends the tree."""
+        self._breaks = True
+
     def serve_one(self) -> None:
         """Let one request go a step on: take effect, be answered, or fail."""
         rng = self._rng
@@ -45,6 +50,10 @@ class SlowDeliveries:
         if not self._waiting:
             return
         request = self._waiting.pop(self._pick())
+        if self._breaks and not request.kind.startswith(_READS) and request.kind not in _LOG:
+            self._breaks = False
+            self._fail(request)
+            return
         if self.failing and rng.random() < self._share_failing(request.kind):
             self._fail(request)
             return

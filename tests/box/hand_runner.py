@@ -149,7 +149,8 @@ class HandRunner:
         """Forget what waits for others where the tree failed; give up what runs."""
         if partitions is None:
             for run in self._of(Step.WAITING, Step.STARTING):
-                if self._find(run.attempt) is run and (run.limited or run.step is Step.STARTING):
+                waits_for_tree = run.attempt.record_starts is not None
+                if self._find(run.attempt) is run and (run.limited or waits_for_tree):
                     self._remove(run)
                     self._refuse_behind(run)
         elif give_up is not None:
@@ -228,6 +229,28 @@ class HandRunner:
         """Let user code end, that of a whole batch at once; ``pick`` says how."""
         for each in self.batch_of(run):
             self._end(each, self._ended(each, pick()))
+
+    def put_off(self, run: HandRun, after_ms: int) -> bool:
+        """Let user code ask for its next attempt after so long; False where it has none left."""
+        used = run.attempt.task.attempts.used + 1
+        ruling = policy_of(run.executor).ruling(used, after_ms=after_ms)
+        if used >= ruling.attempts_max:
+            return False
+        now_ms = self._clock.now_ms()
+        for each in self.batch_of(run):
+            if each is run:
+                asked = AttemptEnded(
+                    run.attempt,
+                    Ending.RETRY,
+                    now_ms,
+                    now_ms,
+                    retry_after_ms=after_ms,
+                    ruling=ruling,
+                )
+                self._end(run, asked)
+            else:
+                self._end(each, self._ended(each, Ending.DONE))
+        return True
 
     def batch_of(self, run: HandRun) -> list[HandRun]:
         """Return an attempt that runs, and what runs behind it."""

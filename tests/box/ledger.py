@@ -22,6 +22,12 @@ from tests.simulation.truth import Truth
 
 _CLOSING = {CommandKind.CANCEL, CommandKind.DROP}
 _EFFECTIVE = {CommandOutcome.APPLIED, CommandOutcome.RUNNING}
+_BEGINS_ANEW = {
+    CompletionResult.REOPENED,
+    CompletionResult.CANCELLED,
+    CompletionResult.MOVED,
+}
+"""A key that was closed so and is open again waits for no earlier attempt."""
 NEVER_MS = 10**15
 
 
@@ -212,6 +218,14 @@ class Ledger:
         found = [key for keys in self._keys.values() for key in keys if self.is_open(key)]
         return sorted(found)
 
+    def largest_bytes(self, key: TaskKey) -> int:
+        """Return what the largest record of a key holds; of a moved one, that of its id."""
+        of_id = (record for each in self._keys[key.ordering_id] for record in self._records[each])
+        moved = any(isinstance(record, Command) for record in self._records[key])
+        records = of_id if moved else self._records[key]
+        sizes = [record.held_bytes for record in records if isinstance(record, StoredTask)]
+        return max(sizes, default=0)
+
     def known_keys(self) -> list[TaskKey]:
         """Return all keys of which there was a record, in order."""
         return sorted(self._records)
@@ -228,8 +242,8 @@ class Ledger:
         """Return before when no attempt starts, by the last attempt that is stored."""
         rows = self._data.attempts.of_key(PARTITION, key)
         completion = self._truth.completion(PARTITION, key)
-        reopened = completion is not None and completion[1].result is CompletionResult.REOPENED
-        return rows[-1].next_attempt_ms if rows and not reopened else None
+        begins_anew = completion is not None and completion[1].result in _BEGINS_ANEW
+        return rows[-1].next_attempt_ms if rows and not begins_anew else None
 
     def _reopened_last(self, key: TaskKey) -> Iterator[int]:
         completion = self._truth.completion(PARTITION, key)

@@ -82,6 +82,34 @@ class LogProducer:
             to_ms = self._clock.now_ms() + self._rng.choice((-50, 0, 100, 600))
         self._append_value(key.ordering_id, encode_command(Command(kind, key, to_ms=to_ms)))
 
+    def append_about(self, key: TaskKey) -> None:
+        """Append a command, or one more record, of this key."""
+        if self._rng.random() < 0.6:
+            self.append_command(key, self._rng.choice(tuple(CommandKind)))
+        else:
+            self._append_task(key)
+
+    def append_again(self, key: TaskKey) -> None:
+        """Append one more record of this key."""
+        self._append_task(key)
+
+    def append_for_later(self, count: int) -> None:
+        """Append so many new tasks that are due within some seconds, of few ordering ids."""
+        for _ in range(count):
+            late_ids = self.ids[: self._configuration.late_ids]
+            self.append_due(self._rng.randrange(600, 6_000), self._rng.choice(late_ids))
+
+    def append_on_time(self, count: int) -> None:
+        """Append so many new tasks that are due soon, of any ordering id."""
+        for _ in range(count):
+            self.append_due(self._rng.randrange(100, 1_500), self._rng.choice(self.ids))
+
+    def append_due(self, in_ms: int, ordering_id: str) -> None:
+        """Append a new task."""
+        self._numbers += 1
+        key = TaskKey(self._clock.now_ms() + in_ms, ordering_id, str(self._numbers))
+        self._append_task(key)
+
     def append_probes(self, count: int) -> None:
         """Append a task that is due now for each of so many new ordering ids."""
         fresh = list(ids_of(PARTITION, len(self.ids) + count))[len(self.ids) :]
@@ -94,7 +122,7 @@ class LogProducer:
     def _append_task(self, key: TaskKey) -> None:
         data = {
             "tenant": self._rng.choice("abc"),
-            "pad": "x" * self._configuration.pad_bytes,
+            "pad": "x" * (self._configuration.pad_bytes + self._rng.choice((0, 0, 0, 200, 5_000))),
             "offset": self.end_offset,
         }
         self._append_value(key.ordering_id, encode_parts(key, data, self.kind_of(key)))

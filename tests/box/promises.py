@@ -26,6 +26,22 @@ Complaints = Iterator[str]
 _WELL = {Ending.DONE, Ending.DROPPED}
 
 
+def p1_nothing_is_given_up_too_soon(box: Box) -> Complaints:
+    """What is closed as a failure had all attempts that its policy allows."""
+    made: dict[TaskKey, int] = defaultdict(int)
+    for fact in box.ledger.asked:
+        # A start that is durable counts, whether or not it came to an attempt.
+        made[fact.run.key] += fact.run.attempt.record_starts is not None
+    for begun in box.ledger.begun:
+        made[begun.run.key] += begun.run.attempt.record_starts is None
+    for key, result in _results(box):
+        row = box.truth.row(PARTITION, key)
+        if result == CompletionResult.FAILURE and row is not None:
+            allowed = job_of(row.kind).retry.attempts_max
+            if made[key] < allowed:
+                yield f"{key} was given up after {made[key]} attempts, {allowed} are allowed"
+
+
 def p2_never_early(box: Box) -> Complaints:
     """Nothing is asked for before its time, nor before the time that its last attempt left."""
     for fact in box.ledger.asked:
@@ -190,6 +206,7 @@ def p16_a_rebuilt_tree_changes_nothing(box: Box) -> Complaints:
 
 
 PROMISES: tuple[Callable[[Box], Complaints], ...] = (
+    p1_nothing_is_given_up_too_soon,
     p2_never_early,
     p3_one_at_a_time,
     p4_key_order,

@@ -111,6 +111,18 @@ def test_backlog(seed: int) -> None:
 
 
 @seeds
+def test_outages(seed: int) -> None:
+    """Much that was stored for later falls due while nobody has the partition."""
+    check("outages", seed)
+
+
+@seeds
+def test_stored_herd(seed: int) -> None:
+    """The same where flows share the slots."""
+    check("stored_herd", seed)
+
+
+@seeds
 def test_herd(seed: int) -> None:
     """The same where flows share the slots."""
     check("herd", seed)

@@ -1,0 +1,132 @@
+"""What happens to a box at its worst moment: acts that chance alone would seldom bring together.
+
+Each is a few things at the box's faces, between which a seed lets some messages and requests go
+on.  It decides what happens, and knows nothing of who is told what inside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.model.attempts import Ending
+from actors.model.pauses import Pause, PauseScope
+from tests.box.hand_runner import HandRun, Step
+from tests.box.owner import PARTITION, Stand
+
+if TYPE_CHECKING:
+    from tests.box.box import Box
+
+_ENDINGS = (Ending.DONE, Ending.DONE, Ending.FAILED, Ending.RETRY, Ending.DROPPED)
+_OUTAGES_MS = (1_500, 8_000, 70_000)
+
+
+class WorstMoments:
+    """The acts, for one box."""
+
+    def __init__(self, box: Box) -> None:
+        self._box, self._rng = box, box.rng
+
+    def _wander(self, steps: int) -> None:
+        """Let so many messages and requests go on, in any order."""
+        box = self._box
+        for _ in range(steps):
+            if self._rng.random() < 0.7:
+                box.system.run_one()
+            else:
+                box.deliveries.serve_one()
+
+    @property
+    def _is_working(self) -> bool:
+        return self._box.owner.stand is Stand.WORKING and self._box.owner.revoked_at_ms is None
+
+    def race(self) -> None:
+        """Records about a task come as its attempt begins, runs or ends."""
+        box, rng, runs = self._box, self._rng, self._box.runner.unended
+        if not runs or not self._is_working:
+            return
+        run = rng.choice(runs)
+        if run.step is Step.WAITING and rng.random() < 0.5:
+            self._begin(run)
+        key = run.key
+        if rng.random() < 0.3:
+            # Or about one that waits for it, or for its time.
+            key = rng.choice([*box.ledger.open_keys(), key])
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            box.producer.append_about(key)
+            if rng.random() < 0.5:
+                box.owner.poll(100)
+                self._wander(rng.randrange(10))
+        box.owner.poll(100)
+        self._wander(rng.randrange(25))
+        if box.configuration.failing and rng.random() < 0.3:
+            box.deliveries.break_next()
+        if rng.random() < 0.8:
+            self._end(run)
+        self._wander(rng.randrange(25))
+
+    def _begin(self, run: HandRun) -> None:
+        for each in self._box.runner.can_begin:
+            if each.key.ordering_id == run.key.ordering_id:
+                self._box.runner.begin(each)
+
+    def _end(self, run: HandRun) -> None:
+        """End the batch that a task runs in."""
+        runner = self._box.runner
+        for first in runner.can_end:
+            if run in runner.batch_of(first):
+                runner.end(first, lambda: self._rng.choice(_ENDINGS))
+                return
+
+    def drain(self) -> None:
+        """The partition is given up; what runs ends one by one, now and then badly."""
+        box, rng = self._box, self._rng
+        if not self._is_working or len(box.runner.can_end) < 2:
+            return
+        box.owner.revoke(3_600_000)
+        for run in rng.sample(box.runner.can_end, len(box.runner.can_end)):
+            self._wander(rng.randrange(20))
+            self._end(run)
+            self._wander(rng.randrange(20))
+            box.clock.advance(rng.choice((0, 40, 260)))
+            box.owner.advance()
+
+    def crash(self) -> None:
+        """The process dies while a task runs whose start is durable, and comes back."""
+        box = self._box
+        suspects = [run for run in box.runner.can_end if run.attempt.record_starts is not None]
+        if not suspects or not self._is_working:
+            return
+        box.die()
+        box.owner.gain()
+
+    def outage(self) -> None:
+        """Tasks are stored for later, and nobody has the partition until they are long due."""
+        box, rng = self._box, self._rng
+        if not self._is_working:
+            return
+        box.producer.append_for_later(rng.choice((3, 10, 30)))
+        for _ in range(8):
+            box.owner.poll(100)
+            self._wander(25)
+        if self._is_working:
+            box.owner.lose()
+        box.deliver_all()
+        box.clock.advance(rng.choice(_OUTAGES_MS))
+        if box.owner.stand is Stand.AWAY:
+            box.owner.gain()
+        box.producer.append_on_time(rng.choice((0, 4, 15)))
+
+    def flip(self) -> None:
+        """An ordering id is paused as something of it runs or is read, and resumed at once."""
+        box, rng = self._box, self._rng
+        runs = box.runner.unended
+        if not runs or not self._is_working or box.owner.sheet.pauses:
+            return
+        ordering_id = rng.choice(runs).key.ordering_id
+        pause = Pause(PauseScope.ORDERING, PARTITION, ordering_id)
+        box.owner.pause(box.owner.sheet.with_pauses((pause,)))
+        self._wander(rng.randrange(30))
+        if rng.random() < 0.5:
+            box.clock.advance(rng.choice((1, 50, 300)))
+        self._wander(rng.randrange(30))
+        box.unpause()
