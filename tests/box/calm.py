@@ -12,7 +12,8 @@ from actors.model.pauses import PauseScope
 from tests.box.box import Box
 from tests.box.hand_runner import HandRun, Step
 from tests.box.isolation import Isolation
-from tests.box.kinds import UNKNOWN
+from tests.box.kinds import TENANT, UNKNOWN
+from tests.box.memory import remembered
 from tests.box.owner import PARTITION, Stand
 
 SETTLE_MS = 120_000.0
@@ -136,6 +137,9 @@ class CalmEnd:
         if not self.settle(lambda: not self._held_bytes, within_ms=5_000):
             self._box.complaints.append(f"P13: {self._held_bytes} bytes are held when all is done")
         self._probe_slots()
+        self._probe_burst()
+        self._probe_flows()
+        self._probe_window()
         self._probe_watermark()
         self._box.owner.revoke(3_600_000)
         self.settle(lambda: self._box.owner.stand is Stand.AWAY, gains=False)
@@ -156,6 +160,59 @@ class CalmEnd:
         saves = box.deliveries.counts[kind] - before
         if saves > SAVES_MAX:
             self._complain(f"P8: an idle partition wrote {saves} watermarks in {idle_ms} ms")
+
+    def _probe_burst(self) -> None:
+        """Let much of one ordering id fall due at once: it leaves a slot to another."""
+        if self._box.configuration.flows or self._box.configuration.pad_bytes:
+            # A flow, or few bytes, may leave less than a slot.
+            return
+        producer, clock = self._box.producer, self._box.clock
+        crowd, other = producer.fresh_ids(2)
+        until_ms = clock.monotonic_ms() + 50
+        for _ in range(self._window.slots + 3):
+            producer.append_plain(crowd)
+        self.settle(lambda: clock.monotonic_ms() >= until_ms, slow=lambda _run: True)
+        producer.append_plain(other)
+        until_ms = clock.monotonic_ms() + 1
+        self.settle(lambda: clock.monotonic_ms() >= until_ms, slow=lambda _run: True)
+        if not any(run.key.ordering_id == other for run in self._box.runner.unended):
+            self._complain("P7: what is due of one ordering id leaves no slot to another")
+        self.settle(lambda: not self.unfinished())
+
+    def _probe_flows(self) -> None:
+        """Let one tenant's tasks be more than there are slots, and last: others begin."""
+        if not self._box.configuration.flows:
+            return
+        producer, clock = self._box.producer, self._box.clock
+        *crowd, first, second = producer.fresh_ids(self._window.slots + 6)
+        for ordering_id in crowd:
+            producer.append_plain(ordering_id, TENANT, tenant="crowd")
+        until_ms = clock.monotonic_ms() + 300
+        self.settle(lambda: clock.monotonic_ms() >= until_ms, slow=lambda _run: True)
+        for ordering_id in (first, second):
+            producer.append_plain(ordering_id, TENANT)
+        until_ms = clock.monotonic_ms() + 300
+        self.settle(lambda: clock.monotonic_ms() >= until_ms, slow=lambda _run: True)
+        running = {run.key.ordering_id for run in self._box.runner.unended}
+        if not running & {first, second}:
+            self._complain("P7: one tenant has all slots, and no other begins")
+        self.settle(lambda: not self.unfinished())
+
+    def _probe_window(self) -> None:
+        """Let more be due soon than memory may hold, and look how much of it is there."""
+        box, tasks_max = self._box, self._window.tasks_max
+        in_ms, until_ms = 900, box.clock.monotonic_ms() + 400
+        for ordering_id in box.producer.fresh_ids(2 * tasks_max):
+            box.producer.append_due(in_ms, ordering_id)
+        self.settle(lambda: box.clock.monotonic_ms() >= until_ms)
+        held = len(list(remembered(box.truth, box.ledger, box.history)))
+        if held > tasks_max:
+            self._complain(f"P13: {held} tasks are in memory, which may hold {tasks_max}")
+        memory = box.effects.memory
+        if memory.held_bytes > memory.limit_bytes:
+            self._complain(f"P13: {memory.held_bytes} bytes are held, of {memory.limit_bytes}")
+        if not self.settle(lambda: not self.unfinished()):
+            box.complaints += [f"P8: what memory had no room for: {x}" for x in self.unfinished()]
 
     def _probe_slots(self) -> None:
         """Let more ids have a due task than there are slots: each slot is there, once."""

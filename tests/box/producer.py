@@ -110,14 +110,26 @@ class LogProducer:
         key = TaskKey(self._clock.now_ms() + in_ms, ordering_id, str(self._numbers))
         self._append_task(key)
 
+    def fresh_ids(self, count: int) -> list[str]:
+        """Return so many ordering ids of which nothing is open in the end."""
+        return list(ids_of(PARTITION, len(self.ids) + count))[len(self.ids) :]
+
     def append_probes(self, count: int) -> None:
         """Append a task that is due now for each of so many new ordering ids."""
-        fresh = list(ids_of(PARTITION, len(self.ids) + count))[len(self.ids) :]
         # Of many flows: one alone does not get all slots.
         kind = TENANT if self._configuration.flows else PLAIN
-        for ordering_id in fresh:
-            key = TaskKey(self._clock.now_ms(), ordering_id, "probe")
-            self._append_value(ordering_id, encode_parts(key, {"tenant": ordering_id}, kind))
+        for ordering_id in self.fresh_ids(count):
+            self.append_plain(ordering_id, kind)
+
+    def append_plain(
+        self, ordering_id: str, kind: str | None = PLAIN, *, tenant: str | None = None
+    ) -> None:
+        """Append a new task that is due now, of one kind whatever its key; without a tenant, of
+        one for each ordering id.
+        """
+        self._numbers += 1
+        key = TaskKey(self._clock.now_ms(), ordering_id, f"{self._numbers}-probe")
+        self._append_value(ordering_id, encode_parts(key, {"tenant": tenant or ordering_id}, kind))
 
     def _append_task(self, key: TaskKey) -> None:
         data = {

@@ -35,14 +35,13 @@ class WorstMoments:
             else:
                 box.deliveries.serve_one()
 
-    @property
     def _is_working(self) -> bool:
         return self._box.owner.stand is Stand.WORKING and self._box.owner.revoked_at_ms is None
 
     def race(self) -> None:
         """Records about a task come as its attempt begins, runs or ends."""
         box, rng, runs = self._box, self._rng, self._box.runner.unended
-        if not runs or not self._is_working:
+        if not runs or not self._is_working():
             return
         run = rng.choice(runs)
         if run.step is Step.WAITING and rng.random() < 0.5:
@@ -80,8 +79,14 @@ class WorstMoments:
     def drain(self) -> None:
         """The partition is given up; what runs ends one by one, now and then badly."""
         box, rng = self._box, self._rng
-        if not self._is_working or len(box.runner.can_end) < 2:
+        if not self._is_working() or len(box.runner.can_end) < 2:
             return
+        if rng.random() < 0.5:
+            box.producer.append_about(rng.choice(box.runner.can_end).key)
+            box.owner.poll(100)
+            self._wander(rng.randrange(30))
+            if not self._is_working():
+                return
         box.owner.revoke(3_600_000)
         for run in rng.sample(box.runner.can_end, len(box.runner.can_end)):
             self._wander(rng.randrange(20))
@@ -89,12 +94,32 @@ class WorstMoments:
             self._wander(rng.randrange(20))
             box.clock.advance(rng.choice((0, 40, 260)))
             box.owner.advance()
+        if rng.random() < 0.5:
+            self._end_drain()
+
+    def _end_drain(self) -> None:
+        """Let all end that is still at work: then the partition is given up, unless the store
+        fails.
+        """
+        box = self._box
+        for _ in range(60):
+            if box.owner.stand is Stand.AWAY or box.configuration.failing:
+                return
+            for run in box.runner.can_begin:
+                box.runner.begin(run)
+            for run in box.runner.can_end:
+                box.runner.end(run, lambda: self._rng.choice(_ENDINGS))
+            self._wander(60)
+            box.clock.advance(50)
+            box.owner.advance()
+        if not box.runner.unended:
+            box.complaints.append("P14: nothing runs any more, and a drain does not end")
 
     def crash(self) -> None:
         """The process dies while a task runs whose start is durable, and comes back."""
         box = self._box
         suspects = [run for run in box.runner.can_end if run.attempt.record_starts is not None]
-        if not suspects or not self._is_working:
+        if not suspects or not self._is_working():
             return
         box.die()
         box.owner.gain()
@@ -102,13 +127,13 @@ class WorstMoments:
     def outage(self) -> None:
         """Tasks are stored for later, and nobody has the partition until they are long due."""
         box, rng = self._box, self._rng
-        if not self._is_working:
+        if not self._is_working():
             return
         box.producer.append_for_later(rng.choice((3, 10, 30)))
         for _ in range(8):
             box.owner.poll(100)
             self._wander(25)
-        if self._is_working:
+        if self._is_working():
             box.owner.lose()
         box.deliver_all()
         box.clock.advance(rng.choice(_OUTAGES_MS))
@@ -120,7 +145,7 @@ class WorstMoments:
         """An ordering id is paused as something of it runs or is read, and resumed at once."""
         box, rng = self._box, self._rng
         runs = box.runner.unended
-        if not runs or not self._is_working or box.owner.sheet.pauses:
+        if not runs or not self._is_working() or box.owner.sheet.pauses:
             return
         ordering_id = rng.choice(runs).key.ordering_id
         pause = Pause(PauseScope.ORDERING, PARTITION, ordering_id)
