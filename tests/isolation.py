@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 
-ENDING_S = 5.0
+ENDING_S = 30.0
 """For how long a thread that was told to end may take until it counts as left behind."""
 
 _WHERE = "such a test belongs into tests/programs"

@@ -8,7 +8,7 @@ import pytest
 from pyarrow.parquet import read_table
 from pyspark.sql import SparkSession
 
-from actors.model.errors import InvalidInput, SettingsInvalid, StoreUnavailable
+from actors.model.errors import DependencyMissing, InvalidInput, StoreUnavailable
 from actors.model.instant import to_millis
 from actors.model.key import TaskKey
 from scheduler.pipeline.delta import DELTA, PARQUET, finish_table
@@ -117,6 +117,6 @@ def test_what_cannot_be_delta_is_said(
     with pytest.raises(StoreUnavailable, match="holds Parquet, but its Delta log"):
         finish_table(DELTA, folder, 3)
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(SettingsInvalid, match=r"install hourhand\[delta\]"):
+    with pytest.raises(DependencyMissing, match="pip install 'deltalake"):
         run_export(job, ExportPlan(str(tmp_path / "out"), SETTLE_S, DELTA))
     assert not (tmp_path / "out").exists()
