@@ -227,6 +227,10 @@ def checked_pair(pair: object) -> TaskPair:
             "a TaskKey is needed, or a pair of ordering id and uniqueness key, got"
             f" {shown(pair)}: TaskKey.parse reads a key's text form"
         )
+    if not all(isinstance(text, str) for text in pair):
+        raise InvalidKey(f"a pair is two ids, both texts, got {shown(pair)}")
+    if not pair[0]:
+        raise InvalidKey(f"the pair {shown(pair)} has an empty ordering id, which no task can have")
     return TaskPair(*checked_key(TaskKey(0, *pair))[1:])
 
 

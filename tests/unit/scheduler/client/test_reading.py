@@ -365,6 +365,18 @@ def test_what_is_not_a_pair_of_ids_is_refused(world: World, pair: object) -> Non
     assert all(isinstance(each.exception(timeout=1), InvalidKey) for each in sent)
 
 
+@pytest.mark.parametrize("pair", [("", "b"), ("a", None), (7, "b")])
+def test_a_refused_pair_is_quoted_as_it_was_given(world: World, pair: object) -> None:
+    """Not as a key, with a time that nobody wrote."""
+    client: Any = world.client
+    refused = client.cancel_task(pair)
+
+    with pytest.raises(InvalidKey) as caught:
+        refused.result(0)
+    assert str(pair) in str(caught.value)
+    assert "1970" not in str(caught.value)
+
+
 def test_a_pair_finds_the_one_open_task_that_has_both_ids(world: World) -> None:
     """None, one or several; a task that has ended is found by its key."""
     done = world.schedule("invoice", due_in=MINUTE)
