@@ -113,6 +113,8 @@ def test_resume_says_what_it_did(folder: Path) -> None:
     assert "c: was paused already" in invoke(folder, "pause", "--ordering-id", "c").stderr
     assert "c: resumed" in invoke(folder, "resume", "--ordering-id", "c").stderr
     assert "c: was not paused" in invoke(folder, "resume", "--ordering-id", "c").stderr
+    assert "c: paused" in invoke(folder, "pause", "c").stderr
+    assert "c: resumed" in invoke(folder, "resume", "c").stderr
 
 
 def test_a_reason_is_listed_with_the_act(folder: Path) -> None:

@@ -131,8 +131,12 @@ def test_p12_a_replay_says_what_the_owner_found() -> None:
     assert night.replay(places=[places["a"]])["outcomes"] == {"ran_already": 1}
     paused = night.replay(places=[places["b"], places["b"], "0:99"])
     assert paused["outcomes"] == {"replayed": 1, "unknown": 1}
-    entries = [each["result"] for each in night.get("/audit")[1]["entries"]]
-    assert entries == ["replayed 1, unknown 1", "ran_already 1", "undecided 1"]
+    entries = [(each["target"], each["result"]) for each in night.get("/audit")[1]["entries"]]
+    assert entries == [
+        ("2 letters", "replayed 1, unknown 1"),
+        (places["a"], "ran_already 1"),
+        (places["a"], "undecided 1"),
+    ]
 
 
 def test_a_letter_says_what_became_of_its_task() -> None:
