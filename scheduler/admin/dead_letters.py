@@ -74,7 +74,7 @@ class _ReadLetter(NamedTuple):
 
     @property
     def replayable(self) -> bool:
-        """Whether it reads as something, which failed, was dropped, or is not known to be closed."""
+        """Whether it reads as something that failed, was dropped, or is not known to be closed."""
         completion = self.completion
         return self.entry is not None and (completion is None or completion.result in _FAILED)
 
