@@ -62,9 +62,11 @@ class PartitionReader:
             if start.scheduled_ms >= self._to_ms:
                 return swept
         elif claim is not None:
-            # Hours before this have completions, and of failed tasks alone rows beside them.
-            thinned_ms = min(claim.watermark.thinned_ms, self._to_ms)
-            swept = self._swept_views(ordering_id, claim.watermark, thinned_ms)
+            # Hours before this have completions, and of failed tasks alone rows beside them.  In
+            # the last of them rows may be deleted already, which the owner saves seconds later.
+            mark = claim.watermark
+            thinned_ms = min(max(mark.thinned_ms, mark.tasks_sweep_end_ms()), self._to_ms)
+            swept = self._swept_views(ordering_id, mark, thinned_ms)
             start = max(start, first_key_at(thinned_ms))
         pages = self._pages(ordering_id, start, self._to_ms)
         return chain(

@@ -260,6 +260,26 @@ def test_of_hours_that_were_thinned_all_tasks_are_listed(
     ]
 
 
+@pytest.mark.parametrize("ordering_id", [None, "customer-7"])
+def test_what_is_being_swept_is_listed_before_its_owner_says_so(ordering_id: str | None) -> None:
+    """Rows go some seconds before the owner saves how far it has removed them."""
+    installation = Installation()
+    partition = partition_of("customer-7", PARTITIONS)
+    gone, there = a_key(due_in_ms=-2 * HOUR_MS), a_key(due_in_ms=-HOUR_MS)
+    installation.insert(StoredTask(there, b"{}", 1))
+    for key in (gone, there):
+        installation.complete(a_completion(key=key, offset=1))
+    swept_ms = HOUR_0 - 4 * HOUR_MS
+    installation.sweep(partition, tasks_until_ms=swept_ms, statuses_until_ms=swept_ms)
+
+    listing = installation.list(ordering_id=ordering_id)
+
+    assert [(view.key, view.state, view.task is not None) for view in listing.tasks] == [
+        (gone, TaskState.SUCCESS, False),
+        (there, TaskState.SUCCESS, True),
+    ]
+
+
 def test_what_was_swept_is_listed_across_long_stretches_without_tasks() -> None:
     """Each hour once, however many are asked for together."""
     installation = Installation()
