@@ -27,11 +27,18 @@ Which of them sees to what the tests of the messages inside see to, in ``tests/u
     task_executor_kinds            kinds
     task_executor_told             failures, moves; not: which events are told
     partition_scheduler_slots      plain, small, large
-    partition_scheduler_punctual   backlog
+    partition_scheduler_punctual   backlog, outages
     partition_scheduler_flows      flows, herd; not: how many are handed on at a time
-    task_persistence_backlog       backlog; not: how often it looks
-    task_persistence_flows         herd; not: how often it looks
+    task_persistence_backlog       backlog, outages; not: how often it looks
+    task_persistence_flows         herd, stored_herd; not: how often it looks
     ============================== =======================================================
+
+``worst_moments`` brings together what chance seldom would: records and commands about a task whose
+attempt ends, drains whose attempts end badly, crashes, outages.  ``isolation`` holds some ids up and
+looks at the slots, bytes and watermark that are left to others.
+
+Few of the faults in ``runs.toml`` and ``unordered.toml`` of ``tests/simulation/mutants`` are seen
+yet: of what they break the roles' tests are the judges.
 
 It does not see what costs time alone (how much is read or handed on at once, how often a search
 goes on) and what an event says: such tests stay with the roles.

@@ -238,11 +238,11 @@ class Box:
             (0.5 if shape.pauses else 0, self._pause),
             (0.2 if shape.moves else 0, self._move),
             (1.5 if shape.moves else 0, self._come_back),
-            (0.6, worst.race),
+            (1, worst.race),
             (0.4 if shape.pauses else 0, worst.flip),
-            (0.15 if shape.moves else 0, worst.drain),
-            (0.1 if shape.moves else 0, worst.crash),
-            (0.4 if shape.outages else 0.06 if shape.moves else 0, worst.outage),
+            (0.4 if shape.moves else 0, worst.drain),
+            (0.4 if shape.moves else 0, worst.crash),
+            (0.4 if shape.outages else 0.12 if shape.moves else 0, worst.outage),
         ]
         return [act for _, act in acts], [weight for weight, _ in acts]
 

@@ -129,6 +129,9 @@ class CalmEnd:
     def finish(self) -> None:
         """Let nothing disturb the subtree any more, until all is done, and give all back."""
         self.make_peace()
+        if self._box.owner.revoked_at_ms is not None:
+            # Nothing can be held up while the partition is given up.
+            self.settle(lambda: self._box.owner.revoked_at_ms is None)
         Isolation(self).check()
         self._end_holds()
         if not self.settle(lambda: not self.unfinished()):
@@ -163,8 +166,9 @@ class CalmEnd:
 
     def _probe_burst(self) -> None:
         """Let much of one ordering id fall due at once: it leaves a slot to another."""
-        if self._box.configuration.flows or self._box.configuration.pad_bytes:
-            # A flow, or few bytes, may leave less than a slot.
+        is_roomy = self._window.slots > 1 + self._window.ordering_queue_tasks_max
+        if self._box.configuration.flows or self._box.configuration.pad_bytes or not is_roomy:
+            # A flow, few bytes, or the queue of one id, may leave less than a slot.
             return
         producer, clock = self._box.producer, self._box.clock
         crowd, other = producer.fresh_ids(2)

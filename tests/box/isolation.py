@@ -41,15 +41,20 @@ class Isolation:
         """
         self._hold_up()
         self._go_on()
+        self._look_behind()
+        self._ask_for_more()
+        self._go_on()
+        self._look_behind()
+        self._count_bytes()
+        self._count_slots()
+        self._look_at_watermark()
+
+    def _look_behind(self) -> None:
+        """What is behind something that lasts leaves memory."""
         calm_ms = self._box.clock.monotonic_ms() + 3 * self._window.slow_attempt_ms
         self._settle_until(calm_ms)
         behind = self._behind()
         self._box.complaints += [f"P7: {key} is in memory, behind another" for key in behind]
-        self._ask_for_more()
-        self._go_on()
-        self._count_bytes()
-        self._count_slots()
-        self._look_at_watermark()
 
     def _go_on(self) -> None:
         self._calm.settle(lambda: not self._delayed(), slow=self._is_sick, within_ms=GO_ON_MS)
@@ -65,20 +70,37 @@ class Isolation:
         """Choose attempts that run, fewer than there are slots for, with what holds its id."""
         box, kinds = self._box, self._box.configuration.kinds
         holders = box.configuration.ids if {BLOCKING, UNKNOWN} & set(kinds) else 0
-        most = 1 if box.configuration.flows else self._window.slots - 1 - holders
+        most = 1 if self._is_scarce() else self._window.slots - 1 - holders
         for run in box.rng.sample(box.runner.can_end, len(box.runner.can_end)):
-            batch = box.runner.batch_of(run)
-            if len(self._sick) + len(self._put_off) + len(batch) > most:
+            batch = self._with_alike(run)
+            if run in self._sick or len(self._sick) + len(self._put_off) + len(batch) > most:
                 continue
-            if box.rng.random() < 0.4 and box.runner.put_off(run, PUT_OFF_MS):
+            if (
+                not run.attempt.is_unordered
+                and box.rng.random() < 0.4
+                and box.runner.put_off(run, PUT_OFF_MS)
+            ):
                 self._put_off[run.key] = box.clock.now_ms() + PUT_OFF_MS
             else:
                 self._sick += batch
+
+    def _is_scarce(self) -> bool:
+        """Whether flows or bytes leave others less than the slots that nobody has."""
+        return self._box.configuration.flows or self._box.configuration.pad_bytes > 0
+
+    def _with_alike(self, run: HandRun) -> list[HandRun]:
+        """Return a batch, or all places that tasks of one kind without order have."""
+        if not run.attempt.is_unordered:
+            return self._box.runner.batch_of(run)
+        running = self._box.runner.can_end
+        return [each for each in running if _place_of(each) == _place_of(run)]
 
     def _ask_for_more(self) -> None:
         """Append later records of what is held up, and tasks before and behind it."""
         for run in self._sick:
             self._box.producer.append_again(run.key)
+            for in_ms in self._box.rng.choices((-3_000, -1, 0, 50), k=4):
+                self._box.producer.append_due(in_ms, run.key.ordering_id)
         for _ in range(6):
             self._box.producer.append_new(late=self._box.rng.random() < 0.3)
 
@@ -93,7 +115,7 @@ class Isolation:
         """Let more ids have a due task than slots are left."""
         box, clock = self._box, self._box.clock
         left = self._window.slots - len(self._sick) - len(self._waiting_ids())
-        if left <= 0 or box.configuration.flows:
+        if left <= 0 or self._is_scarce():
             return
         before = set(map(id, box.runner.unended))
         box.producer.append_probes(left + 3)
@@ -183,3 +205,7 @@ class Isolation:
             if each.ordering_id == key.ordering_id and self._box.producer.kind_of(each) == kind
         ]
         return key in alike or len(alike) == PLACES[kind]
+
+
+def _place_of(run: HandRun) -> tuple[str, str | None]:
+    return run.key.ordering_id, run.attempt.task.kind

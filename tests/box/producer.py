@@ -82,9 +82,11 @@ class LogProducer:
             to_ms = self._clock.now_ms() + self._rng.choice((-50, 0, 100, 600))
         self._append_value(key.ordering_id, encode_command(Command(kind, key, to_ms=to_ms)))
 
-    def append_about(self, key: TaskKey) -> None:
-        """Append a command, or one more record, of this key."""
-        if self._rng.random() < 0.6:
+    def append_about(self, key: TaskKey, kind: CommandKind | str) -> None:
+        """Append a command, one more ``record``, or ``any`` of them, about this key."""
+        if isinstance(kind, CommandKind):
+            self.append_command(key, kind)
+        elif kind == "any" and self._rng.random() < 0.6:
             self.append_command(key, self._rng.choice(tuple(CommandKind)))
         else:
             self._append_task(key)

@@ -6,9 +6,11 @@ on.  It decides what happens, and knows nothing of who is told what inside.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.model.attempts import Ending
+from actors.model.codec import CommandKind
 from actors.model.pauses import Pause, PauseScope
 from tests.box.hand_runner import HandRun, Step
 from tests.box.owner import PARTITION, Stand
@@ -16,7 +18,22 @@ from tests.box.owner import PARTITION, Stand
 if TYPE_CHECKING:
     from tests.box.box import Box
 
-_ENDINGS = (Ending.DONE, Ending.DONE, Ending.FAILED, Ending.RETRY, Ending.DROPPED)
+_FIRST_ENDINGS = (Ending.DONE, Ending.DONE, Ending.FAILED)
+_ENDINGS = (Ending.DONE, Ending.DONE, Ending.FAILED, Ending.FAILED, Ending.RETRY, Ending.DROPPED)
+_ANY, _RECORD = "any", "record"
+_STORIES: tuple[tuple[CommandKind | str, ...], ...] = (
+    (_ANY,),
+    (_ANY, _ANY),
+    (_RECORD, _RECORD, _ANY),
+    (CommandKind.CANCEL, _RECORD),
+    (CommandKind.DROP, _RECORD),
+    (CommandKind.RESCHEDULE, _RECORD),
+    (CommandKind.RESCHEDULE, CommandKind.CANCEL),
+    (CommandKind.CANCEL, CommandKind.RETRY),
+    (CommandKind.RETRY,),
+    (CommandKind.CANCEL,),
+)
+"""What may come about one key, in this order."""
 _OUTAGES_MS = (1_500, 8_000, 70_000)
 
 
@@ -35,6 +52,13 @@ class WorstMoments:
             else:
                 box.deliveries.serve_one()
 
+    def _get_going(self, rounds: int) -> None:
+        """Let the subtree come as far as it does without more time."""
+        box = self._box
+        for _ in range(rounds):
+            box.owner.advance()
+            self._wander(40)
+
     def _is_working(self) -> bool:
         return self._box.owner.stand is Stand.WORKING and self._box.owner.revoked_at_ms is None
 
@@ -50,12 +74,14 @@ class WorstMoments:
         if rng.random() < 0.3:
             # Or about one that waits for it, or for its time.
             key = rng.choice([*box.ledger.open_keys(), key])
-        for _ in range(rng.choice((1, 1, 2, 3))):
-            box.producer.append_about(key)
-            if rng.random() < 0.5:
+        for kind in rng.choice(_STORIES):
+            box.producer.append_about(key, kind)
+            if rng.random() < 0.6:
                 box.owner.poll(100)
-                self._wander(rng.randrange(10))
+                self._wander(rng.choice((0, 5, 25, 70)))
         box.owner.poll(100)
+        if rng.random() < 0.3:
+            self._get_going(3)
         self._wander(rng.randrange(25))
         if box.configuration.failing and rng.random() < 0.3:
             box.deliveries.break_next()
@@ -73,7 +99,10 @@ class WorstMoments:
         runner = self._box.runner
         for first in runner.can_end:
             if run in runner.batch_of(first):
-                runner.end(first, lambda: self._rng.choice(_ENDINGS))
+                endings = [self._rng.choice(_ENDINGS) for _ in runner.batch_of(first)]
+                # The first one is done more often than what follows.
+                endings[0] = self._rng.choice(_FIRST_ENDINGS)
+                runner.end(first, partial(endings.pop, 0))
                 return
 
     def drain(self) -> None:
@@ -82,17 +111,22 @@ class WorstMoments:
         if not self._is_working() or len(box.runner.can_end) < 2:
             return
         if rng.random() < 0.5:
-            box.producer.append_about(rng.choice(box.runner.can_end).key)
+            box.producer.append_about(rng.choice(box.runner.can_end).key, _ANY)
             box.owner.poll(100)
             self._wander(rng.randrange(30))
             if not self._is_working():
                 return
         box.owner.revoke(3_600_000)
-        for run in rng.sample(box.runner.can_end, len(box.runner.can_end)):
+        runs = rng.sample(box.runner.can_end, len(box.runner.can_end))
+        if rng.random() < 0.5:
+            runs.sort(key=lambda run: run.key)
+        for run in runs:
             self._wander(rng.randrange(20))
             self._end(run)
-            self._wander(rng.randrange(20))
-            box.clock.advance(rng.choice((0, 40, 260)))
+            for _ in range(rng.choice((0, 1, 3))):
+                # In which the watermark may move.
+                self._wander(40)
+                box.clock.advance(rng.choice((40, 260)))
             box.owner.advance()
         if rng.random() < 0.5:
             self._end_drain()
@@ -123,6 +157,7 @@ class WorstMoments:
             return
         box.die()
         box.owner.gain()
+        self._get_going(4)
 
     def outage(self) -> None:
         """Tasks are stored for later, and nobody has the partition until they are long due."""
@@ -140,6 +175,7 @@ class WorstMoments:
         if box.owner.stand is Stand.AWAY:
             box.owner.gain()
         box.producer.append_on_time(rng.choice((0, 4, 15)))
+        self._get_going(4)
 
     def flip(self) -> None:
         """An ordering id is paused as something of it runs or is read, and resumed at once."""
