@@ -146,7 +146,9 @@ class Ledger:
         """Note that the subtree wants this attempt."""
         key, now_ms = run.key, self._clock.now_ms()
         row = self._last_attempt(key)
-        waits_ms = 0 if row is None else (row or 0) - now_ms
+        # A later record may begin anew.
+        is_anew = run.attempt.number == 1 and len(self._records[key]) > 1
+        waits_ms = 0 if row is None or is_anew else row - now_ms
         self.asked.append(
             Asked(
                 run,
