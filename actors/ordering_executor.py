@@ -106,11 +106,9 @@ class OrderingExecutor(Actor):
         partition_executor: Recipient,
         siblings: Siblings,
     ) -> None:
-        self._effects = effects
-        self._ownership = ownership
+        self._effects, self._ownership = effects, ownership
         self._ordering_id = ordering_id
-        self._partition_executor = partition_executor
-        self._siblings = siblings
+        self._partition_executor, self._siblings = partition_executor, siblings
         self._phase = OrderingPhase.IDLE
         self._mode = OrderingMode.RUNNING
         self._executor: Ref | None = None
@@ -175,11 +173,9 @@ class OrderingExecutor(Actor):
             case KeepLane():
                 self._keep()
             case _GoOn(is_gathered=is_gathered):
-                self._is_gathering = self._is_gathering and not is_gathered
                 self._go_on(is_gathered=is_gathered)
             case _UnorderedDue():
-                self._unordered_timer = None
-                self._go_on()
+                self._look_at_unordered()
             case _:
                 assert_never(message)
 
@@ -246,6 +242,7 @@ class OrderingExecutor(Actor):
 
     def _go_on(self, *, is_gathered: bool = False) -> None:
         """Start the next task, or read on, or say that there is nothing to do."""
+        self._is_gathering = self._is_gathering and not is_gathered
         if self._mode is OrderingMode.RUNNING:
             self._go_on_unordered()
         if self._phase is not OrderingPhase.IDLE and self._phase is not OrderingPhase.WAITING:
@@ -329,6 +326,10 @@ class OrderingExecutor(Actor):
         if due_ms is not None and self._unordered_timer is None:
             check_ms = min(due_ms - now_ms, self._effects.settings.window.clock_check_ms)
             self._unordered_timer = self._context.after(check_ms, _UnorderedDue())
+
+    def _look_at_unordered(self) -> None:
+        self._unordered_timer = None
+        self._go_on()
 
     def _ask_store(self, after: TaskKey, up_to: TaskKey, kind: str | None) -> None:
         limit = self._effects.settings.window.ordering_queue_tasks_max

@@ -33,9 +33,9 @@ Which of them sees to what the tests of the messages inside see to, in ``tests/u
     task_persistence_flows         herd, stored_herd; not: how often it looks
     ============================== =======================================================
 
-``worst_moments`` brings together what chance seldom would: records and commands about a task whose
-attempt ends, drains whose attempts end badly, crashes, outages.  ``isolation`` holds some ids up and
-looks at the slots, bytes and watermark that are left to others.
+``worst_moments`` brings together what chance seldom would: records and commands about a task
+whose attempt ends, drains whose attempts end badly, crashes, outages.  ``isolation`` holds some
+ids up and looks at the slots, bytes and watermark that are left to others.
 
 Few of the faults in ``runs.toml`` and ``unordered.toml`` of ``tests/simulation/mutants`` are seen
 yet: of what they break the roles' tests are the judges.

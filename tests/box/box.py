@@ -94,8 +94,8 @@ class Box:
         self.truth = Truth(self.broker, self.data, self.settings)
         self.recorder = StoreRecorder(self)
         self.system = SimulatedSystem(self.clock, self._tree_failed, self.rng)
-        self.knows_all = False
-        """Whether it runs every kind by now."""
+        self.knows_all, self.resumed_ms = False, -1.0
+        """Whether it runs every kind by now, and when operators ended a pause last."""
         self.runner = HandRunner(
             self.clock,
             self.rng,
@@ -105,8 +105,6 @@ class Box:
         )
         self.effects = self._effects()
         committed = self.broker.group(self.settings.group.id).committed
-        self.resumed_ms = -1.0
-        """When operators ended a pause last."""
         self.owner = PartitionOwner(
             self.system, self.effects, self.broker, committed, told=self.emit
         )
