@@ -17,6 +17,7 @@ from actors.model.key import TaskKey
 from actors.model.status import CommandOutcome, CompletionResult
 from actors.model.task import StoredTask
 from tests.simulation.history import (
+    HALTS,
     CaughtUp,
     CompletionsRemoved,
     Happened,
@@ -142,7 +143,7 @@ def _known_since(run: Run) -> Callable[[float], float]:
     slow_ms = SLOW_ANSWER_MS * run.pace
     happened = list(run.history.of(Happened))
     storms = [h for h in happened if h.what.startswith("store:")]
-    pauses = [h for h in happened if h.what == "pause"]
+    pauses = [h for h in happened if h.what in HALTS]
 
     def since(at_ms: float) -> float:
         sent_ms = [min(at_ms, h.until_ms) for h in storms if h.at_ms <= at_ms]

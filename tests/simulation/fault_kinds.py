@@ -17,9 +17,9 @@ from tests.simulation import (
     outbox_faults,
     server_faults,
 )
-from tests.simulation.faulty_world import Fault, FaultyWorld
-from tests.simulation.history import Happened
-from tests.simulation.member import Member
+from tests.simulation.faulty_world import Fault, FaultyWorld, last
+from tests.simulation.history import STARVED, Happened
+from tests.simulation.member import Member, Starvation
 from tests.simulation.task_maker import SICK
 
 _AHEAD_MIN_MS = 8_000
@@ -46,6 +46,15 @@ def _pause(world: FaultyWorld, rng: random.Random) -> None:
     pause_ms = rng.choice((600.0, 3_000.0, *(rng.uniform(5_200.0, 9_000.0) for _ in range(4))))
     member.pause_until(world.now_ms() + pause_ms * world.pace)
     world.note(Happened(world.now_ms(), "pause", member.name, member.paused_until_ms))
+
+
+def _starve(world: FaultyWorld, rng: random.Random) -> None:
+    """A process gets few turns of its machine, some of them longer apart than its lease."""
+    member = rng.choice(world.members)
+    gap_ms = rng.choice((50.0, 400.0, 2_000.0, 7_000.0)) * world.pace
+    until_ms = last(world, rng, 20_000.0, lambda: None)
+    member.starve(Starvation(until_ms, gap_ms, rng.choice((1, 10, 100))))
+    world.note(Happened(world.now_ms(), STARVED, member.name, until_ms))
 
 
 def _join(world: FaultyWorld, rng: random.Random) -> None:
@@ -175,6 +184,7 @@ FAULTS: Mapping[str, Fault] = {
     "crash": _crash,
     "blackout": _blackout,
     "pause": _pause,
+    "starve": _starve,
     "join": _join,
     "leave": _leave,
     "tree": _tree,

@@ -321,6 +321,10 @@ class Noted:
 
 HELD = "held "
 """Begins what is said of a fault of one partition alone; its number follows."""
+STARVED = "starved"
+"""Is said of a process that gets few turns."""
+HALTS = ("pause", STARVED)
+"""Are said of processes that may hear late of what happens."""
 LETTERS_FAIL = f"{HELD}dead letters"
 """Is said of a fault of all dead letters, which holds the partitions that need one."""
 

@@ -31,6 +31,7 @@ from tests.simulation.flow_invariants import (
     tasks_keep_their_priority,
 )
 from tests.simulation.history import (
+    HALTS,
     Asked,
     Committed,
     CompletionsRemoved,
@@ -258,7 +259,7 @@ def p14_graceful_stop(run: Run) -> Complaints:
             (
                 h.until_ms
                 for h in run.history.of(Happened)
-                if h.what == "pause" and h.node == stop.node
+                if h.what in HALTS and h.node == stop.node
             ),
             default=0.0,
         )

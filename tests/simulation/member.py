@@ -107,6 +107,17 @@ class Site:
     """The kinds whose batches hold several tasks of one ordering id."""
 
 
+@dataclass(frozen=True, slots=True)
+class Starvation:
+    """How few turns a process gets of its machine."""
+
+    until_ms: float
+    gap_ms: float
+    """Longest time from one turn to the next."""
+    messages: int
+    """Most messages that it handles in one turn."""
+
+
 class Member:
     """A node process between its start and its end."""
 
@@ -125,6 +136,7 @@ class Member:
         self._woken = partial(woken, self)
         self.alive, self._loaded = True, False
         self.paused_until_ms = 0.0
+        self._starvation: Starvation | None = None
         self.stop_asked_ms: float | None = None
         self.stopping: Future[Mapping[int, int]] | None = None
         self.crash_in: int | None = None
@@ -262,6 +274,10 @@ class Member:
         self.paused_until_ms = until_ms
         self._woken()
 
+    def starve(self, starvation: Starvation | None) -> None:
+        """Get few turns for a while; with None as many as it wants again."""
+        self._starvation = starvation
+
     # Work.
 
     @property
@@ -290,7 +306,7 @@ class Member:
             self.node.step(0)
         if self.doors is not None:
             self.doors.step()
-        self._work_off()
+        self._work_off(self._turn())
         times = [self._poll_at_ms, self.system.next_timer_ms(), self.runner.next_ms()]
         if self.doors is not None:
             times.append(self.doors.next_ms())
@@ -298,8 +314,17 @@ class Member:
             times.append(self._report_at_ms)
         self._wake_ms = min(time for time in times if time is not None)
 
-    def _work_off(self) -> None:
-        for _ in range(MESSAGES_MAX):
+    def _turn(self) -> int:
+        """Return how many messages are handled before the next turn, which may come late."""
+        starvation, now_ms = self._starvation, self.clock.monotonic_ms()
+        if starvation is None or now_ms >= starvation.until_ms:
+            return MESSAGES_MAX
+        next_ms = now_ms + self.rng.uniform(0.0, starvation.gap_ms)
+        self.paused_until_ms = min(next_ms, starvation.until_ms)
+        return self.rng.randrange(starvation.messages) + 1
+
+    def _work_off(self, messages: int) -> None:
+        for _ in range(messages):
             if self.crash_in is not None:
                 if self.crash_in == 0:
                     raise ProcessKilled
@@ -310,7 +335,7 @@ class Member:
             if not (sources[0]() or sources[1]()):
                 self._sample_if_loaded()
                 return
-        raise AssertionError(f"{self.name} is still busy after {MESSAGES_MAX} messages")
+        assert messages < MESSAGES_MAX, f"{self.name} is still busy after {MESSAGES_MAX} messages"
 
     # Faults.
 
@@ -339,7 +364,11 @@ class Member:
                 self._observer.sampled(sample)
 
     def sample(self) -> list[Sampled]:
-        """Count what each partition holds in memory."""
+        """Count what each partition holds in memory; nothing amid messages, as roles do not know
+        yet what others hold.
+        """
+        if self.system._ready:
+            return []
         found: defaultdict[int, _Held] = defaultdict(_Held)
         for context in self.contexts():
             match actor := context.actor:

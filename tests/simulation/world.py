@@ -149,6 +149,7 @@ class World:
         self.broker.refused.clear()
         self.data.page_limit = lambda asked: asked
         for member in self.members:
+            member.starve(None)
             member.pause_until(min(member.paused_until_ms, self.now_ms()))
             member.crash_in = None
             if member.log.membership is not None:
