@@ -12,6 +12,7 @@ from actors.model.events import (
     AttemptRefused,
     CatchUpEnded,
     PartitionAssigned,
+    RetriesExhausted,
 )
 from actors.model.key import TaskKey
 from actors.model.status import CommandOutcome, CompletionResult
@@ -22,6 +23,7 @@ from tests.simulation.history import (
     CompletionsRemoved,
     Happened,
     LeftToLoad,
+    Misdelivered,
     Noted,
     OutcomeStored,
     RowsRemoved,
@@ -325,6 +327,20 @@ def data_chooses_nothing(run: Run) -> Complaints:
     for start in run.started:
         if start.misread:
             yield f"{start.key} {start.misread}"
+
+
+def sealed_data_waits_for_its_key(run: Run) -> Complaints:
+    """User code and middleware have the data that was sealed for their task, and what a node has
+    no key for is held.
+    """
+    for given in run.history.of(Misdelivered):
+        yield f"{given.key} {given.complaint}"
+    for noted in run.noted():
+        match noted.event:
+            case RetriesExhausted(key=key, error_class="PayloadSealed"):
+                yield f"{key} was given up for want of a key at {noted.at_ms:.0f}"
+            case _:
+                pass
 
 
 def p7_isolation(run: Run) -> Complaints:

@@ -21,6 +21,7 @@ from tests.simulation.network import Network
 from tests.simulation.outside import OutsideWriter
 from tests.simulation.producers import Producers, SizeLimits
 from tests.simulation.scenario import Scenario
+from tests.simulation.sealing import ClientCodecs
 from tests.simulation.task_maker import TaskMaker
 from tests.simulation.truth import Truth
 from tests.simulation.watched import NodeClock
@@ -66,7 +67,7 @@ def make_driver(world: ServedWorld, fork: Callable[[], random.Random]) -> Worklo
     return WorkloadDriver(
         world,
         load,
-        client=SchedulerClient(settings, ports),
+        client=SchedulerClient(settings, ports, payloads=ClientCodecs() if load.sealed else None),
         maker=maker,
         producers=_make_producers(world, maker, fork()),
         outside=OutsideWriter(

@@ -340,8 +340,18 @@ class Happened:
     """When its direct effect is over."""
 
 
+@dataclass(frozen=True, slots=True)
+class Misdelivered:
+    """User code or middleware was given data that is not what was scheduled."""
+
+    at_ms: float
+    key: TaskKey
+    complaint: str
+
+
 Entry = (
     Started
+    | Misdelivered
     | Ended
     | Asked
     | TransactionEnded

@@ -24,6 +24,7 @@ from tests.simulation.attempt_invariants import (
     p5_done_is_done,
     p6_the_last_record_wins,
     p7_isolation,
+    sealed_data_waits_for_its_key,
 )
 from tests.simulation.debounce_invariants import the_last_call_makes_its_task
 from tests.simulation.flow_invariants import (
@@ -356,6 +357,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p6_the_last_record_wins,
     p7_isolation,
     data_chooses_nothing,
+    sealed_data_waits_for_its_key,
     small_flows_do_not_wait_for_a_large_one,
     tasks_keep_their_priority,
     p8_no_orphan,

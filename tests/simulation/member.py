@@ -19,6 +19,7 @@ from actors.model.codec import LogRecord
 from actors.model.events import BatchPersisted, Event, WindowLoaded, single_events
 from actors.model.flow import FlowRules
 from actors.model.flow_queues import FlowQueues
+from actors.model.key import TaskKey
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.task_queue import TaskQueue
 from actors.ordering_executor import OrderingExecutor
@@ -42,6 +43,7 @@ from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
 from tests.simulation.history import Sampled
 from tests.simulation.loop import SimulatedLoop
+from tests.simulation.sealing import around, node_codecs
 from tests.simulation.user_code import (
     NOT_HOSTILE,
     ProcessKilled,
@@ -64,6 +66,9 @@ class MemberObserver(Protocol):
 
     def attempt_ended(self, member: "Member", number: int, ending: str) -> None:
         """Note the end of user code."""
+
+    def data_arrived(self, key: TaskKey, complaint: str) -> None:
+        """Note sealed data that user code or middleware was given, and what is wrong with it."""
 
     def reported(self, member: "Member", event: Event) -> None:
         """Note an event."""
@@ -103,6 +108,9 @@ class Site:
     """Whether nodes report, and lend each other the rates of limits."""
     unordered: Mapping[str | None, int | None] = field(default_factory=dict)
     """The kinds without order."""
+    sealed: bool = False
+    """Whether data is sealed and nodes have middleware, which raises in a share of attempts."""
+    middleware_raises: float = 0.0
     runs: Mapping[str | None, int] = field(default_factory=dict)
     """The kinds whose batches hold several tasks of one ordering id."""
 
@@ -150,7 +158,10 @@ class Member:
         )
         self._loop = SimulatedLoop(clock, self._woken)  # type: ignore[abstract]
         self.doors: NodeDoors | None = None
+        self._payloads = node_codecs(knows_new=self.knows_kinds)
         self.runner = self._make_runner(site)
+        if site.sealed:
+            self.runner.require_codecs = self._payloads.require
         self.system: TracingSystem
         stores = open_memory_stores(site.data, deliver)
         self.node = self._make_node(site, stores)
@@ -239,7 +250,12 @@ class Member:
                 rng=random.Random(self.rng.getrandbits(64)),
             )
         make_executor = routed(users, {}) if self.doors is None else self.doors.factory_with(users)
-        return hostile(make_executor, site.policy, site.hostile, self.rng)
+        made = hostile(make_executor, site.policy, site.hostile, self.rng)
+        if not site.sealed:
+            return made
+        lots = random.Random(self.rng.getrandbits(64))
+        arrived = site.observer.data_arrived
+        return around(made, self._payloads, site.middleware_raises, arrived, lots)
 
     def request_stop(self) -> None:
         """Begin to stop gracefully."""

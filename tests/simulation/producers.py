@@ -23,6 +23,7 @@ from actors.model.task import ID_BYTES_MAX, StoredTask
 from actors.ports.log import LogWriter
 from scheduler.adapters.memory.broker import MemoryPartition
 from tests.simulation.scenario import Workload
+from tests.simulation.sealing import swapped
 from tests.simulation.sizes import any_headers, size_about, sized_command
 from tests.simulation.task_maker import FIRST_TENANT, TaskMaker
 
@@ -152,6 +153,18 @@ class Producers:
         self.counts["sized command"] += 1
         self._append_anywhere(key, value)
         return key
+
+    def send_swapped(self) -> None:
+        """Append a task with the sealed data of another one, which no node may open."""
+        records = self._records()
+        if not records:
+            return
+        due_ms = self._maker.clock.now_ms() + self._rng.randrange(self._maker.paced(3_000))
+        key = TaskKey(due_ms, self._maker.sick_id(), self._maker.next_name())
+        task = swapped(self._rng.choice(records), key)
+        if task is not None:
+            self.counts["swapped sealed data"] += 1
+            self._append(key, encode_task(task))
 
     def lettered(self) -> list[TaskKey]:
         """Return the keys of tasks that became dead letters."""

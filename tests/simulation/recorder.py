@@ -4,7 +4,6 @@ It notes, with each entry, what only this moment can tell: who owned the partiti
 attempts ran, what was durable.  It does not judge.
 """
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from tests.simulation.history import (
     Ended,
     Heeded,
     Held,
+    Misdelivered,
     Noted,
     Revoked,
     Sampled,
@@ -186,6 +186,12 @@ class Recorder(StoreRecorder):
         if ending in {Ending.DONE, Ending.DROPPED} and run.running.listener is not None:
             self._well_ended.setdefault(member.name, []).append(run)
 
+    def data_arrived(self, key: TaskKey, complaint: str) -> None:
+        """Note sealed data that user code or middleware was given, where it is not its own."""
+        self.counts["sealed data arrived"] += 1
+        if complaint:
+            self._history.add(Misdelivered(self._now_ms(), key, complaint))
+
     def held(self, member: Member, partitions: int) -> None:
         """Note how many partitions a node may start attempts of."""
         if self._held.get(member.name, 0) != partitions:
@@ -305,7 +311,7 @@ def _misread(running: RunningAttempt) -> str:
 
 
 def _tenant_of(task: StoredTask) -> str:
-    found = json.loads(task.data).get("tenant", "")
+    found = task.to_task().data.get("tenant", "")
     assert isinstance(found, str), "the workload writes a text"
     return found
 

@@ -89,6 +89,14 @@ class Workload(_Part):
     """
     kinds: float = 0.0
     """Share of tasks of sick ids that have a kind, which not every node knows at first."""
+    sealed: bool = False
+    """Whether clients seal data, some with a key that not every node has at first, and nodes have
+    middleware.
+    """
+    swapped_per_s: float = 0.0
+    """Records of other producers with the sealed data of another task."""
+    middleware_raises: float = 0.0
+    """Share of attempts of sick ids before which middleware raises, and of those after which."""
     pretends: bool = False
     """Whether data has members that pretend to be a kind, a priority, a trace or a seal."""
     unknowing: float = 0.0

@@ -20,6 +20,7 @@ from tests.simulation import limited, unordered
 from tests.simulation.pretending import pretending
 from tests.simulation.scenario import Workload
 from tests.simulation.sizes import filler
+from tests.simulation.whose import told_whose
 
 _HOSTILE = ("exit:5", "interrupt:5", "closing:5", "own:5")
 KIND = "charge"
@@ -186,6 +187,8 @@ class TaskMaker:
         """Return the value that clients take."""
         kind = self._kind(key)
         priority = own_priority_of(key) if self._workload.tenants else None
+        if self._workload.sealed:
+            data = told_whose(key, data)
         if self._workload.pretends:
             data = pretending(data, kind, priority)
         return Task(

@@ -14,6 +14,7 @@ import pytest
 
 from actors.model.codec import LogRecord
 from actors.model.events import Event, PromiseDoubted, SelfChecked
+from actors.model.key import TaskKey
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.status import Completion
 from actors.ports.store import Stores
@@ -86,6 +87,10 @@ class _Listening:
     def attempt_ended(self, member: Member, number: int, ending: str) -> None:
         """Pass on."""
         self._observer.attempt_ended(member, number, ending)
+
+    def data_arrived(self, key: TaskKey, complaint: str) -> None:
+        """Pass on."""
+        self._observer.data_arrived(key, complaint)
 
     def reported(self, member: Member, event: Event) -> None:
         """Tell the check of the node as well."""

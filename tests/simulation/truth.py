@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from actors.model.codec import Command, CommandKind, LogRecord, decode_record
-from actors.model.errors import PoisonRecord, TaskTooLarge, UnknownKind
+from actors.model.errors import PayloadSealed, PoisonRecord, TaskTooLarge, UnknownKind
 from actors.model.instant import INSTANT_MIN_MS
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import EPOCH_SHIFT, Watermark
@@ -22,6 +22,8 @@ from scheduler.adapters.memory.stores import MemoryStores
 from scheduler.adapters.memory.tables import Rows
 from scheduler.configuration.settings import Settings
 
+_HOLDS = {UnknownKind.__name__, PayloadSealed.__name__}
+"""Why nodes hold tasks for others."""
 _OUTBOX_REASON = re.compile(r"row \d+ of the outbox: ")
 
 Key = TypeVar("Key")
@@ -237,7 +239,7 @@ class Truth:
         return Counter(
             key
             for (key, _), (_, row) in cells
-            if row.finished_ms is not None and row.error_class != UnknownKind.__name__
+            if row.finished_ms is not None and row.error_class not in _HOLDS
         )
 
     def last_completion(self, partition: int, key: TaskKey) -> tuple[int, Completion] | None:

@@ -5,7 +5,7 @@ time itself: that is the runner's matter.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -71,12 +71,16 @@ class SimulatedExecutor(TaskExecutor):
 
     kind: str | None = None
     """What it was made for."""
+    look_at: Callable[[Task], None] | None = None
+    """Is given each task that user code is called with."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self.retry = policy
 
     def execute(self, task: Task) -> Outcome | None:
         """End as planned."""
+        if self.look_at is not None:
+            self.look_at(task)
         match plan_of(task, self.attempt).kind:
             case "fail":
                 raise TaskFailed(f"attempt {self.attempt}")

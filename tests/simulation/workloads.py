@@ -81,6 +81,7 @@ class WorkloadDriver:
         self._repeat(load.outside_per_s, self.outside.write_batch, until_ms)
         self._repeat(load.volleys_per_s, self._send_volley, until_ms)
         self._repeat(load.returns_per_s, self._send_return, until_ms)
+        self._repeat(load.swapped_per_s, self.producers.send_swapped, until_ms)
 
     def drop(self, keys: Iterable[TaskKey]) -> None:
         """Drop what an operator would find blocked."""

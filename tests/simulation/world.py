@@ -74,7 +74,13 @@ class World:
         self._starts, self._rejoining = dict[str, int](), dict[str, float]()
         self.doors = open_doors(self, scenario.doors, self._fork)
         self.outbox = open_outbox(self, scenario.outbox, self._fork)
-        self._site = Site(
+        self._site = self._make_site()
+        self.faults = FaultInjector(self, scenario.faults, self._fork())
+        self.driver = make_driver(self, self._fork)
+
+    def _make_site(self) -> Site:
+        scenario, load = self.scenario, self.scenario.workload
+        return Site(
             broker=self.broker,
             data=self.data,
             settings=self.settings,
@@ -82,16 +88,16 @@ class World:
             observer=self.recorder,
             trace=self.trace,
             pace=scenario.pace,
-            hostile=Shares(scenario.workload.hostile, scenario.workload.hostile_setup),
+            hostile=Shares(load.hostile, load.hostile_setup),
             doors=None if self.doors is None else self.doors.site,
-            unknowing=scenario.workload.unknowing,
-            flow_rules=rules_of(scenario.workload),
-            lend=scenario.workload.lend,
-            unordered=PLACES if scenario.workload.unordered else {},
-            runs=scenario.workload.runs_by_kind,
+            unknowing=load.unknowing,
+            flow_rules=rules_of(load),
+            lend=load.lend,
+            unordered=PLACES if load.unordered else {},
+            sealed=load.sealed,
+            middleware_raises=load.middleware_raises,
+            runs=load.runs_by_kind,
         )
-        self.faults = FaultInjector(self, scenario.faults, self._fork())
-        self.driver = make_driver(self, self._fork)
 
     @property
     def limits(self) -> Limits:
