@@ -48,6 +48,15 @@ def _pause(world: FaultyWorld, rng: random.Random) -> None:
     world.note(Happened(world.now_ms(), "pause", member.name, member.paused_until_ms))
 
 
+def _outage(world: FaultyWorld, rng: random.Random) -> None:
+    """Every process stands still, in some scenarios for longer than anything is kept."""
+    pause_ms = rng.uniform(4_000.0, 25_000.0) * world.pace
+    for member in world.members:
+        # Machines do not come back at the same moment.
+        member.pause_until(world.now_ms() + pause_ms + rng.uniform(0.0, 500.0) * world.pace)
+        world.note(Happened(world.now_ms(), "pause", member.name, member.paused_until_ms))
+
+
 def _starve(world: FaultyWorld, rng: random.Random) -> None:
     """A process gets few turns of its machine, some of them longer apart than its lease."""
     member = rng.choice(world.members)
@@ -185,6 +194,7 @@ FAULTS: Mapping[str, Fault] = {
     "blackout": _blackout,
     "pause": _pause,
     "starve": _starve,
+    "outage": _outage,
     "join": _join,
     "leave": _leave,
     "tree": _tree,
