@@ -22,7 +22,7 @@ from actors.schedule_reader import ScheduleReader
 
 
 class Swept(NamedTuple):
-    """What a step came to."""
+    """The result of a step."""
 
     mark: Watermark
     has_more: bool = False
@@ -35,7 +35,7 @@ class _Thinning(msgspec.Struct, frozen=True):
     first_ms: int
     end_ms: int
     write_time: int
-    """Of the delete; what is written after this was taken survives it."""
+    """The write time of the delete; rows that are written later survive it."""
     reached: TaskKey
 
 
@@ -59,7 +59,7 @@ class Sweep:
         self._kept_until_ms = 0
         """Wall time before which the first hour with a failed task is kept."""
         self._checked: tuple[tuple[int, int], TaskKey] | None = None
-        """Of these hours failed tasks up to this key are old enough to go."""
+        """The hours, and the key up to which their failed tasks are old enough to go."""
 
     def step(self, mark: Watermark) -> Steps[Swept]:
         """Delete whole hours; return the mark that says how far they are deleted."""

@@ -61,7 +61,7 @@ class Command(msgspec.Struct, frozen=True):
 
     kind: CommandKind
     key: TaskKey
-    """Of a command by pair, with the record's own time until its task is found."""
+    """The pair of a command by pair, with the record's own time until its task is found."""
     offset: int = -1
     """Position in the log; -1 before it was appended."""
     recorded_ms: int = 0

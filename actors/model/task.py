@@ -213,7 +213,7 @@ class AttemptState(msgspec.Struct, frozen=True, gc=False):
     failed_ms: int = 0
     """When the first of these attempts failed, or the task was first held; 0 where none did."""
     error_class: str | None = None
-    """What the last attempt failed with."""
+    """The error of the last attempt."""
 
 
 FRESH = AttemptState()

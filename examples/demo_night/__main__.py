@@ -32,7 +32,7 @@ NIGHT_S = 8.0
 """In which all tasks fall due."""
 READY_S, SETTLED_S = 30.0, 90.0
 LOG_LINES_MAX = 400
-"""Of a node, for 4,000 attempts that fail."""
+"""Lines that the nodes may write for 4,000 attempts that fail."""
 _EXECUTOR = "examples.demo_night.work:app"
 _WINDOW = ("--from", "-1h", "--to", "+1h")
 _pause = threading.Event()
@@ -126,7 +126,7 @@ def tasks_of_the_night(begin: datetime) -> Iterator[Task]:
 
 
 class Morning:
-    """What the operator typed, and what was answered."""
+    """The commands that the operator typed, and their answers."""
 
     def __init__(self, night: Night) -> None:
         self._night = night

@@ -71,7 +71,7 @@ class Filter:
     kinds: frozenset[str] = frozenset()
     """Only tasks of these kinds, where there are any."""
     word: NodesWord | None = None
-    """What nodes say, which decides on the states; the store alone without it."""
+    """The word of the nodes, which decides on the states; without it the store alone does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Tried:
     """What became of one command."""
 
     name: TaskKey | TaskPair
-    """What it was sent for."""
+    """The thing that it was sent for."""
     receipt: CommandReceipt | None = None
     outcome: RecordedOutcome | None = None
     error: CallerError | None = None

@@ -201,7 +201,7 @@ class ShownWait(Answer, frozen=True, kw_only=True):
     behind: KeyText | UnsetType = UNSET
     """The task that comes first."""
     command: str | UnsetType = UNSET
-    """What helps, where a command does."""
+    """The command that helps, where there is one."""
 
 
 class ShownTask(Answer, frozen=True):

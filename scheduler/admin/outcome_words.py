@@ -13,7 +13,7 @@ class OutcomeWords(NamedTuple):
 
     said: str
     next_step: str = ""
-    """What one may do then, on the command line."""
+    """The next step on the command line."""
 
 
 _HOW_CLOSED = "`hourhand show KEY` tells how it ended"

@@ -62,7 +62,7 @@ class Glance(Answer, frozen=True):
 
 
 class Headline(Answer, frozen=True):
-    """What the cluster is like, in one sentence."""
+    """The state of the cluster in one sentence."""
 
     tone: Literal["good", "warn", "bad"]
     words: str

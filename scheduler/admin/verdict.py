@@ -14,7 +14,7 @@ VERY_LATE_MS = 10_000
 MANY_FAIL, MOST_FAIL = 0.1, 0.5
 """Shares of the attempts of the last seconds that failed."""
 LIMITED_MANY = 100
-"""So many tasks that are due and wait for a limit are more than a limit that does its work."""
+"""More due tasks than these wait for a limit only where the limit holds work up."""
 
 
 def failed_share(status: ClusterStatus) -> float | None:

@@ -32,7 +32,7 @@ that messages which all differ do not flood the log either."""
 
 _SHAPE_CHARS_MAX = 200
 _VARIABLE = re.compile(r"\b(?=[\w.:/@+-]*\d)\w[\w.:/@+-]*")
-"""What differs from one message to the next: words with a digit, as numbers, times and ids."""
+"""Words with a digit, as numbers, times and ids: they differ from one message to the next."""
 
 _EQUAL_BY: dict[type, tuple[str, ...]] = {
     AttemptAbandoned: ("reason",),
@@ -56,13 +56,13 @@ class Suppressed(NamedTuple):
 
     event: type
     fields: dict[str, str]
-    """What they have in common, and the key of the last one."""
+    """The fields they have in common, and the key of the last one."""
     level: int
     number: int
 
 
 class _SinceTold:
-    """What is known of equal events since one was told."""
+    """The count of equal events since one was told."""
 
     __slots__ = ("count", "last", "level", "told_ms")
 

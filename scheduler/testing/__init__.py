@@ -501,7 +501,7 @@ def execute_task(executor: TaskExecutor, task: Task, *, attempt: int = 1, fence:
 
 
 MATCHED_NAMES = (*TaskKey._fields, "scheduled_time", "key", "kind", "priority", "data")
-"""What the claims of the kit compare."""
+"""Values that the claims of the kit compare."""
 
 
 def _matches(task: Task, match: dict[str, object]) -> bool:
