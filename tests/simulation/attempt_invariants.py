@@ -30,7 +30,7 @@ from tests.simulation.history import (
     RowStored,
     Started,
 )
-from tests.simulation.hold_invariants import disturbed_spans, held_spans
+from tests.simulation.hold_invariants import clock_spans, disturbed_spans, held_spans
 from tests.simulation.judged import Complaints, Run
 from tests.simulation.network import SLOW_ANSWER_MS
 from tests.simulation.task_maker import HEALTHY
@@ -374,6 +374,7 @@ def p7_isolation(run: Run) -> Complaints:
             *disturbed,
             *suspected[ordering_id],
             *held_spans(run, start.partition, recovery_ms),
+            *clock_spans(run, start.node, recovery_ms),
         )
         calm = not any(first <= start.at_ms and expected_ms <= end for first, end in excused)
         if (

@@ -18,7 +18,7 @@ from tests.simulation import (
     server_faults,
 )
 from tests.simulation.faulty_world import Fault, FaultyWorld, last
-from tests.simulation.history import STARVED, Happened
+from tests.simulation.history import CLOCK_FAR, CLOCK_RIGHT, STARVED, Happened
 from tests.simulation.member import Member, Starvation
 from tests.simulation.task_maker import SICK
 
@@ -182,11 +182,12 @@ def _clock_far(world: FaultyWorld, rng: random.Random) -> None:
     """A machine's clock is set by hours or days, and is set right in the end."""
     member = rng.choice(world.members)
     if member.clock.is_far and rng.random() < 0.7:
-        step_ms = member.clock.set_right()
+        what = f"{CLOCK_RIGHT} {member.clock.set_right()}"
     else:
         step_ms = rng.choice((-1, 1)) * rng.choice(_FAR_MS)
         member.clock.offset_ms += step_ms
-    world.note(Happened(world.now_ms(), f"clock {step_ms}", member.name, world.now_ms()))
+        what = f"{CLOCK_FAR if member.clock.is_far else CLOCK_RIGHT} {step_ms}"
+    world.note(Happened(world.now_ms(), what, member.name, world.now_ms()))
 
 
 FAULTS: Mapping[str, Fault] = {

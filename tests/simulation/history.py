@@ -329,6 +329,10 @@ LETTERS_FAIL = f"{HELD}dead letters"
 """Is said of a fault of all dead letters, which holds the partitions that need one."""
 
 
+CLOCK_FAR, CLOCK_RIGHT = "clock far", "clock right"
+"""A machine's clock was set by hours or days, and was set right."""
+
+
 @dataclass(frozen=True, slots=True)
 class Happened:
     """A fault was injected, or a node came or went."""

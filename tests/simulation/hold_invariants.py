@@ -9,7 +9,14 @@ from collections.abc import Iterator
 from actors.model.events import PartitionAssigned, RetriesExhausted, TreeRebuilt
 from actors.model.key import TaskKey
 from actors.model.status import CompletionResult
-from tests.simulation.history import HELD, LETTERS_FAIL, Completed, Happened
+from tests.simulation.history import (
+    CLOCK_FAR,
+    CLOCK_RIGHT,
+    HELD,
+    LETTERS_FAIL,
+    Completed,
+    Happened,
+)
 from tests.simulation.judged import Complaints, Run
 
 HARMLESS = ("start", "stop", "stopped", "peace", HELD)
@@ -78,6 +85,20 @@ def disturbed_spans(run: Run, recovery_ms: float) -> list[tuple[float, float]]:
         if isinstance(each.event, TreeRebuilt | PartitionAssigned)
     ]
     return spans
+
+
+def clock_spans(run: Run, node: str, recovery_ms: float) -> Iterator[tuple[float, float]]:
+    """Yield from when to when the clock of a node's machine was hours or days off."""
+    machine = node.partition(".")[0]
+    far_since_ms: float | None = None
+    for each in run.history.of(Happened):
+        if each.node.partition(".")[0] != machine:
+            continue
+        if each.what.startswith(CLOCK_FAR) and far_since_ms is None:
+            far_since_ms = each.at_ms
+        elif each.what.startswith(CLOCK_RIGHT) and far_since_ms is not None:
+            yield far_since_ms, each.at_ms + recovery_ms
+            far_since_ms = None
 
 
 def holds_rebuild_nothing(run: Run) -> Complaints:

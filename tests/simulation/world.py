@@ -23,6 +23,7 @@ from tests.simulation.clients import make_driver
 from tests.simulation.door_history import DoorEntry
 from tests.simulation.faults import FaultInjector
 from tests.simulation.history import (
+    CLOCK_RIGHT,
     Asked,
     Happened,
     History,
@@ -160,9 +161,10 @@ class World:
             member.crash_in = None
             if member.log.membership is not None:
                 member.log.membership.reachable = True
-        for clock in self._clocks.values():
+        for name, clock in self._clocks.items():
             if clock.is_far:
-                clock.set_right()
+                what = f"{CLOCK_RIGHT} {clock.set_right()}"
+                self.note(Happened(self.now_ms(), what, name, self.now_ms()))
         self._site = replace(self._site, unknowing=0.0)
         for member in self.members:
             if not member.knows_kinds:
