@@ -14,11 +14,11 @@ from actors.following_tasks import Follower
 from actors.held_executors import HeldExecutors
 from actors.kernel.ref import NearRecipient, Recipient
 from actors.model.attempts import Attempt, KeyStatus
+from actors.model.budget import PartitionBudget
 from actors.model.codec import Command, LogRecord
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey
 from actors.model.known_completions import KnownCompletions
-from actors.model.memory import WindowMemory
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.ordering_queue import OrderingQueue
 from actors.model.ownership import Assignment, Straggler
@@ -43,7 +43,7 @@ class Siblings(msgspec.Struct, frozen=True):
     completion_tracker: Recipient
     known_completions: KnownCompletions
     """The tracker writes it, the others read."""
-    memory: WindowMemory
+    budget: PartitionBudget
 
 
 class MeetSiblings(msgspec.Struct, frozen=True):

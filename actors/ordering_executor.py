@@ -231,7 +231,7 @@ class OrderingExecutor(Actor):
 
     def _must_spill(self, key: TaskKey) -> bool:
         """Behind a slow task, and during a read, all others are in the store."""
-        limit = self._siblings.memory.queue_tasks_max(self._effects.settings.window)
+        limit = self._siblings.budget.queue_tasks_max(self._effects.settings.window)
         return (
             self._phase is OrderingPhase.HELD
             or self._phase is OrderingPhase.LOADING
@@ -294,7 +294,7 @@ class OrderingExecutor(Actor):
             return
         self._enter(OrderingPhase.LOADING)
         self._loading, self._tasks.spilled = (after, up_to), None
-        limit = self._siblings.memory.queue_tasks_max(window)
+        limit = self._siblings.budget.queue_tasks_max(window)
         self._reserve(limit)
         request = LoadOrdering(self._ordering_id, after, up_to, limit, self.actor_ref)
         self._siblings.task_persistence.tell(request)
@@ -305,7 +305,7 @@ class OrderingExecutor(Actor):
 
     def _reserve(self, slots: int) -> None:
         assert not slots or not self._reserved, "one page is read at a time"
-        self._siblings.memory.slots_taken += slots - self._reserved
+        self._siblings.budget.reserve(slots - self._reserved)
         self._reserved = slots
 
     def _has_no_order(self, task: StoredTask) -> bool:
@@ -400,7 +400,7 @@ class OrderingExecutor(Actor):
 
     def _take_back(self, key: TaskKey | None = None) -> int:
         """Let what followed the task at hand, or another one, wait; return the slots it frees."""
-        limit = self._siblings.memory.queue_tasks_max(self._effects.settings.window)
+        limit = self._siblings.budget.queue_tasks_max(self._effects.settings.window)
         return self._following.give_back(self._tasks, limit, key)
 
     # Nothing but plain tasks is left: a lane goes on.
@@ -597,9 +597,8 @@ class OrderingExecutor(Actor):
 
     def _count(self) -> None:
         """Correct what the partition holds by what has come and gone since it was counted."""
-        held_bytes, memory = self._held_bytes(), self._siblings.memory
-        memory.executing_bytes += held_bytes - self._counted_bytes
-        assert memory.executing_bytes >= 0, "bytes are let go of that nobody counted"
+        held_bytes = self._held_bytes()
+        self._siblings.budget.resize(self._counted_bytes, held_bytes)
         self._counted_bytes = held_bytes
 
     def _held_bytes(self) -> int:

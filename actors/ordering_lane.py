@@ -192,10 +192,7 @@ class OrderingLanes:
             return False
         if not lane.queue(task, queue_max):
             self._spilled += 1
-            memory = self._siblings.memory
-            memory.executing_bytes -= task.held_bytes
-            if memory.flow_slots is not None:
-                memory.flow_slots.release(ordering_id, 1)
+            self._siblings.budget.release((task,))
         return True
 
     def take_back(self, ordering_id: str, tasks: OrderingQueue, executors: HeldExecutors) -> bool:
@@ -293,12 +290,7 @@ class OrderingLanes:
         return Closed(len(closed), waiting)
 
     def _settle(self, closed: Sequence[AttemptEnded]) -> None:
-        memory = self._siblings.memory
-        memory.executing_bytes -= sum(ended.attempt.task.held_bytes for ended in closed)
-        assert memory.executing_bytes >= 0, "bytes are let go of that nobody counted"
-        if memory.flow_slots is not None:
-            for ended in closed:
-                memory.flow_slots.release(ended.attempt.task.key.ordering_id, 1)
+        self._siblings.budget.release([ended.attempt.task for ended in closed])
         finished = tuple(map(finished_event, closed))
         self._effects.telemetry.emit(TasksSucceeded(self._ownership.partition, finished))
         self._effects.runner.settle([ended.attempt for ended in closed])

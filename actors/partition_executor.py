@@ -184,19 +184,15 @@ class PartitionExecutor(Actor):
         assert not self._draining, "a partition that is given up is handed nothing"
         assert tasks[0].key <= tasks[-1].key, "what is due comes in key order (P4)"
         self._reached_ms = max(self._reached_ms, tasks[-1].key.scheduled_ms)
-        memory = self._siblings.memory
-        memory.slots_taken += len(tasks)
-        queue_max = memory.queue_tasks_max(self._effects.settings.window)
+        budget = self._siblings.budget
+        queue_max = budget.queue_tasks_max(self._effects.settings.window)
         any_held_back = self._parked or self._pause is not NOT_PAUSED
-        flow_slots = memory.flow_slots
         parked = 0
         for task in tasks:
             key = task.key
             if any_held_back and self._is_held_back(key.ordering_id):
                 self._park(key.ordering_id, key.scheduled_ms)
-                memory.executing_bytes -= task.held_bytes
-                if flow_slots is not None:
-                    flow_slots.release(key.ordering_id, 1)
+                budget.release((task,))
                 parked += 1
             elif key.ordering_id in self._orderings or not self._lanes.take(task, queue_max):
                 self._send(key.ordering_id, key.scheduled_ms, ExecuteTask(task))
@@ -309,12 +305,10 @@ class PartitionExecutor(Actor):
     def _release(self, message: TasksReleased) -> None:
         if ordering := self._orderings.get(message.ordering_id):
             self._note_progress(ordering, message)
-        if (flow_slots := self._siblings.memory.flow_slots) is not None:
-            flow_slots.release(message.ordering_id, message.released)
+        self._siblings.budget.release_slots(message.ordering_id, message.released)
         self._give_back(message.released)
 
     def _give_back(self, slots: int) -> None:
-        self._siblings.memory.slots_taken -= slots
         self._released += slots
         if slots and not self._release_pending:
             # One message to the scheduler for all that is released until it is handled.

@@ -35,11 +35,11 @@ from actors.messages import (
     WithdrawTask,
 )
 from actors.model.backlog import PUNCTUAL_SHARE
+from actors.model.budget import PartitionBudget
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.events import PartitionLoadReported, WindowShrunk
 from actors.model.flow_queues import FlowQueues
 from actors.model.key import TaskKey
-from actors.model.memory import WindowMemory
 from actors.model.ownership import Straggler
 from actors.model.task import StoredTask
 from actors.model.task_queue import TaskQueue
@@ -96,11 +96,10 @@ class PartitionScheduler(Actor):
         self._window = window = effects.settings.window
         self._slots = window.slots
         self._siblings: Siblings
-        self._memory: WindowMemory | None = None
+        self._budget: PartitionBudget | None = None
         self._tasks: Waiting = TaskQueue()
         self._punctual: Waiting | None = None
         """Tasks of punctual ordering ids, while others have a backlog."""
-        self._executing = 0
         self._next_part_told = False
         self._running = False
         self._draining = False
@@ -110,8 +109,8 @@ class PartitionScheduler(Actor):
         self._timer: Timer | None = None
 
     def on_stop(self) -> None:
-        if self._memory is not None:
-            self._memory.end()
+        if self._budget is not None:
+            self._budget.end()
 
     def on_receive(self, message: Message) -> None:
         match message:
@@ -123,8 +122,6 @@ class PartitionScheduler(Actor):
             case JoinQueues():
                 self._join()
             case SlotsReleased(slots=slots):
-                self._executing -= slots
-                assert self._executing >= 0, "slots are given back that nobody took"
                 self._execute_due(slots)
             case _DueTimerFired() | _NextPart():
                 self._wake(message)
@@ -147,14 +144,14 @@ class PartitionScheduler(Actor):
             case PauseTasks():
                 self._pause(message)
             case MeetSiblings(siblings=siblings):
-                self._siblings, self._memory = siblings, siblings.memory
+                self._siblings, self._budget = siblings, siblings.budget
                 self._tasks = self._new_queue()
             case _:
                 assert_never(message)
 
     def _new_queue(self) -> Waiting:
-        slots = self._siblings.memory.flow_slots
-        return TaskQueue() if slots is None else FlowQueues(self._rules, slots)
+        budget = self._siblings.budget
+        return FlowQueues(self._rules, budget) if budget.has_flows else TaskQueue()
 
     def _queue(self, *, punctual: bool) -> Waiting:
         if not punctual:
@@ -188,18 +185,17 @@ class PartitionScheduler(Actor):
             # Which of them has a slot is a matter of their flows.
             return False
         slots, bytes_max = self._limits(queue)
-        if not self._may_execute() or len(tasks) > slots - self._executing:
+        now_ms, budget = self._context.clock.now_ms(), self._siblings.budget
+        if not self._may_execute() or len(tasks) > slots - budget.slots:
             return False
-        now_ms, memory = self._context.clock.now_ms(), self._siblings.memory
         first = queue.first()
         if first is not None and first.scheduled_ms <= now_ms:
             return False
         if max([task.key.scheduled_ms for task in tasks]) > now_ms:
             return False
         size_bytes = sum([task.held_bytes for task in tasks])
-        if memory.executing_bytes + size_bytes > bytes_max:
+        if budget.due_bytes + size_bytes > bytes_max:
             return False
-        memory.executing_bytes += size_bytes
         self._hand_on(sorted(tasks, key=_key_of), now_ms, queue)
         if self._timer is None:
             self._sleep_until_due(now_ms)
@@ -207,7 +203,7 @@ class PartitionScheduler(Actor):
 
     def _limits(self, queue: Waiting) -> tuple[int, int]:
         """Return how many slots and bytes may be taken when tasks of a queue are handed on."""
-        share_bytes = self._siblings.memory.share_bytes
+        share_bytes = self._siblings.budget.share_bytes
         if self._punctual is None or queue is self._punctual:
             return self._slots, share_bytes
         kept = self._slots // PUNCTUAL_SHARE, share_bytes // PUNCTUAL_SHARE
@@ -223,9 +219,9 @@ class PartitionScheduler(Actor):
                 self._siblings.partition_executor.tell(UpdateTask(task))
 
     def _report_excess(self) -> None:
-        memory, waiting = self._note_waiting(), self._waiting
-        crowded = waiting + self._executing > self._window.tasks_max
-        if crowded or (memory.room_bytes < 0 and waiting):
+        budget, waiting = self._note_waiting(), self._waiting
+        crowded = waiting + budget.slots > self._window.tasks_max
+        if crowded or (budget.room_bytes < 0 and waiting):
             self._report_load()
 
     @property
@@ -236,11 +232,11 @@ class PartitionScheduler(Actor):
         """Return what waits, in the order in which it is handed on."""
         return (self._tasks,) if self._punctual is None else (self._punctual, self._tasks)
 
-    def _note_waiting(self) -> WindowMemory:
-        memory = self._siblings.memory
-        memory.waiting_bytes = sum(queue.size_bytes for queue in self._queues())
-        assert memory.waiting_bytes >= 0, "more is let go of than was taken"
-        return memory
+    def _note_waiting(self) -> PartitionBudget:
+        budget = self._siblings.budget
+        waiting_bytes = sum(queue.size_bytes for queue in self._queues())
+        budget.wait(waiting_bytes - budget.waiting_bytes)
+        return budget
 
     def _wake(self, message: _DueTimerFired | _NextPart) -> None:
         if isinstance(message, _NextPart):
@@ -265,7 +261,8 @@ class PartitionScheduler(Actor):
 
     def _execute_due_of(self, queue: Waiting, now_ms: int, part_max: int) -> None:
         slots, bytes_max = self._limits(queue)
-        free, memory = slots - self._executing, self._siblings.memory
+        budget = self._siblings.budget
+        free, due_bytes = slots - budget.slots, budget.due_bytes
         has_flows = isinstance(queue, FlowQueues)
         if not self._next_part_told:
             part_max = FLOW_TASKS_AT_A_TIME
@@ -276,12 +273,12 @@ class PartitionScheduler(Actor):
             queue.begin_taking(now_ms)
         while len(due) < part_max:
             # One always goes on, or a task larger than the share would wait for ever.
-            if memory.executing_bytes >= bytes_max and self._executing + len(due) > 0:
+            if due_bytes >= bytes_max and budget.slots + len(due) > 0:
                 break
             task = queue.take_due(now_ms, free - len(due))
             if task is None:
                 break
-            memory.executing_bytes += task.held_bytes
+            due_bytes += task.held_bytes
             due.append(task)
         if not due:
             return
@@ -297,8 +294,9 @@ class PartitionScheduler(Actor):
     def _hand_on(self, due: list[StoredTask], now_ms: int, queue: Waiting) -> None:
         assert due[0].key <= due[-1].key, "what is due goes in key order (P4)"
         assert due[-1].key.scheduled_ms <= now_ms, "handed on before it is due (P2)"
-        self._executing += len(due)
-        assert self._executing <= self._slots, "more is handed on than has a slot (P13)"
+        budget = self._siblings.budget
+        budget.run(due)
+        assert budget.slots <= self._slots, "more is handed on than has a slot (P13)"
         executor = self._siblings.partition_executor
         # What is on time does not wait behind messages about the backlog of other ids.
         tell = executor.tell_first if queue is self._punctual else executor.tell
@@ -322,11 +320,11 @@ class PartitionScheduler(Actor):
             self._timer = self._context.after(delay_ms, _DueTimerFired())
 
     def _report_load(self) -> None:
-        waiting = self._waiting
+        waiting, executing = self._waiting, self._siblings.budget.slots
         punctual = 0 if self._punctual is None else len(self._punctual)
-        measured = LoadMeasured(waiting, self._executing, punctual)
+        measured = LoadMeasured(waiting, executing, punctual)
         self._siblings.throughput_controller.tell(measured)
-        event = PartitionLoadReported(self._partition, waiting, self._executing)
+        event = PartitionLoadReported(self._partition, waiting, executing)
         self._telemetry.emit(event)
 
     def _shrink(self, tasks_max: int) -> None:
@@ -334,12 +332,12 @@ class PartitionScheduler(Actor):
         nothing of the others is left to leave.
         """
         assert tasks_max >= 0, "a number of tasks"
-        memory = self._note_waiting()
-        if self._waiting <= tasks_max and memory.room_bytes >= 0:
+        budget = self._note_waiting()
+        if self._waiting <= tasks_max and budget.room_bytes >= 0:
             return
-        room_bytes = memory.share_bytes - memory.executing_bytes - memory.backlog_bytes
+        room_bytes = budget.room_bytes + budget.waiting_bytes
         # Where nothing runs, one task stays, however large: else none of its size ever would.
-        tasks_min, dropped = int(not self._executing), 0
+        tasks_min, dropped = int(not budget.slots), 0
         if (punctual := self._punctual) is None:
             dropped = self._leave_latest(self._tasks, tasks_max, room_bytes, tasks_min)
         elif len(punctual) <= tasks_max and punctual.size_bytes <= room_bytes:

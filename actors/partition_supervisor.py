@@ -133,7 +133,7 @@ class PartitionSupervisor(Actor):
             partition_executor=self.spawn(PartitionExecutor(executing, ownership)),
             completion_tracker=self.spawn(CompletionTracker(reading, ownership, known)),
             known_completions=known,
-            memory=effects.memory.begin(self._partition, has_flows=bool(effects.flow_rules)),
+            budget=effects.memory.begin(self._partition, has_flows=bool(effects.flow_rules)),
         )
         for sibling in (
             self._siblings.completion_tracker,

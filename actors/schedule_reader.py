@@ -44,7 +44,7 @@ class ScheduleReader:
         """No tree before this one was handed a record from here on."""
         self._clock = context.clock
         self._began_ms = context.clock.now_ms()
-        self._memory = siblings.memory
+        self._budget = siblings.budget
         self._completion_tracker = siblings.completion_tracker
         self.thinned_ms = assignment.watermark.thinned_ms
         """Before it hardly a row is kept; raised as hours are thinned."""
@@ -65,7 +65,7 @@ class ScheduleReader:
     ) -> Steps[tuple[TaskPage, tuple[StoredTask, ...]]]:
         """Return a page of rows, and which of them are open; ``before_ms`` is an ``end_ms``."""
         started_ms = self._clock.monotonic_ms()
-        limits = limit, self._memory.page_bytes()
+        limits = limit, self._budget.page_bytes()
         reading = self._schedule.load_tasks(self._partition, after, before_ms, *limits)
         # The whole range, rows or none: a done key whose row was deleted may be scheduled
         # again, and is then looked for in memory only (P5).
@@ -135,7 +135,7 @@ class ScheduleReader:
         found = yield self._schedule.find_tasks(self._partition, keys)
         rows = [found[key] for key in keys if key in found]
         if found_bytes := sum(row.data_bytes for row in rows):
-            fitting = self._memory.page_bytes() * len(rows) // found_bytes
+            fitting = self._budget.page_bytes() * len(rows) // found_bytes
             self.found_max = max(ROWS_FOUND_FIRST, min(fitting, ROWS_FOUND_MAX))
         return rows
 
@@ -145,7 +145,7 @@ class ScheduleReader:
         """
         search, ordering_id = PairSearch(command), command.key.ordering_id
         while True:
-            size = self._memory.page_bytes()
+            size = self._budget.page_bytes()
             page = yield self._schedule.load_ordering(
                 self._partition, ordering_id, after, _LAST, PAIR_PAGE_ROWS, size
             )
@@ -161,7 +161,7 @@ class ScheduleReader:
 
     def orderings(self, requests: Sequence[LoadOrdering]) -> Steps[None]:
         """Answer each request with the open tasks of its ordering id."""
-        size = self._memory.page_bytes(len(requests))
+        size = self._budget.page_bytes(len(requests))
         pages = yield gather(
             [
                 self._schedule.load_ordering(

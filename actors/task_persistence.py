@@ -420,7 +420,7 @@ class TaskPersistence(Actor):
         before_ms = reach.search_end_ms(self._context.clock.now_ms())
         after = reach.search.checkpoint.begin_load()
         before_ms = self._reader.end_ms(after, before_ms)
-        if not reach.search.may_go_on(before_ms, self._siblings.memory.share_bytes):
+        if not reach.search.may_go_on(before_ms, self._siblings.budget.share_bytes):
             self._answer_load(complete=False, held_up=True)
             return
         limit = SEARCH_PAGES * self._effects.settings.window.page_tasks
@@ -448,7 +448,7 @@ class TaskPersistence(Actor):
     def _flow_room(self) -> FlowRoom | None:
         """Return what flows may have in memory; None where no kind has a rule."""
         tasks_max = self._effects.settings.window.tasks_max
-        return self._reach.flow_room(self._siblings.memory, tasks_max)
+        return self._reach.flow_room(self._siblings.budget, tasks_max)
 
     def _raise_loaded_until(self, before_ms: int) -> Operation:
         """Let outside writers know what to send through the log as well, before it is read."""
@@ -529,14 +529,14 @@ class TaskPersistence(Actor):
     def _count_backlog(self, backlog: Backlog) -> bool:
         """Count what its ids hold; False where that is too much, and nobody is punctual."""
         assert not backlog.is_known, "the ids of a known backlog do not change"
-        if not backlog.fits(self._siblings.memory.share_bytes):
+        if not backlog.fits(self._siblings.budget.share_bytes):
             self._end_backlog()
             return False
         self._count_ids()
         return True
 
     def _count_ids(self) -> None:
-        self._siblings.memory.backlog_bytes = self._reach.ids_bytes
+        self._siblings.budget.keep_ids(self._reach.ids_bytes)
 
     def _end_backlog(self) -> None:
         backlog, self._reach.backlog = self._reach.backlog, None

@@ -83,7 +83,7 @@ class ThroughputController(Actor):
         assert 0 <= measured.punctual <= waiting, "punctual ones are part of what waits"
         assert executing >= 0, "a number of tasks"
         room = self._window.tasks_max - waiting - executing
-        if room < 0 or self._siblings.memory.room_bytes < 0:
+        if room < 0 or self._siblings.budget.room_bytes < 0:
             keep = max(0, self._window.tasks_max - executing)
             self._siblings.partition_scheduler.tell(ShrinkWindow(keep))
         if self._measuring:
@@ -116,8 +116,8 @@ class ThroughputController(Actor):
             self._wait(self._window.tick_ms)
 
     def _has_room(self, room: int) -> bool:
-        memory = self._siblings.memory
-        has_bytes = memory.room_bytes >= max(1, memory.share_bytes // 10)
+        budget = self._siblings.budget
+        has_bytes = budget.room_bytes >= max(1, budget.share_bytes // 10)
         return has_bytes and room >= max(1, self._window.tasks_max // 10)
 
     def _load(self, before_ms: int, room: int, *, punctual: bool = False) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from actors.model.backlog import ORDERING_ID_BYTES
+from actors.model.budget import PartitionBudget
 from actors.model.checkpoint import Checkpoint
 from actors.model.flow import FlowRules
-from actors.model.flow_slots import FlowSlots
 from actors.model.key import TaskKey
 from actors.model.task import StoredTask
 
@@ -55,18 +55,18 @@ class FlowRoom:
     def __init__(
         self,
         rules: FlowRules,
-        slots: FlowSlots,
+        budget: PartitionBudget,
         tasks_max: int,
         size_bytes: int,
         refill_share: float,
     ) -> None:
-        """There is room for what ``slots`` lack of so many tasks, and for so many more bytes; a
+        """There is room for what the flows lack of so many tasks, and for so many more bytes; a
         flow whose rows were left goes on below this share of what is free.
         """
         self._rules = rules
-        self._slots = slots
+        self._budget = budget
         self._least = max(FLOW_TASKS_MIN, tasks_max // FLOW_SHARE)
-        self._tasks = tasks_max - slots.tasks
+        self._tasks = tasks_max - budget.flow_tasks
         self._bytes = size_bytes
         self._refill_share = refill_share
         self._taken: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
@@ -97,8 +97,8 @@ class FlowRoom:
         if flow in self._sated:
             return True
         tasks, size_bytes = self._taken[flow]
-        tasks += self._slots.held_tasks(flow)
-        size_bytes += self._slots.waiting_bytes(flow)
+        tasks += self._budget.tasks_of(flow)
+        size_bytes += self._budget.waiting_bytes_of(flow)
         if tasks < max(self._least, self._tasks) and size_bytes < self._bytes:
             return False
         self._sated.add(flow)
@@ -107,8 +107,8 @@ class FlowRoom:
     def may_go_on(self, flow: str) -> bool:
         """Whether a flow whose rows were left may have so many of them that a page is worth it."""
         share = self._refill_share
-        has_tasks = self._slots.held_tasks(flow) <= share * max(self._least, self._tasks)
-        return has_tasks and self._slots.waiting_bytes(flow) <= share * self._bytes
+        has_tasks = self._budget.tasks_of(flow) <= share * max(self._least, self._tasks)
+        return has_tasks and self._budget.waiting_bytes_of(flow) <= share * self._bytes
 
     def flow_of(self, task: StoredTask) -> str:
         """Return the flow of a task."""

@@ -11,9 +11,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
+from actors.model.budget import PartitionBudget
 from actors.model.fair_order import FairOrder
 from actors.model.flow import FlowRules
-from actors.model.flow_slots import FlowSlots
 from actors.model.key import TaskKey
 from actors.model.task import StoredTask
 from actors.model.task_queue import TaskQueue, fitting
@@ -51,9 +51,9 @@ class _HeldOrdering:
 class FlowQueues:
     """A ``TaskQueue`` for each flow, and which of them goes next; no I/O, no locks."""
 
-    def __init__(self, rules: FlowRules, slots: FlowSlots) -> None:
+    def __init__(self, rules: FlowRules, budget: PartitionBudget) -> None:
         self._rules = rules
-        self._slots = slots
+        self._budget = budget
         self._flows: dict[str, _Flow] = {}
         self._orderings: dict[str, _HeldOrdering] = {}
         self._firsts: list[tuple[TaskKey, str]] = []
@@ -113,7 +113,7 @@ class FlowQueues:
         flow.queue.add(task)
         self._count += 1
         self.size_bytes += task.held_bytes
-        self._slots.add_waiting(flow.name, 1, task.held_bytes)
+        self._budget.wait_in(flow.name, 1, task.held_bytes)
         if not flow.is_ready and flow.queue.first() == task.key:
             heapq.heappush(self._firsts, (task.key, flow.name))
 
@@ -128,7 +128,7 @@ class FlowQueues:
         is_here = queue.update(task)
         if grown_bytes := queue.size_bytes - before_bytes:
             self.size_bytes += grown_bytes
-            self._slots.add_waiting(ordering.flow.name, 0, grown_bytes)
+            self._budget.wait_in(ordering.flow.name, 0, grown_bytes)
         return is_here
 
     def remove(self, key: TaskKey) -> StoredTask | None:
@@ -190,13 +190,13 @@ class FlowQueues:
             key = flow.queue.first()
             if key is None or key.scheduled_ms > now_ms:
                 self._rest(flow)
-            elif SLOTS_PART * self._slots.of(name) >= max(1, free_slots):
+            elif SLOTS_PART * self._budget.slots_of(name) >= max(1, free_slots):
                 self._held.append(flow)
             else:
                 task = flow.queue.pop()
                 assert task is not None, "the first key has a task"
                 self._order.count_start()
-                self._slots.take(key.ordering_id, name)
+                self._budget.run_in(name, key.ordering_id)
                 self._let_go(self._orderings[key.ordering_id], task)
                 following = flow.queue.first()
                 if following is not None and following.scheduled_ms <= now_ms:
@@ -234,7 +234,7 @@ class FlowQueues:
         self._count -= 1
         self.size_bytes -= task.held_bytes
         assert self.size_bytes >= 0, "more is let go of than was taken"
-        self._slots.add_waiting(ordering.flow.name, -1, -task.held_bytes)
+        self._budget.wait_in(ordering.flow.name, -1, -task.held_bytes)
         ordering.tasks -= 1
         if not ordering.tasks:
             del self._orderings[task.key.ordering_id]

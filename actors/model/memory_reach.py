@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from actors.model.backlog import BACKLOG_MIN_MS, PUNCTUAL_SHARE, Backlog
 from actors.model.backlog_search import SEARCH_AHEAD_MS, BacklogSearch, FlowRoom, refill_share
+from actors.model.budget import PartitionBudget
 from actors.model.checkpoint import Checkpoint
 from actors.model.flow import FlowRules
 from actors.model.key import TaskKey
-from actors.model.memory import WindowMemory
 from actors.model.task import StoredTask
 
 
@@ -89,15 +89,14 @@ class MemoryReach:
         is_late = bool(self._rules) and key.scheduled_ms < now_ms - BACKLOG_MIN_MS
         return self.is_backlog_over or is_late
 
-    def flow_room(self, memory: WindowMemory, tasks_max: int) -> FlowRoom | None:
+    def flow_room(self, budget: PartitionBudget, tasks_max: int) -> FlowRoom | None:
         """Return what flows may have of so many tasks in memory; None where no kind has a rule."""
-        slots = memory.flow_slots
-        if slots is None:
+        if not budget.has_flows:
             return None
         assert self._rules, "flows are counted where kinds have rules"
         if self.backlog is not None:
             tasks_max -= tasks_max // PUNCTUAL_SHARE
-        return FlowRoom(self._rules, slots, tasks_max, memory.room_bytes, self._refill_share)
+        return FlowRoom(self._rules, budget, tasks_max, budget.room_bytes, self._refill_share)
 
     def search_end_ms(self, now_ms: int) -> int:
         """Return up to when other flows' tasks are looked for behind what is left.

@@ -14,10 +14,10 @@ from typing import Protocol, cast
 
 import msgspec
 
+from actors.model.budget import NodeBudget
 from actors.model.definition import RESERVED
 from actors.model.flow import FlowRules
 from actors.model.known_completions import KnownCompletions
-from actors.model.memory import NodeMemory
 from actors.model.settings import TreeSettings
 from actors.model.task import StoredTask
 from actors.ports.log import LogWriter
@@ -46,12 +46,12 @@ class Effects:
     """The kinds without order: how many tasks of one ordering id run at once; None for no limit."""
     run_tasks_max: Mapping[str | None, int] = field(default_factory=dict)
     """The kinds whose batches may have several tasks of one ordering id: how many at most."""
-    memory: NodeMemory = field(init=False)
+    memory: NodeBudget = field(init=False)
     """As much as the settings say."""
 
     def __post_init__(self) -> None:
         assert self.partition_count > 0, "a topic has partitions"
-        memory = NodeMemory(self.settings.window.memory_bytes_max)
+        memory = NodeBudget(self.settings.window.memory_bytes_max)
         object.__setattr__(self, "memory", memory)
 
     def run_tasks_of(self, task: StoredTask) -> int:

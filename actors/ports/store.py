@@ -22,8 +22,8 @@ from typing import Protocol
 
 import msgspec
 
+from actors.model.budget import PAGE_BYTES_MAX
 from actors.model.key import TaskKey
-from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.ownership import Claim, Watermark
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
 from actors.model.task import StoredTask

@@ -12,9 +12,9 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from actors.model.budget import NodeBudget, PartitionBudget
 from actors.model.errors import SettingsInvalid
 from actors.model.events import BucketSplit
-from actors.model.memory import NodeMemory, WindowMemory
 from actors.ports.telemetry import Telemetry
 from scheduler import wiring
 from scheduler.cli.running import StartedOnEntry
@@ -61,7 +61,7 @@ class BucketRelay(StartedOnEntry):
         self._closing.callback(self._observation.close)
         self._stop_requested = threading.Event()
         self._turns = threading.Lock()
-        self._memory = NodeMemory(tree_within_memory(settings).window.memory_bytes_max)
+        self._memory = NodeBudget(tree_within_memory(settings).window.memory_bytes_max)
         try:
             self._open(intake=intake)
         except BaseException:
@@ -189,7 +189,7 @@ class BucketRelay(StartedOnEntry):
         )
         return self._owner(f"hourhand-in-{partition}", partition, scanner)
 
-    def _begin_window(self) -> WindowMemory:
+    def _begin_window(self) -> PartitionBudget:
         """Return an owner's share of the budget; the one before keeps its own until it ends."""
         return self._memory.begin(object())
 

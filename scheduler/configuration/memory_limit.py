@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from actors.model.memory import NodeMemory
+from actors.model.budget import NodeBudget
 from actors.model.settings import TreeSettings
 from scheduler.configuration.cgroup import CGROUP, MOUNT, cgroup_texts
 from scheduler.configuration.settings import Settings
@@ -33,7 +33,7 @@ def budget_bytes(nodes: int) -> int:
     return max(_LEAST_BYTES, allowed_bytes() // _SHARE // nodes)
 
 
-def measures_of(memory: NodeMemory) -> dict[str, Callable[[], Mapping[str, float]]]:
+def measures_of(memory: NodeBudget) -> dict[str, Callable[[], Mapping[str, float]]]:
     """Return the gauges of a budget."""
     return {
         "memory_held_bytes": lambda: {"": float(memory.held_bytes)},

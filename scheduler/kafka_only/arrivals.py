@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from actors.model.budget import PartitionBudget
 from actors.model.codec import LogRecord, record_bytes
 from actors.model.events import RelayRecordRefused
-from actors.model.memory import WindowMemory
 from actors.ports.telemetry import Telemetry
 from scheduler.configuration.door_settings import RelaySettings
 from scheduler.kafka_only.bucket_layout import Layout
@@ -56,9 +56,9 @@ class Arrivals:
 
     gather_ms = INTAKE_GATHER_MS
 
-    def __init__(self, intake: IntakeRules, memory: WindowMemory) -> None:
+    def __init__(self, intake: IntakeRules, budget: PartitionBudget) -> None:
         self._intake = intake
-        self.memory = memory
+        self.budget = budget
         self._marker = Marker(0)
         self._reached = 0
         self._read: deque[_Read] = deque()
@@ -76,7 +76,7 @@ class Arrivals:
     @property
     def fullness(self) -> float:
         """What is held in memory as a share of what may be; from 1 on no more should be read."""
-        return self._intake.rules.fullness(len(self._read), self.memory)
+        return self._intake.rules.fullness(len(self._read), self.budget)
 
     @property
     def held(self) -> int:
@@ -98,7 +98,7 @@ class Arrivals:
                 read = self._read_of(record)
                 self._read.append(read)
                 self._first_due_ms = min(self._first_due_ms, self._due_ms(read))
-                self.memory.waiting_bytes += read.size_bytes
+                self.budget.wait(read.size_bytes)
                 self._reached = record.offset + 1
         self._reached = max(self._reached, reached or 0)
 
@@ -120,7 +120,7 @@ class Arrivals:
         rules = self._intake.rules
         outgoing: list[Outgoing] = []
         offsets: list[int] = []
-        size_bytes, bytes_max = 0, rules.step_bytes(self.memory)
+        size_bytes, bytes_max = 0, rules.step_bytes(self.budget)
         next_offset = self._marker.next_offset
         for read in self._read:
             if len(offsets) >= rules.batch_records_max or size_bytes >= bytes_max:
@@ -204,6 +204,6 @@ class Arrivals:
 
     def _forget_first(self) -> None:
         read = self._read.popleft()
-        self.memory.waiting_bytes -= read.size_bytes
+        self.budget.wait(-read.size_bytes)
         self._letters.forget(read.record.offset)
         self._told.discard(read.record.offset)

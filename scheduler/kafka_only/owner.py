@@ -60,7 +60,7 @@ class Owner:
         self._name = name
         self._partition = partition
         self._scanner = scanner
-        self._memory = scanner.planner.memory
+        self._budget = scanner.planner.budget
         self._book = book
         self._clock = clock
         self._wanted = threading.Condition()
@@ -84,7 +84,7 @@ class Owner:
         """Hand over records that were read; return their bytes."""
         size_bytes = sum(map(record_bytes, records))
         with self._wanted:
-            self._memory.handed_bytes += size_bytes
+            self._budget.hand_over(size_bytes)
             self._inbox.append((records, reached))
             self._inbox_records += len(records)
             self._wanted.notify()
@@ -178,7 +178,8 @@ class Owner:
                 while self._inbox:
                     records, reached = self._inbox.popleft()
                     self._scanner.planner.take(records, reached)
-                self._inbox_records = self._memory.handed_bytes = 0
+                self._inbox_records = 0
+                self._budget.take_over()
                 announcement = self._announcements.popleft() if self._announcements else None
             if announcement is not None:
                 self._announce(*announcement)
@@ -241,7 +242,7 @@ class Owner:
             while self._announcements:
                 self._announcements.popleft()[1].cancel()
         self._scanner.close()
-        self._memory.end()
+        self._budget.end()
         self.ended.set_result(None)
 
 

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import msgspec
 
+from actors.model.budget import PartitionBudget
 from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError, LogUnavailable
 from actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
-from actors.model.memory import WindowMemory
 from actors.ports.clock import Clock
 from actors.ports.log import StartPosition
 from actors.ports.telemetry import Telemetry
@@ -29,7 +29,7 @@ class Planner(Protocol):
 
     gather_ms: float
     """Between two steps, while nothing is due soon."""
-    memory: WindowMemory
+    budget: PartitionBudget
     """What the partition holds, and may, of the node's budget."""
 
     @property

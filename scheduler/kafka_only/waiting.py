@@ -12,8 +12,8 @@ from enum import Enum, auto
 
 import msgspec
 
+from actors.model.budget import PartitionBudget
 from actors.model.codec import LogRecord, record_bytes
-from actors.model.memory import WindowMemory
 from scheduler.kafka_only.bucket_layout import Layout, ripe_ms
 from scheduler.kafka_only.dead_letters import Letters
 from scheduler.kafka_only.envelope import Envelope, NoEnvelope, pending, read_envelope
@@ -38,14 +38,14 @@ class BucketRules(msgspec.Struct, frozen=True):
     away_until_ms: Callable[[str, bytes | None], int | None] = lambda _topic, _key: None
     """Until when a topic takes no message of a key; None where it may."""
 
-    def fullness(self, records: int, memory: WindowMemory) -> float:
+    def fullness(self, records: int, budget: PartitionBudget) -> float:
         """Return what a partition holds as a share of what it may, by records and by bytes."""
-        bytes_max = min(self.held_bytes_max, memory.share_bytes)
-        return max(records / self.held_records_max, memory.held_bytes / bytes_max)
+        bytes_max = min(self.held_bytes_max, budget.share_bytes)
+        return max(records / self.held_records_max, budget.held_bytes / bytes_max)
 
-    def step_bytes(self, memory: WindowMemory) -> int:
+    def step_bytes(self, budget: PartitionBudget) -> int:
         """Return where a step ends, less its last record: a driver copies what it produces."""
-        return max(1, min(self.batch_bytes_max, memory.share_bytes // 2))
+        return max(1, min(self.batch_bytes_max, budget.share_bytes // 2))
 
 
 class StepPlan(msgspec.Struct, frozen=True):
@@ -87,9 +87,9 @@ class Waiting:
 
     gather_ms = MOVE_GATHER_MS
 
-    def __init__(self, rules: BucketRules, memory: WindowMemory) -> None:
+    def __init__(self, rules: BucketRules, budget: PartitionBudget) -> None:
         self._rules = rules
-        self.memory = memory
+        self.budget = budget
         self._marker = Marker(0)
         self._reached = 0
         self._held: dict[int, _HeldRecord] = {}
@@ -106,7 +106,7 @@ class Waiting:
     @property
     def fullness(self) -> float:
         """What is held in memory as a share of what may be; from 1 on no more should be read."""
-        return self._rules.fullness(len(self._held), self.memory)
+        return self._rules.fullness(len(self._held), self.budget)
 
     @property
     def held(self) -> int:
@@ -131,7 +131,7 @@ class Waiting:
             held = _read(record)
             self._held[record.offset] = held
             self._in_order.append(record.offset)
-            self.memory.waiting_bytes += held.size_bytes
+            self.budget.wait(held.size_bytes)
             heapq.heappush(self._ripening, self._entry(held))
         self._reached = max(self._reached, reached or 0)
 
@@ -187,7 +187,7 @@ class Waiting:
     def _ripe(self, now_ms: int) -> list[_HeldRecord]:
         rules = self._rules
         ripe: list[_HeldRecord] = []
-        size_bytes, bytes_max = 0, rules.step_bytes(self.memory)
+        size_bytes, bytes_max = 0, rules.step_bytes(self.budget)
         while self._ripening and self._ripening[0][0] <= now_ms:
             if len(ripe) >= rules.batch_records_max or size_bytes >= bytes_max:
                 break
@@ -243,7 +243,7 @@ class Waiting:
         return ripe, due_ms, held.envelope.origin, record.offset
 
     def _forget(self, offset: int) -> None:
-        self.memory.waiting_bytes -= self._held.pop(offset).size_bytes
+        self.budget.wait(-self._held.pop(offset).size_bytes)
         self._letters.forget(offset)
 
 

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Sequence
 
 from actors.model.backoff import growing_pause_ms
+from actors.model.budget import NodeBudget
 from actors.model.codec import LogRecord, record_bytes
-from actors.model.memory import NodeMemory
 from actors.model.settings import RecoverySettings
 
 POLL_RECORDS_MAX = 2_000
@@ -27,7 +27,7 @@ class BatchesInFlight:
     The caller's lock guards all but ``wait_for_answer``.
     """
 
-    def __init__(self, memory: NodeMemory) -> None:
+    def __init__(self, memory: NodeBudget) -> None:
         self._memory = memory
         self._batches: dict[int, tuple[float, int, int]] = {}
         self._record_bytes = 1
@@ -41,7 +41,7 @@ class BatchesInFlight:
         """Expect an answer."""
         size_bytes = sum(map(record_bytes, records))
         self._batches[batch] = (now_ms, len(records), size_bytes)
-        self._memory.polled_bytes += size_bytes
+        self._memory.poll(size_bytes)
         if records:
             self._record_bytes = size_bytes // len(records)
 
@@ -50,13 +50,13 @@ class BatchesInFlight:
         settled = self._batches.pop(batch, None)
         if settled is None:
             return False
-        self._memory.polled_bytes -= settled[2]
+        self._memory.poll(-settled[2])
         return True
 
     def clear(self) -> None:
         """Expect nothing any more."""
         self._batches.clear()
-        self._memory.polled_bytes = 0
+        self._memory.poll(-self._memory.polled_bytes)
 
     def oldest_ms(self) -> float | None:
         """Return when the batch was sent that has waited longest."""

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.model.bucket import HOUR_MS
+from actors.model.budget import NodeBudget
 from actors.model.codec import LogRecord, record_bytes
 from actors.model.key import TaskKey
-from actors.model.memory import NodeMemory
 from scheduler.adapters.cassandra.joining import BYTES_MAX, STATEMENTS_MAX, Joiner
 from scheduler.adapters.cassandra.packing import (
     PackedBatch,
@@ -109,7 +109,7 @@ def test_transactions_pass_everything_on_and_keep_to_their_limits(
         away_until_ms=lambda _topic, _key: None,
     )
     records = [_waiting_record(offset, size) for offset, size in enumerate(sizes)]
-    waiting = Waiting(rules, NodeMemory().begin(0))
+    waiting = Waiting(rules, NodeBudget().begin(0))
     waiting.begin(Marker(0))
     waiting.take(records)
 

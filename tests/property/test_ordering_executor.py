@@ -245,12 +245,12 @@ def test_p3_p4_p8_an_ordering_id_runs_all_it_was_handed_in_order(
         talk.do(step, number)
     talk.settle()
 
-    memory = talk.bench.harness.siblings.memory
+    budget = talk.bench.harness.siblings.budget
     if talk.is_draining:
         assert talk.bench.harness.executor.has(OrderingDrained)
     elif talk.bench.last is not None:
         assert talk.is_leaving or not talk.handed, "all has run"
-        assert (talk.bench.slots, memory.executing_bytes) == (0, 0)
+        assert (talk.bench.slots, budget.due_bytes) == (0, 0)
         assert talk.bench.last.first_ms is None
 
 

@@ -390,7 +390,7 @@ class Member:
             match actor := context.actor:
                 case PartitionScheduler():
                     held = found[actor._partition]
-                    held.slots = actor._executing
+                    held.slots = 0 if actor._budget is None else actor._budget.slots
                     _check_flow_slots(actor)
                     for queue in actor._queues():
                         held.waiting += len(queue)
@@ -451,14 +451,13 @@ def _lanes_of(executor: PartitionExecutor) -> list[OrderingLane]:
 
 def _check_flow_slots(scheduler: PartitionScheduler) -> None:
     """Those of all flows are those of the partition, where nothing is under way."""
-    memory = scheduler._memory
-    slots = None if memory is None else memory.flow_slots
-    if slots is not None:
-        by_id = sum(held for _, held in slots._by_id.values())
-        assert scheduler._executing == by_id == sum(slots._by_flow.values()), "slots went astray"
-        waiting = sum(tasks for tasks, _ in slots._waiting.values())
+    budget = scheduler._budget
+    if budget is not None and budget.has_flows:
+        by_id = sum(held for _, held in budget._by_id.values())
+        assert budget.slots == by_id == sum(budget._by_flow.values()), "slots went astray"
+        waiting = sum(tasks for tasks, _ in budget._waiting.values())
         assert waiting == scheduler._waiting, "tasks of flows went astray"
-        assert slots.tasks == waiting + by_id, "tasks of flows went astray"
+        assert budget.flow_tasks == waiting + by_id, "tasks of flows went astray"
 
 
 def _data_bytes(queue: TaskQueue | FlowQueues) -> int:

@@ -151,7 +151,7 @@ class Harness:
             partition_executor=self.executor,
             completion_tracker=self.tracker,
             known_completions=KnownCompletions(known_since_ms, 100, 1_000_000),
-            memory=self.effects.memory.begin(PARTITION, has_flows=has_flows),
+            budget=self.effects.memory.begin(PARTITION, has_flows=has_flows),
         )
 
     def spawn(self, role: Actor, *, meets: bool = True) -> Ref:

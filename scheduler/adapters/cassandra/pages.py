@@ -11,8 +11,8 @@ from itertools import accumulate, islice
 from typing import NamedTuple
 
 from actors.model.bucket import hour_of
+from actors.model.budget import PAGE_BYTES_MAX
 from actors.model.key import TaskKey
-from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import ID_BYTES_MAX
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 

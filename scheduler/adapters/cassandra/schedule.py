@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
 from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.budget import PAGE_BYTES_MAX
 from actors.model.key import TaskKey
-from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import StoredTask
 from actors.ports.store import KeysPage, TaskPage
 from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours

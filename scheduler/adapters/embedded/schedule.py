@@ -8,8 +8,8 @@ from operator import attrgetter
 
 import msgspec
 
+from actors.model.budget import PAGE_BYTES_MAX
 from actors.model.key import TaskKey
-from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import StoredTask
 from actors.ports.store import KeysPage, TaskPage
 from scheduler.adapters.embedded.database import Database

@@ -60,11 +60,12 @@ class Bench:
     def tell(self, message: object) -> None:
         """Let the role handle a message, and count what it releases."""
         if isinstance(message, ExecuteTask):
-            self.harness.siblings.memory.executing_bytes += message.task.held_bytes
+            self.harness.siblings.budget.run((message.task,))
         self.ref.tell(message)
         self.harness.run()
         for released in self.harness.executor.take_all(TasksReleased):
             self.slots -= released.released
+            self.harness.siblings.budget.release_slots(ID, released.released)
             self.last = released
 
     def execute(self, *names: str, offset: int = 0) -> None:

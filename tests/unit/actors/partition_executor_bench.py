@@ -25,9 +25,8 @@ class Bench:
         self.harness.run()
 
     def execute(self, *tasks: StoredTask) -> None:
-        """Send due tasks, whose bytes are counted by whoever hands them on."""
-        memory = self.harness.siblings.memory
-        memory.executing_bytes += sum(task.held_bytes for task in tasks)
+        """Send due tasks, which are counted by whoever hands them on."""
+        self.harness.siblings.budget.run(tasks)
         self.tell(ExecuteTasks(tasks))
 
     def release(

@@ -3,6 +3,7 @@
 from actors.messages import (
     ExecuteTasks,
     ScheduleTasks,
+    SlotsReleased,
     StartTasks,
     WithdrawTask,
 )
@@ -46,6 +47,11 @@ class Bench:
     def schedule(self, *due_in_ms: int) -> None:
         """Send tasks due after these times; their keys are named after them."""
         self.tell(ScheduleTasks(tuple(task_due_in(due) for due in due_in_ms)))
+
+    def release(self, slots: int, ordering_id: str = "a") -> None:
+        """Give back slots of an id, or take more where it is below zero, and tell so."""
+        self.harness.siblings.budget.release_slots(ordering_id, slots)
+        self.tell(SlotsReleased(slots))
 
     def executed(self) -> list[str]:
         """Take what was handed on."""

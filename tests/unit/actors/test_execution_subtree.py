@@ -142,7 +142,7 @@ class World:
         )
         self.stored[task.key] = task
         self.slots += 1
-        self.harness.siblings.memory.executing_bytes += task.held_bytes
+        self.harness.siblings.budget.run((task,))
         self.ref.tell(ExecuteTasks((task,)))
 
     def _cancel(self) -> None:
@@ -216,7 +216,7 @@ def test_every_task_is_closed_once_and_every_slot_given_back(seed: int, mode: st
     assert not world.still_open()
     assert not [key for key, times in world.closed.items() if times > 1]
     assert world.slots == 0 and not world.asked
-    assert world.harness.siblings.memory.executing_bytes == 0
+    assert world.harness.siblings.budget.due_bytes == 0
 
 
 @pytest.mark.parametrize("mode", ["lanes", "no lanes", "runs"])

@@ -78,14 +78,14 @@ class Bench:
         )
         self.ref = self.harness.spawn(self.role, meets=False)
         self.slots = 0
-        self.held = self.harness.siblings.memory
+        self.budget = self.harness.siblings.budget
 
     def tell(self, *messages: object) -> None:
         """Let the role handle messages that came together, and count what it releases."""
         for message in messages:
             if isinstance(message, ExecuteTask):
                 self.slots += 1
-                self.held.executing_bytes += message.task.held_bytes
+                self.budget.run((message.task,))
             self.ref.tell(message)
         self._run()
 
@@ -93,6 +93,7 @@ class Bench:
         self.harness.run()
         for released in self.harness.executor.take_all(TasksReleased):
             self.slots -= released.released
+            self.budget.release_slots(ID, released.released)
 
     def send(self, names: str, offset: int = 0) -> None:
         """Send due tasks at one moment."""
@@ -157,7 +158,7 @@ def test_tasks_that_are_due_together_begin_together_and_are_closed_in_their_orde
     assert [each.follows for each in attempts] == [None, *attempts[:2]]
     assert [bench.close() for _ in "abc"] == ["a", "b", "c"]
     assert bench.runner.settled == attempts
-    assert (bench.slots, bench.held.executing_bytes) == (0, 0)
+    assert (bench.slots, bench.budget.due_bytes) == (0, 0)
 
 
 def test_a_run_is_no_longer_than_asked_for() -> None:
@@ -417,7 +418,7 @@ def test_what_has_not_begun_is_left_when_the_id_ends(ends: Callable[[], object])
     closed = bench.close()
 
     assert (closed, bench.running) == ("a", "")
-    assert bench.held.executing_bytes == (0 if ends is PauseOrdering else bench.role._held_bytes())
+    assert bench.budget.due_bytes == (0 if ends is PauseOrdering else bench.role._held_bytes())
 
 
 def test_a_run_of_an_earlier_tree_is_closed_in_its_order() -> None:

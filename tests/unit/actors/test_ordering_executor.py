@@ -187,22 +187,22 @@ def test_a_task_that_arrives_while_loading_is_left_to_the_store() -> None:
 
 def test_p7_ids_that_read_together_do_not_take_the_same_slots() -> None:
     """What one may bring is kept until its answer, or until nobody waits for it any more."""
-    bench = Bench(executing_tasks_max=40)
-    memory = bench.harness.siblings.memory
+    bench = Bench(executing_tasks_max=42)
+    budget = bench.harness.siblings.budget
 
     bench.execute("a", "b")
     bench.tell(TaskPostponed(task_named("a").key))
     bench.finish()
-    reserved = [memory.slots_taken]
+    reserved = [budget.slots_reserved]
     request = bench.loaded("b", next_after=task_named("b").key)
-    reserved.append(memory.slots_taken)
+    reserved.append(budget.slots_reserved)
     bench.finish()
-    reserved.append(memory.slots_taken)
+    reserved.append(budget.slots_reserved)
     bench.tell(DrainTasks())
-    reserved.append(memory.slots_taken)
+    reserved.append(budget.slots_reserved)
     bench.loaded("c")
 
-    assert request.limit == 20 and reserved == [20, 0, 20, 0] and memory.slots_taken == 0
+    assert request.limit == 20 and reserved == [20, 0, 20, 0] and budget.slots_reserved == 0
 
 
 def test_a_long_range_is_read_page_by_page() -> None:

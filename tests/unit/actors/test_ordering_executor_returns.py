@@ -35,7 +35,7 @@ def test_a_task_that_is_closed_leaves_plain_ones_to_a_lane() -> None:
     assert not early and bench.attempted == ["a"]
     assert sorted(key.uniqueness_key for key in offer.tasks) == ["b", "c"]
     assert (offer.received, bench.slots) == (3, 2)
-    held_bytes = bench.harness.siblings.memory.executing_bytes
+    held_bytes = bench.harness.siblings.budget.due_bytes
     assert held_bytes == offer.tasks.size_bytes
     assert bench.last is not None and bench.last.first_ms == task_named("b").key.scheduled_ms
 

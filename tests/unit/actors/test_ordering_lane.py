@@ -59,7 +59,7 @@ class LaneBench(Bench):
         )
         super().__init__(Harness(TreeSettings(window=window), known_since_ms=0))
         self.runner = self.harness.runner
-        self.memory = self.harness.siblings.memory
+        self.budget = self.harness.siblings.budget
 
     @property
     def running(self) -> list[Attempt]:
@@ -112,7 +112,7 @@ def _pause(bench: LaneBench, task: StoredTask) -> object:
 
 def _execute_more(bench: LaneBench, task: StoredTask) -> object:
     more = _task(task.key.ordering_id, -7)
-    bench.memory.executing_bytes += more.held_bytes
+    bench.budget.run((more,))
     return ExecuteTasks((more,))
 
 
@@ -165,13 +165,13 @@ def test_many_that_ended_are_recorded_and_settled_together() -> None:
     for _ in tasks:
         bench.runner.end(at_ms=NOW_MS)
     bench.harness.run()
-    held_bytes = bench.memory.executing_bytes
+    held_bytes = bench.budget.due_bytes
     recorded = bench.record()
 
     assert [each.key for each in recorded.completions] == [task.key for task in tasks]
     assert {each.result for each in recorded.completions} == {CompletionResult.SUCCESS}
     assert [attempt.task for attempt in bench.runner.settled] == tasks
-    assert held_bytes > 0 and bench.memory.executing_bytes == 0
+    assert held_bytes > 0 and bench.budget.due_bytes == 0
     released = bench.harness.scheduler.take_all(SlotsReleased)
     assert sum(message.slots for message in released) == 3
     assert bench.harness.telemetry.of(TaskClosed) == [
@@ -236,7 +236,7 @@ def test_p13_a_lane_leaves_to_the_store_what_its_queue_does_not_hold() -> None:
     bench.execute(_task("x", -1))
 
     assert not bench.children and sum(message.slots for message in released) == 2
-    assert bench.memory.executing_bytes == sum(held[1:])
+    assert bench.budget.due_bytes == sum(held[1:])
     assert bench.progress().earliest_ms == tasks[1].key.scheduled_ms
 
 
@@ -250,10 +250,10 @@ def test_p7_a_lane_takes_half_of_the_slots_that_nobody_uses() -> None:
     bench.execute(_task("x", -10))
 
     assert kept and len(bench.harness.scheduler.take_all(SlotsReleased)) == 1
-    assert bench.memory.slots_taken == 7
+    assert bench.budget.slots == 7
     bench.end()
     bench.record()
-    assert bench.memory.slots_taken == 6
+    assert bench.budget.slots == 6
 
 
 def test_p8_the_watermark_stays_before_what_a_lane_left_to_the_store() -> None:
@@ -291,7 +291,7 @@ def test_a_lane_goes_on_when_only_plain_tasks_are_left() -> None:
     bench = LaneBench()
     first, second = _task("x", -9), _task("x", -8)
     bench.execute(a_stored_task(due_in_ms=-10, ordering_id="x", attempts=AttemptState(1, 1)))
-    bench.memory.executing_bytes += first.held_bytes + second.held_bytes
+    bench.budget.run((first, second))
     offer = _returned(bench, first, second)
 
     bench.tell(offer)

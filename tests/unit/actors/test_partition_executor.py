@@ -200,7 +200,7 @@ def test_p4_an_id_that_adopted_an_attempt_hears_that_the_partition_may_start() -
 
     bench.tell(StartTasks())
     told = list(bench.children[0].messages)
-    bench.release("x", received=1)
+    bench.release("x", received=1, released=0)
 
     assert [type(message) for message in told] == [AdoptAttempt, StartTasks]
     assert bench.progress().earliest_ms is None

@@ -67,13 +67,13 @@ def test_p13_a_task_of_a_paused_id_is_left_to_the_store_with_its_slot_and_bytes(
     """From the first of them on, whatever order they come in; others are handed on."""
     bench = Bench()
     _pause(bench, "x")
-    memory = bench.harness.siblings.memory
+    budget = bench.harness.siblings.budget
     tasks = (_x(-70), _x(-50), a_stored_task(due_in_ms=-40, ordering_id="y"))
 
     bench.execute(*tasks)
 
     assert [child.messages for child in bench.children] == [[ExecuteTask(tasks[2])]]
-    assert memory.executing_bytes == tasks[2].held_bytes
+    assert budget.due_bytes == tasks[2].held_bytes
     assert bench.harness.scheduler.take_all(SlotsReleased) == [SlotsReleased(2)]
     assert _held(bench) == (Straggler("x", NOW_MS - 70),)
 
@@ -115,7 +115,7 @@ def test_p3_an_id_that_was_paused_reads_on_only_when_its_last_attempt_has_ended(
     early = len(bench.children)
 
     bench.release("x", received=1, first_ms=NOW_MS - 50)
-    bench.release("x", received=2)
+    bench.release("x", received=2, released=0)
 
     read = HoldOrdering(first_key_at(NOW_MS - 50), first_key_at(NOW_MS - 29))
     assert early == 1 and [child.messages for child in bench.children[1:]] == [[read]]
@@ -162,7 +162,7 @@ def test_p8_an_id_that_was_paused_with_an_adopted_attempt_reads_its_task_again()
     harness.runner.left = [attempt]
     bench = Bench(harness)
     _pause(bench, "x")
-    bench.release("x", received=2)
+    bench.release("x", received=2, released=0)
 
     _pause(bench)
 

@@ -12,7 +12,6 @@ from actors.messages import (
     MeasureProgress,
     ScheduleTasks,
     ShrinkWindow,
-    SlotsReleased,
     StartTasks,
     TaskWithdrawn,
     UpdateTask,
@@ -269,7 +268,7 @@ def test_p15_nothing_is_handed_on_after_a_drain_began() -> None:
 
     bench.tell(DrainTasks())
     bench.schedule(-1)
-    bench.tell(SlotsReleased(1))
+    bench.release(1)
     bench.harness.advance(5_000)
 
     assert early == 1

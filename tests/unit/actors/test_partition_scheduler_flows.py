@@ -9,7 +9,6 @@ from actors.messages import (
     ShrinkWindow,
     SlotsReleased,
 )
-from actors.model.flow_slots import FlowSlots
 from actors.model.task import StoredTask
 from actors.partition_scheduler import FLOW_TASKS_AT_A_TIME
 from tests.unit.actors.model.test_flow_queues import RULES, task
@@ -23,13 +22,6 @@ def bench_of(*tasks: StoredTask) -> Bench:
     bench = Bench(slots=SLOTS, flow_rules=RULES)
     bench.tell(ScheduleTasks(tasks))
     return bench
-
-
-def flow_slots(bench: Bench) -> FlowSlots:
-    """Return what counts the slots of flows."""
-    slots = bench.harness.siblings.memory.flow_slots
-    assert slots is not None, "kinds have rules"
-    return slots
 
 
 BACKLOG = tuple(task(number - 900, tenant="big") for number in range(9))
@@ -82,8 +74,7 @@ def test_a_slot_that_is_given_back_goes_to_the_flow_whose_turn_it_is() -> None:
     bench = bench_of(*BACKLOG)
     bench.executed()
 
-    flow_slots(bench).release(BACKLOG[0].key.ordering_id, 1)
-    bench.tell(SlotsReleased(1))
+    bench.release(1, BACKLOG[0].key.ordering_id)
 
     assert bench.executed() == ["-898"]
 
@@ -155,8 +146,7 @@ def test_what_is_on_time_goes_before_what_is_overdue_whatever_its_priority() -> 
 
     order = []
     for each in filling[: len(running)]:
-        flow_slots(bench).release(each.key.ordering_id, 1)
-        bench.tell(SlotsReleased(1))
+        bench.release(1, each.key.ordering_id)
         order += bench.executed()
 
     assert order[0] == "-9", "a report that is on time, before an alarm that is not"

@@ -10,7 +10,6 @@ from actors.messages import (
     ScheduleTasks,
     SeparateQueues,
     ShrinkWindow,
-    SlotsReleased,
     StartTasks,
     UpdateTask,
 )
@@ -77,9 +76,9 @@ def test_what_is_on_time_may_have_all_slots_and_goes_first() -> None:
     bench.schedule(-99)
     punctual(bench, -2, -1)
     full = bench.executed()
-    bench.tell(SlotsReleased(KEPT + 1))
+    bench.release(KEPT + 1)
     first = bench.executed()
-    bench.tell(SlotsReleased(KEPT))
+    bench.release(KEPT)
 
     assert (full, first, bench.executed()) == ([], ["-2", "-1"], ["-99"])
 
@@ -87,7 +86,7 @@ def test_what_is_on_time_may_have_all_slots_and_goes_first() -> None:
 def test_p2_what_is_on_time_is_not_early_and_not_late_where_the_others_wait_for_slots() -> None:
     """The timer is for what is not due yet."""
     bench = bench_with_backlog(*range(-109, -100))
-    bench.tell(SlotsReleased(KEPT))
+    bench.release(KEPT)
     bench.executed()
     punctual(bench, 500)
 
@@ -160,8 +159,8 @@ def test_p13_both_count() -> None:
 
     punctual(bench, 2_000)
 
-    memory = bench.harness.siblings.memory
-    assert memory.waiting_bytes == 2 * task_due_in(1_000).held_bytes
+    budget = bench.harness.siblings.budget
+    assert budget.waiting_bytes == 2 * task_due_in(1_000).held_bytes
 
 
 @pytest.mark.parametrize("due_in_ms", [1_000, 2_000])

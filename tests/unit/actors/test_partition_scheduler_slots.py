@@ -1,6 +1,6 @@
 """PartitionScheduler: no more due tasks are handed on than there are slots, and room in memory."""
 
-from actors.messages import ExecuteTasks, ScheduleTasks, SlotsReleased, UpdateTask
+from actors.messages import ExecuteTasks, ScheduleTasks, UpdateTask
 from tests.unit.actors.partition_scheduler_bench import SLOTS, Bench, task_due_in
 
 
@@ -12,7 +12,7 @@ def test_no_more_is_handed_on_than_there_are_slots() -> None:
     first = bench.executed()
     bench.harness.advance(10_000)
     waiting = bench.executed()
-    bench.tell(SlotsReleased(1))
+    bench.release(1)
 
     assert (first, waiting, bench.executed()) == (["-5", "-4", "-3"], [], ["-2"])
 
@@ -30,10 +30,10 @@ def test_slots_that_an_id_took_by_loading_count_too() -> None:
     """Negative: it read tasks of its own."""
     bench = Bench()
 
-    bench.tell(SlotsReleased(-SLOTS - 2))
+    bench.release(-SLOTS - 2)
     bench.schedule(-5)
     full = bench.executed()
-    bench.tell(SlotsReleased(3))
+    bench.release(3)
 
     assert (full, bench.executed()) == ([], ["-5"])
 
@@ -69,20 +69,20 @@ def test_p4_what_is_due_when_it_comes_goes_at_once_in_key_order() -> None:
 
     tasks = tuple(task_due_in(due) for due in (-3, -2, -1))
     assert bench.executor.take(ExecuteTasks).tasks == tasks
-    memory = bench.harness.siblings.memory
-    assert memory.executing_bytes == sum(task.held_bytes for task in tasks)
-    assert memory.waiting_bytes == task_due_in(60_000).held_bytes
+    budget = bench.harness.siblings.budget
+    assert budget.due_bytes == sum(task.held_bytes for task in tasks)
+    assert budget.waiting_bytes == task_due_in(60_000).held_bytes
 
 
 def test_p4_what_waits_for_room_goes_before_a_later_one_that_comes() -> None:
     """Also where the room came without a word, because another partition was let go of."""
     bench = Bench()
     bench.schedule(-5)
-    memory = bench.harness.siblings.memory
-    memory.executing_bytes = memory.share_bytes
+    budget = bench.harness.siblings.budget
+    budget.resize(budget.due_bytes, budget.share_bytes)
     bench.schedule(-4)
     waiting = bench.executed()
-    memory.executing_bytes = 0
+    budget.resize(budget.due_bytes, 0)
 
     bench.schedule(-3)
 
@@ -93,8 +93,8 @@ def test_p13_of_what_is_due_when_it_comes_no_more_goes_than_there_is_room_for() 
     """The last one that goes may take more than is left."""
     bench = Bench()
     bench.schedule(-5)
-    memory = bench.harness.siblings.memory
-    memory.executing_bytes = memory.share_bytes - 1
+    budget = bench.harness.siblings.budget
+    budget.resize(budget.due_bytes, budget.share_bytes - 1)
 
     bench.schedule(-4, -3)
 
@@ -105,11 +105,11 @@ def test_what_waits_is_still_heard_of_when_another_went_at_once() -> None:
     """A clock that is set back may leave it without a timer."""
     bench = Bench()
     bench.schedule(-5)
-    memory = bench.harness.siblings.memory
-    memory.executing_bytes = memory.share_bytes
+    budget = bench.harness.siblings.budget
+    budget.resize(budget.due_bytes, budget.share_bytes)
     bench.schedule(-4)
     bench.harness.clock.step_wall(-10)
-    memory.executing_bytes = 0
+    budget.resize(budget.due_bytes, 0)
 
     bench.schedule(-20)
     at_once = bench.executed()

@@ -94,7 +94,7 @@ def test_a_load_that_is_asked_for_meanwhile_waits_for_the_search_and_is_asked_fo
 def test_a_load_that_is_asked_for_meanwhile_is_done_where_nobody_is_punctual() -> None:
     """There may be too many ids to know."""
     bench = Bench()
-    share_bytes = bench.harness.siblings.memory.share_bytes
+    share_bytes = bench.harness.siblings.budget.share_bytes
     bench.store(task(-BACKLOG_MIN_MS - 1, "x" * (share_bytes // BACKLOG_SHARE)))
     bench.requests.hold("find_keys")
     behind(bench)
@@ -311,7 +311,7 @@ def test_p8_the_watermark_stays_behind_what_was_not_loaded() -> None:
 def test_p13_more_ids_than_a_part_of_memory_holds_all_wait() -> None:
     """There is no way past the backlog then."""
     bench = Bench()
-    share_bytes = bench.harness.siblings.memory.share_bytes
+    share_bytes = bench.harness.siblings.budget.share_bytes
     name = "x" * (share_bytes // BACKLOG_SHARE)
     bench.store(task(-BACKLOG_MIN_MS - 1, name))
 
@@ -319,7 +319,7 @@ def test_p13_more_ids_than_a_part_of_memory_holds_all_wait() -> None:
     bench.persist(task(1_000, "new"))
 
     assert not bench.scheduler.has(SeparateQueues)
-    assert bench.harness.siblings.memory.backlog_bytes == 0
+    assert bench.harness.siblings.budget.ids_bytes == 0
 
 
 def test_after_a_backlog_the_next_one_is_looked_for_after_a_pause() -> None:

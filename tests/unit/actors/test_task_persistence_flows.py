@@ -5,7 +5,7 @@ import pytest
 from actors.messages import LoadTasks, LowerCheckpoint, SeparateQueues, TasksLoaded
 from actors.model.backlog import BACKLOG_MIN_MS
 from actors.model.backlog_search import FLOW_PAGE_TASKS, SEARCH_AHEAD_MS, SEARCH_PAGES
-from actors.model.flow_slots import FlowSlots
+from actors.model.budget import PartitionBudget
 from actors.model.key import TaskKey
 from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
 from actors.model.task import StoredTask
@@ -39,27 +39,25 @@ class FlowBench(Bench):
         self.store(*rows)
 
     @property
-    def slots(self) -> FlowSlots:
+    def slots(self) -> PartitionBudget:
         """Return what counts the tasks of flows."""
-        slots = self.harness.siblings.memory.flow_slots
-        assert slots is not None, "kinds have rules"
-        return slots
+        return self.harness.siblings.budget
 
     def passed_on(self) -> list[TaskKey]:
         """Take what was passed on, and count it as waiting."""
         found = self.scheduled()
         for key in found:
-            self.slots.add_waiting(RULES.flow_of(self.rows[key]), 1, self.rows[key].held_bytes)
+            self.slots.wait_in(RULES.flow_of(self.rows[key]), 1, self.rows[key].held_bytes)
         return found
 
     def end(self, *rows: StoredTask) -> None:
         """Let tasks leave memory."""
         for row in rows:
-            self.slots.add_waiting(RULES.flow_of(row), -1, -row.held_bytes)
+            self.slots.wait_in(RULES.flow_of(row), -1, -row.held_bytes)
 
     def load_page(self, ahead_ms: int = 2_000, limit: int = PAGE) -> TasksLoaded:
         """Load once, as much as there is room for."""
-        room = self.tasks_max - self.slots.tasks
+        room = self.tasks_max - self.slots.flow_tasks
         self.load(ahead_ms, limit=max(1, min(limit, room)))
         return self.loaded()
 
@@ -295,9 +293,9 @@ def test_ids_of_left_rows_are_counted_and_bounded() -> None:
     bench, _ = full_of_big(*SMALL)
     searched(bench)
 
-    memory = bench.harness.siblings.memory
-    assert memory.backlog_bytes >= 30 * 150
-    assert memory.held_bytes >= memory.backlog_bytes
+    budget = bench.harness.siblings.budget
+    assert budget.ids_bytes >= 30 * 150
+    assert budget.held_bytes >= budget.ids_bytes
 
 
 def test_ids_that_are_on_time_are_found_beside_it() -> None:

@@ -228,8 +228,8 @@ def test_more_executing_than_allowed_keeps_nothing_waiting() -> None:
 def test_p13_too_many_bytes_are_left_to_the_store() -> None:
     """However few tasks hold them."""
     bench = Bench()
-    memory = bench.harness.siblings.memory
-    memory.waiting_bytes = memory.share_bytes + 1
+    budget = bench.harness.siblings.budget
+    budget.wait(budget.share_bytes + 1)
 
     bench.measure(waiting=10, executing=3)
 
@@ -240,8 +240,8 @@ def test_p13_too_many_bytes_are_left_to_the_store() -> None:
 def test_p13_what_just_fits_stays() -> None:
     """In tasks and in bytes."""
     bench = Bench()
-    memory = bench.harness.siblings.memory
-    memory.executing_bytes = memory.share_bytes
+    budget = bench.harness.siblings.budget
+    budget.resize(0, budget.share_bytes)
 
     bench.measure(waiting=400, executing=100)
 
@@ -254,8 +254,8 @@ def test_it_waits_until_a_tenth_of_the_bytes_is_free(
 ) -> None:
     """As it does for tasks: small pages cost a round trip each."""
     bench = Bench()
-    memory = bench.harness.siblings.memory
-    memory.waiting_bytes = memory.share_bytes - memory.share_bytes // 10 + missing_bytes
+    budget = bench.harness.siblings.budget
+    budget.wait(budget.share_bytes - budget.share_bytes // 10 + missing_bytes)
 
     bench.measure(waiting=0)
 

@@ -267,7 +267,7 @@ def test_p8_a_read_under_way_ends_with_a_pause(kind: str | None) -> None:
 
     assert reading is not None and reading.first_ms is not None
     assert paused is not None and paused.first_ms is None
-    assert (bench.begun, bench.slots, bench.harness.siblings.memory.slots_taken) == ("a", 0, 0)
+    assert (bench.begun, bench.slots, bench.harness.siblings.budget.slots_reserved) == ("a", 0, 0)
 
 
 def test_what_was_left_behind_is_read_for_each_kind() -> None:
@@ -337,21 +337,21 @@ def test_p6_a_later_record_reaches_the_task_wherever_it_is() -> None:
 def test_p13_a_task_at_hand_counts_once_with_the_largest_of_its_records(kind: str | None) -> None:
     """However many there are; its executor may still have the larger one."""
     bench, small = Unordered(), of_kind("a", kind)
-    memory = bench.harness.siblings.memory
+    budget = bench.harness.siblings.budget
     bench.send("a", kind)
     named = b'"hourhand.kind":"pair",' if kind else b""
     large = StoredTask(small.key, b'{%b"text":"%b"}' % (named, b"x" * 1_000), 0)
-    assert memory.executing_bytes == small.held_bytes < large.held_bytes
+    assert budget.due_bytes == small.held_bytes < large.held_bytes
     held: list[int] = []
 
     for offset, task in enumerate((large, large, small, large), start=1):
         bench.slots += 1
         bench.tell(ExecuteTask(replace(task, offset=offset)))
-        held.append(memory.executing_bytes)
+        held.append(budget.due_bytes)
     bench.end("a", offset=4)
 
     assert held == [large.held_bytes] * 4
-    assert (memory.executing_bytes, bench.slots) == (0, 0)
+    assert (budget.due_bytes, bench.slots) == (0, 0)
 
 
 def test_p6_a_record_that_came_too_late_for_the_attempt_runs_again() -> None:
@@ -447,7 +447,7 @@ def test_a_lane_that_runs_a_task_without_order_goes_on_beside_others() -> None:
     task = of_kind("a", PAIR)
     attempt = replace(an_attempt(task=task), is_unordered=True)
     executors = HeldExecutors(bench.harness.effects)
-    bench.harness.siblings.memory.executing_bytes += task.held_bytes
+    bench.harness.siblings.budget.run((task,))
 
     bench.tell(AdoptLane(OrderingQueue(), attempt, executors, is_recording=True))
     bench.tell(CompletionRecorded(task.key, CompletionResult.SUCCESS))

@@ -14,7 +14,7 @@ from actors.model.backlog_search import (
     FlowRoom,
     refill_share,
 )
-from actors.model.flow_slots import FlowSlots
+from actors.model.budget import NodeBudget
 from actors.model.key import first_key_at
 from actors.model.task import StoredTask
 from tests.builders import NOW_MS
@@ -27,10 +27,10 @@ ROOMY = 1_000_000
 
 def room(tasks: int, size_bytes: int = ROOMY, *, share: float = 0.5, **held: int) -> FlowRoom:
     """Return room for tasks beside those that tenants hold."""
-    slots = FlowSlots()
+    slots = NodeBudget().begin(0, has_flows=True)
     for tenant, number in held.items():
-        slots.add_waiting(f"mail {tenant}", number, 100 * number)
-    return FlowRoom(RULES, slots, tasks + slots.tasks, size_bytes, share)
+        slots.wait_in(f"mail {tenant}", number, 100 * number)
+    return FlowRoom(RULES, slots, tasks + slots.flow_tasks, size_bytes, share)
 
 
 def taken(room: FlowRoom, *tasks: StoredTask) -> int:
@@ -59,12 +59,12 @@ def test_a_flow_takes_no_more_bytes_than_are_free() -> None:
 
 def test_a_flow_that_had_enough_gets_nothing_more_of_a_page() -> None:
     """Some of it leaves memory while the page is read, of which rows were passed over (P4)."""
-    slots = FlowSlots()
-    slots.add_waiting("mail big", 4, 400)
+    slots = NodeBudget().begin(0, has_flows=True)
+    slots.wait_in("mail big", 4, 400)
     page = FlowRoom(RULES, slots, 8, ROOMY, 0.5)
 
     had_enough = page.has_enough(BIG[0])
-    slots.add_waiting("mail big", -4, -400)
+    slots.wait_in("mail big", -4, -400)
 
     assert had_enough and taken(page, *BIG) == 0
     assert taken(FlowRoom(RULES, slots, 8, ROOMY, 0.5), *BIG) == FLOW_TASKS_MIN

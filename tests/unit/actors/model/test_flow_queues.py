@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
+from actors.model.budget import NodeBudget, PartitionBudget
 from actors.model.flow import FairShare, FlowRule, FlowRules
 from actors.model.flow_queues import FlowQueues
-from actors.model.flow_slots import FlowSlots
 from actors.model.key import TaskKey
 from actors.model.kind import with_kind
 from actors.model.priority import with_priority
@@ -42,9 +42,14 @@ def task(
     )
 
 
-def queues(*tasks: StoredTask, slots: FlowSlots | None = None) -> FlowQueues:
+def budget() -> PartitionBudget:
+    """Return one of a partition where kinds have rules."""
+    return NodeBudget().begin(0, has_flows=True)
+
+
+def queues(*tasks: StoredTask, slots: PartitionBudget | None = None) -> FlowQueues:
     """Return queues with these tasks."""
-    found = FlowQueues(RULES, slots or FlowSlots())
+    found = FlowQueues(RULES, slots or budget())
     for each in tasks:
         found.add(each)
     return found
@@ -55,6 +60,7 @@ def taken(queue: FlowQueues, free_slots: int, now_ms: int = NOW_MS) -> list[Stor
     found: list[StoredTask] = []
     queue.begin_taking(now_ms)
     while len(found) < free_slots and (each := queue.take_due(now_ms, free_slots - len(found))):
+        queue._budget.run((each,))
         found.append(each)
     return found
 
@@ -114,7 +120,7 @@ def test_p4_an_ordering_id_leaves_in_key_order_whatever_its_tasks_are() -> None:
 
 def test_a_flow_stops_where_it_has_too_many_slots_and_the_others_go_by() -> None:
     """It goes on when some are given back."""
-    slots = FlowSlots()
+    slots = budget()
     stuck = [task(number - 1_000, tenant="big") for number in range(100)]
     queue = queues(*stuck, slots=slots)
 
@@ -122,7 +128,7 @@ def test_a_flow_stops_where_it_has_too_many_slots_and_the_others_go_by() -> None
     free = 30 - len(held)
     queue.add(task(-1))
     by = taken(queue, free)
-    slots.release(held[0].key.ordering_id, 1)
+    slots.release_slots(held[0].key.ordering_id, 1)
     again = taken(queue, free)
 
     assert held == stuck[:10] and free == 20
@@ -131,7 +137,7 @@ def test_a_flow_stops_where_it_has_too_many_slots_and_the_others_go_by() -> None
 
 def test_however_many_flows_are_stuck_some_slots_stay_free() -> None:
     """Each new one gets less."""
-    slots, free = FlowSlots(), 100
+    slots, free = budget(), 100
     for number in range(10):
         queue = queues(*(task(due - 1_000, tenant=f"t{number}") for due in range(100)), slots=slots)
         free -= len(taken(queue, free))
@@ -187,7 +193,7 @@ class Model:
     """The queues beside a plain dictionary of what waits."""
 
     def __init__(self, seed: int) -> None:
-        self.rng, self.slots, self.now_ms = random.Random(seed), FlowSlots(), NOW_MS
+        self.rng, self.slots, self.now_ms = random.Random(seed), budget(), NOW_MS
         self.queue = FlowQueues(RULES, self.slots)
         self.waits: dict[TaskKey, StoredTask] = {}
         self.in_hand: list[StoredTask] = []
@@ -223,7 +229,7 @@ class Model:
     def release(self) -> None:
         """Let a task that has a slot end."""
         if self.in_hand:
-            self.slots.release(self.in_hand.pop().key.ordering_id, 1)
+            self.slots.release_slots(self.in_hand.pop().key.ordering_id, 1)
 
     def check(self) -> None:
         """Compare both."""

@@ -7,7 +7,7 @@ import pytest
 
 from actors.model.backlog import BACKLOG_MIN_MS, backlog_behind
 from actors.model.backlog_search import FlowRoom, refill_share
-from actors.model.flow_slots import FlowSlots
+from actors.model.budget import NodeBudget
 from actors.model.key import TaskKey, first_key_at
 from actors.model.memory_reach import MemoryReach
 from actors.model.ownership import Watermark
@@ -52,9 +52,9 @@ class Model:
 
     def room(self) -> FlowRoom:
         """Return what flows may have."""
-        slots = FlowSlots()
+        slots = NodeBudget().begin(0, has_flows=True)
         for key in self.memory:
-            slots.add_waiting(RULES.flow_of(self.rows[key]), 1, self.rows[key].held_bytes)
+            slots.wait_in(RULES.flow_of(self.rows[key]), 1, self.rows[key].held_bytes)
         return FlowRoom(RULES, slots, TASKS_MAX, 1_000_000, refill_share(PARTITION))
 
     def load(self, page: int = 6) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.memory import NodeMemory
+from actors.model.budget import NodeBudget
 from actors.model.settings import TreeSettings, WindowSettings
 from scheduler.configuration.memory_limit import allowed_bytes, measures_of, tree_within_memory
 from scheduler.configuration.settings import Settings
@@ -57,8 +57,8 @@ def test_a_setting_wins_over_the_machine() -> None:
 
 def test_what_is_held_and_its_limit_are_measures() -> None:
     """For whoever watches a node."""
-    memory = NodeMemory(1_000)
-    memory.polled_bytes = 10
+    memory = NodeBudget(1_000)
+    memory.poll(10)
 
     read = {name: measure() for name, measure in measures_of(memory).items()}
 

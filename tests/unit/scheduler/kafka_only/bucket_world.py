@@ -9,9 +9,9 @@ import random
 from collections import Counter
 
 from actors.kernel.simulated import VirtualClock
+from actors.model.budget import NodeBudget
 from actors.model.codec import Headers, LogRecord
 from actors.model.errors import LogUnavailable
-from actors.model.memory import NodeMemory
 from actors.ports.log import StartPosition
 from scheduler.kafka_only.bucket_layout import Layout, first_layout
 from scheduler.kafka_only.envelope import Envelope, pending
@@ -94,7 +94,7 @@ class BucketWorld:
         self.layout = first_layout(1_000, 2.0, BUCKETS)
         self.hazards = hazards
         # About twenty messages a partition, where hazards are looked for.
-        self.memory = NodeMemory(60_000 if hazards else None)
+        self.memory = NodeBudget(60_000 if hazards else None)
         self.sent: dict[bytes, int] = {}
         self.crashes = 0
         self._owners: list[Owner] = []
@@ -116,7 +116,7 @@ class BucketWorld:
         if self.rng.random() < 0.5:
             self._owners = [each for each in self._owners if each not in before]
             for owner in before:
-                owner.waiting.memory.end()
+                owner.waiting.budget.end()
         self._owners.append(Owner(self, partition))
 
     def send(
@@ -161,7 +161,7 @@ class BucketWorld:
             owner.round(self.layout)
         except (Fenced, Crash):
             self._owners.remove(owner)
-            owner.waiting.memory.end()
+            owner.waiting.budget.end()
             if all(each.partition != owner.partition for each in self._owners):
                 self.assign(owner.partition)
 

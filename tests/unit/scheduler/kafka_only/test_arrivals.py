@@ -1,9 +1,9 @@
 """What becomes of messages of the in-topic."""
 
+from actors.model.budget import NodeBudget
 from actors.model.codec import Headers, LogRecord, record_bytes
 from actors.model.events import RelayRecordRefused
 from actors.model.instant import format_instant
-from actors.model.memory import NodeMemory
 from scheduler.configuration.door_settings import RelaySettings
 from scheduler.kafka_only.arrivals import Arrivals, IntakeRules
 from scheduler.kafka_only.bucket_layout import first_layout
@@ -17,13 +17,13 @@ NOW_MS = 1_767_225_600_000
 
 
 def _arrivals(
-    telemetry: RecordingTelemetry, memory: NodeMemory | None = None, **relay: object
+    telemetry: RecordingTelemetry, memory: NodeBudget | None = None, **relay: object
 ) -> Arrivals:
     settings = RelaySettings.model_validate(relay)
     rules = BucketRules("pending", "letters", lambda topic: None, 100, 10**6, 1_000, 10**6)
     arrivals = Arrivals(
         IntakeRules(rules, settings, 60_000, lambda topic: topic == settings.out_topic, telemetry),
-        (memory or NodeMemory()).begin(0),
+        (memory or NodeBudget()).begin(0),
     )
     arrivals.begin(Marker(5))
     return arrivals
@@ -121,7 +121,7 @@ def test_the_first_deadline_is_that_of_what_is_still_held() -> None:
 def test_p13_what_was_read_counts_until_it_is_done() -> None:
     """A message with large headers fills the share of its partition; it is done all the same."""
     large = _record(5, NOW_MS, [("more", b"x" * 10_000)])
-    memory = NodeMemory(4 * 10_000)
+    memory = NodeBudget(4 * 10_000)
     arrivals = _arrivals(RecordingTelemetry(), memory)
 
     arrivals.take([large, _record(6, NOW_MS), _record(7, NOW_MS)])

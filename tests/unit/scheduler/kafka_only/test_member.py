@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from actors.model.budget import NodeBudget
 from actors.model.errors import LogUnavailable
 from actors.model.events import AssignmentReceived, OwnerBegan, PartitionLost, PartitionRevoked
-from actors.model.memory import NodeMemory
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.clock import SystemClock
 from scheduler.kafka_only.bucket_layout import first_layout
@@ -112,7 +112,7 @@ class World:
         rules = BucketRules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
         transactions = log.transactions(partition)
         scanner = Scanner(
-            Waiting(rules, NodeMemory().begin(0)), transactions, self.clock, self.telemetry
+            Waiting(rules, NodeBudget().begin(0)), transactions, self.clock, self.telemetry
         )
         return Owner(f"owner-{partition}", partition, scanner, self.book, self.clock, self.turns)
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from actors.model.budget import NodeBudget
 from actors.model.codec import LogRecord, record_bytes
-from actors.model.memory import NodeMemory
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.clock import SystemClock
 from scheduler.kafka_only.bucket_layout import first_layout
@@ -102,7 +102,7 @@ class World:
         self.log = MemoryLog(self.clock.now_ms)
         self.layout = first_layout(1_000, 2.0, BUCKETS)
         self.book = LayoutBook(MemoryAdmin(self.layout, BUCKETS), "layout")
-        self.memory = NodeMemory(BUDGET_BYTES)
+        self.memory = NodeBudget(BUDGET_BYTES)
         for each in range(2):
             self.memory.begin(f"other {each}")
         self.turns = threading.Lock()

@@ -3,9 +3,9 @@
 import threading
 from concurrent.futures import Future
 
+from actors.model.budget import NodeBudget
 from actors.model.errors import LogUnavailable
 from actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
-from actors.model.memory import NodeMemory
 from actors.ports.log import StartPosition
 from scheduler.adapters.clock import SystemClock
 from scheduler.cli.bucket_running import Asking
@@ -66,7 +66,7 @@ class OneOwner:
         rules = BucketRules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
         transactions = MemoryTransactions(self.log, 0, self._step)
         scanner = Scanner(
-            Waiting(rules, NodeMemory().begin(0)), transactions, self.clock, self.telemetry
+            Waiting(rules, NodeBudget().begin(0)), transactions, self.clock, self.telemetry
         )
         self.owner = Owner("owner", 0, scanner, self.book, self.clock, self.turns)
 

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
+from actors.model.budget import NodeBudget
 from actors.model.codec import LogRecord
-from actors.model.memory import NodeMemory
 from actors.ports.log import StartPosition
 from scheduler.adapters.clock import SystemClock
 from scheduler.kafka_only.bucket_layout import MOVES_EARLY_MS, first_layout
@@ -77,7 +77,7 @@ class OneOwner:
         rules = BucketRules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
         transactions = MemoryTransactions(self.log, 0, lambda _where: None)
         scanner = Scanner(
-            Waiting(rules, NodeMemory().begin(0)), transactions, self.clock, RecordingTelemetry()
+            Waiting(rules, NodeBudget().begin(0)), transactions, self.clock, RecordingTelemetry()
         )
         self.owner = Owner("owner", 0, scanner, self.book, self.clock, turns)
         started: Future[StartPosition] = Future()

@@ -1,7 +1,7 @@
 """What an owner does with what waits, one step at a time."""
 
+from actors.model.budget import NodeBudget
 from actors.model.codec import LogRecord, record_bytes
-from actors.model.memory import NodeMemory
 from scheduler.kafka_only.bucket_layout import first_layout
 from scheduler.kafka_only.envelope import ENVELOPE_HEADER, Envelope, pending, read_envelope
 from scheduler.kafka_only.marker import Marker
@@ -33,7 +33,7 @@ def _record(offset: int, delay_ms: int, topic: str = "target") -> LogRecord:
 
 
 def _waiting(*records: LogRecord, **limits: int) -> Waiting:
-    waiting = Waiting(_rules(**limits), NodeMemory().begin(0))
+    waiting = Waiting(_rules(**limits), NodeBudget().begin(0))
     waiting.begin(Marker(0))
     waiting.take(records)
     return waiting
@@ -92,7 +92,7 @@ def test_memory_is_bounded() -> None:
 def test_p13_a_partition_keeps_to_its_share_of_the_nodes_bytes() -> None:
     """Keys and headers count; who holds one message larger than that reads on once it is gone."""
     size_bytes = record_bytes(_record(0, 10))
-    memory = NodeMemory(2 * 2 * 4 * size_bytes)
+    memory = NodeBudget(2 * 2 * 4 * size_bytes)
     waiting = Waiting(_rules(), memory.begin("mine"))
     waiting.begin(Marker(0))
     waiting.take([_record(each, 10) for each in range(4)])
@@ -105,7 +105,7 @@ def test_p13_a_partition_keeps_to_its_share_of_the_nodes_bytes() -> None:
     waiting.settle(plan)
     left_bytes = memory.held_bytes
 
-    small = Waiting(_rules(), NodeMemory(2).begin("small"))
+    small = Waiting(_rules(), NodeBudget(2).begin("small"))
     small.take([_record(0, 10)])
     only = small.plan(START_MS + 10, LAYOUT)
     assert only is not None
@@ -155,7 +155,7 @@ def test_p7_what_is_bound_for_a_target_that_is_away_waits_in_the_log_and_nothing
 
 def test_a_new_owner_skips_what_is_marked() -> None:
     """Read again from the marker's offset, without what was done beyond it."""
-    waiting = Waiting(_rules(), NodeMemory().begin(0))
+    waiting = Waiting(_rules(), NodeBudget().begin(0))
     waiting.begin(Marker(1, 0b10))
 
     waiting.take([_record(1, 10), _record(2, 10), _record(3, 10)], 7)

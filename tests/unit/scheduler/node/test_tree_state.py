@@ -1,7 +1,7 @@
 """How many records may be polled, by their number and by their bytes."""
 
+from actors.model.budget import NodeBudget
 from actors.model.codec import record_bytes
-from actors.model.memory import NodeMemory
 from scheduler.node.tree_state import POLL_RECORDS_MAX, BatchesInFlight
 from tests.builders import a_record, a_task
 
@@ -9,7 +9,7 @@ from tests.builders import a_record, a_task
 def test_large_records_are_polled_as_memory_allows() -> None:
     """None while the budget is used up, and again what fits once they are durable."""
     record = a_record(task=a_task(data={"text": "x" * 100_000}))
-    memory = NodeMemory(4 * 10 * record_bytes(record))
+    memory = NodeBudget(4 * 10 * record_bytes(record))
     batches = BatchesInFlight(memory)
 
     batches.send(1, 0.0, [record] * 4)
@@ -27,7 +27,7 @@ def test_large_records_are_polled_as_memory_allows() -> None:
 def test_one_record_larger_than_the_budget_is_polled_alone() -> None:
     """Else it would never be, nor what stands behind it."""
     record = a_record(task=a_task(data={"text": "x" * 100_000}))
-    batches = BatchesInFlight(NodeMemory(100))
+    batches = BatchesInFlight(NodeBudget(100))
 
     batches.send(1, 0.0, [record])
     beside = batches.room()
@@ -38,7 +38,7 @@ def test_one_record_larger_than_the_budget_is_polled_alone() -> None:
 
 def test_small_records_are_polled_as_before() -> None:
     """By the number of them."""
-    batches = BatchesInFlight(NodeMemory())
+    batches = BatchesInFlight(NodeBudget())
 
     assert batches.room() == POLL_RECORDS_MAX
     batches.send(1, 0.0, [a_record()] * 2_000)

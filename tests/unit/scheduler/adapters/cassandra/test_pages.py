@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
+from actors.model.budget import PAGE_BYTES_MAX
 from actors.model.key import TaskKey
-from actors.model.memory import PAGE_BYTES_MAX
 from scheduler.adapters.cassandra.pages import (
     PIECE_ROWS_FIRST,
     PIECE_ROWS_MAX,
