@@ -1,17 +1,18 @@
 """Which adapter fills which port, and in which order a node or a client is put together.
 
-The one module that knows, from the settings alone.  ``build_node`` and ``build_client`` open,
-observe and wrap; what they return needs nothing but to be run and closed.  Drivers are imported
-inside the functions, so an embedded installation never loads Kafka's or Cassandra's, and
-``import scheduler`` loads none.  Nothing here keeps what it opened: whoever asks for it closes it.
+The one module that knows, from the settings alone.  ``ADAPTERS`` names what opens each port with
+each technology.  A port imports its adapter when it is opened, so an embedded installation never
+loads the driver of Kafka or Cassandra, and ``import scheduler`` loads none.  ``build_node`` and
+``build_client`` open, observe and wrap; what they return needs nothing but to be run and closed.
+The caller closes what it opened here.
 """
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from actors.kernel.supervision import FailureListener
 from actors.kernel.system import ThreadedSystem
@@ -24,9 +25,9 @@ from actors.ports.store import OwnershipStore, Stores
 from actors.ports.telemetry import Telemetry
 from scheduler.adapters.clock import thread_ms
 from scheduler.configuration.memory_limit import measures_of, tree_within_memory
-from scheduler.configuration.optional_dependencies import opens_drivers, required_by
+from scheduler.configuration.optional_dependencies import opens_drivers
 from scheduler.configuration.settings import Settings
-from scheduler.executors.middleware import ExhaustedNews, MiddlewareStack
+from scheduler.executors.middleware import ExhaustedNews
 from scheduler.executors.user_executors import UserExecutors
 from scheduler.futures.answers import answered
 from scheduler.futures.sleeping import Sleeper
@@ -53,7 +54,142 @@ from scheduler.services.system_registry import SystemTaskRegistry, open_caller
 if TYPE_CHECKING:
     from scheduler.adapters.telemetry import LoggingTelemetry
 
-logger = logging.getLogger("hourhand.wiring")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+ADAPTERS: Mapping[tuple[str, str], str] = {
+    ("log", "kafka"): "scheduler.adapters.kafka.log:open_log",
+    ("log", "embedded"): "scheduler.adapters.embedded.log:open_log",
+    ("writer", "kafka"): "scheduler.adapters.kafka.writer:open_writer",
+    ("writer", "embedded"): "scheduler.adapters.embedded.writer:EmbeddedWriter",
+    ("log view", "kafka"): "scheduler.adapters.kafka.dead_letters:KafkaLogView",
+    ("log view", "embedded"): "scheduler.adapters.embedded.dead_letters:EmbeddedLogView",
+    ("log tail", "kafka"): "scheduler.adapters.kafka.group_offsets:KafkaTail",
+    ("log tail", "embedded"): "scheduler.adapters.embedded.transfer:EmbeddedTail",
+    ("log migration", "kafka"): "scheduler.adapters.kafka.topics:create_topics",
+    ("log migration", "embedded"): "scheduler.adapters.embedded.log:bring_up_to_date",
+    ("stores", "cassandra"): "scheduler.adapters.cassandra.stores:open_stores",
+    ("stores", "embedded"): "scheduler.adapters.embedded.stores:open_stores",
+    ("bulk store", "cassandra"): "scheduler.adapters.cassandra.bulk:open_bulk",
+    ("bulk store", "embedded"): "scheduler.adapters.embedded.bulk:open_bulk",
+    ("transfer store", "cassandra"): "scheduler.adapters.cassandra.transfer:open_transfer",
+    ("transfer store", "embedded"): "scheduler.adapters.embedded.transfer:EmbeddedTransfer",
+    ("store migration", "cassandra"): "scheduler.adapters.cassandra.stores:bring_up_to_date",
+    ("store migration", "embedded"): "scheduler.adapters.embedded.stores:bring_up_to_date",
+    ("folder lock", "embedded"): "scheduler.adapters.embedded.folder:lock_folder",
+    ("group offsets", "kafka"): "scheduler.adapters.kafka.group_offsets:KafkaGroupOffsets",
+    ("messages", "kafka"): "scheduler.adapters.kafka.writer:open_messages",
+    ("topic reader", "kafka"): "scheduler.adapters.kafka.reading:KafkaTopicReader",
+    ("topic identity", "kafka"): "scheduler.adapters.kafka.topics:topic_identity",
+    ("topic there", "kafka"): "scheduler.adapters.kafka.topics:require_topic",
+    ("topics", "kafka"): "scheduler.adapters.kafka.topics:create_topics",
+    ("events topic", "kafka"): "scheduler.adapters.kafka.topics:create_events_topic",
+    ("lifecycle feed", "topic"): "scheduler.adapters.lifecycle:publish_lives",
+    ("buckets", "kafka"): "scheduler.kafka_only.kafka.pending:KafkaBuckets",
+    ("bucket topics", "kafka"): "scheduler.kafka_only.kafka.pending_topics:create_pending_topics",
+    ("bucket marks", "kafka"): "scheduler.kafka_only.kafka.tails:open_marks",
+    ("metrics", "prometheus"): "scheduler.adapters.observing.counted:Counted",
+    ("traces", "opentelemetry"): "scheduler.adapters.observing.tracing:traced",
+}
+"""By port and technology, what opens it: a module and its function or class, which takes the
+settings first."""
+
+
+class Port(Generic[_P, _T]):
+    """A port that is opened by calling it with the settings, which name the technology.
+
+    Raises what the adapter raises, and DependencyMissing where its driver is not installed.
+    """
+
+    def __init__(self, name: str, technology_of: Callable[[Settings], str]) -> None:
+        self.name = name
+        self.technology_of = technology_of
+
+    def __call__(self, settings: Settings, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        place = ADAPTERS[self.name, self.technology_of(settings)]
+        opened: _T = _opened(settings, place, *args, **kwargs)
+        return opened
+
+
+@opens_drivers
+def _opened(settings: Settings, place: str, *args: Any, **kwargs: Any) -> Any:
+    return resolve_name(place)(settings, *args, **kwargs)
+
+
+def refuse_tasks(settings: Settings) -> None:
+    """Raise SettingsInvalid where Kafka alone is the storage: it keeps messages only."""
+    if settings.store == "kafka":
+        raise SettingsInvalid(
+            "store is 'kafka', which keeps messages of send_later and the relay only and no tasks:"
+            " run hourhand relay --storage kafka, or set store to 'cassandra' or 'embedded'"
+        )
+
+
+def _store_of(settings: Settings) -> str:
+    refuse_tasks(settings)
+    return settings.store
+
+
+def _log_of(settings: Settings) -> str:
+    return settings.log
+
+
+def _always(technology: str) -> Callable[[Settings], str]:
+    """Return the choice of a port that only one technology fills."""
+    return lambda _settings: technology
+
+
+open_log = Port[[Clock, Callable[[], str]], TaskLog]("log", _log_of)
+"""Opens the reading side of the log; subscribes to nothing.  Takes the clock, and what returns the
+store's installation id.  What the log's operator should change is logged as a warning.  Raises
+LogUnavailable, TopicMissing, and for an embedded folder in use FolderLocked."""
+open_writer = Port[[], LogWriter]("writer", _log_of)
+"""Opens the appending side of the log."""
+open_log_view = Port[[], LogView]("log view", _log_of)
+"""Opens the log for looking at its ends and its dead letters."""
+open_tail = Port[[], LogTail]("log tail", _log_of)
+"""Opens the log for reading outside its group; TopicMissing, InvalidInput without a folder."""
+migrate_log = Port[[], list[str]]("log migration", _log_of)
+"""Creates what is missing of the log; returns what was done, one line each."""
+open_stores = Port[[], Stores]("stores", _store_of)
+"""Opens the stores; StoreUnavailable, SchemaMissing."""
+open_bulk = Port[[], BulkStore]("bulk store", _store_of)
+"""Opens the stores for jobs over whole buckets; raises as ``open_stores``."""
+open_transfer = Port[[], TransferStore]("transfer store", _store_of)
+"""Opens the store for a job that moves all of it; raises as ``open_stores``."""
+migrate_store = Port[[], list[str]]("store migration", _store_of)
+"""Creates what is missing of the store; returns what was done, one line each."""
+lock_folder = Port[[], Callable[[], None]]("folder lock", _always("embedded"))
+"""Locks the folder for its only writer and returns what releases it; FolderLocked."""
+open_group_offsets = Port[[], GroupOffsets]("group offsets", _always("kafka"))
+"""Opens the group's offsets, which only a log of servers has; TopicMissing."""
+open_messages = Port[[], MessageWriter]("messages", _always("kafka"))
+"""Opens a producer for topics of others; nothing is asked of the broker yet."""
+open_topic_reader = Port[[str], TopicReader]("topic reader", _always("kafka"))
+"""Opens a reader of any topic's records, by offset, outside every group."""
+topic_identity = Port[[str], str]("topic identity", _always("kafka"))
+"""Returns what tells a topic from one of its name that was deleted; raises TopicMissing."""
+require_topic = Port[[str], None]("topic there", _always("kafka"))
+"""Raises TopicMissing where a topic is not there."""
+create_topics = Port[[], list[str]]("topics", _always("kafka"))
+"""Creates the task topic and its dead-letter topic where they are missing; returns their names."""
+create_events_topic = Port[[], list[str]]("events topic", _always("kafka"))
+"""Creates the topic of lifecycle events where it is missing; returns its name."""
+publish_lives = Port[[MessageWriter, Clock], LifecyclePublisher]("lifecycle feed", _always("topic"))
+"""Returns what tells the topic of events of tasks' lives."""
+open_buckets = Port[[Clock], BucketStorage]("buckets", _always("kafka"))
+"""Opens storage with Kafka alone; nothing is asked of the broker yet."""
+create_bucket_topics = Port[[], list[str]]("bucket topics", _always("kafka"))
+"""Creates the topics that are missing, and returns their names; LogUnavailable."""
+open_marks = Port[[], AbstractContextManager[Callable[[int], bytes | None]]](
+    "bucket marks", _always("kafka")
+)
+"""Returns a context with what reads the last marker of a partition; it raises LogUnavailable."""
+counted = Port[[Clock, NodeTelemetry], Observation]("metrics", _always("prometheus"))
+"""Returns what counts what happens on a node."""
+traced = Port[[Observation], Observation]("traces", _always("opentelemetry"))
+"""Returns what traces tasks, besides what the observation behind it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,74 +247,26 @@ def build_node(
     ``executors`` are the user's, ``telemetry`` is told of events in place of the
     program's log.  Raises OperatorError where something is wrong with the installation.
     """
-    with ExitStack() as undo:
-        told, tell_rest = _told(settings, telemetry)
-        opened = _open_connections(settings, told, undo)
-        clock, stores, observation = opened.clock, opened.stores, opened.observation
-        counting = observation.telemetry
-        closing = undo.enter_context(ExitStack())
-        closing.callback(tell_rest)
-        system_tasks = _system_tasks(settings, opened)
-        closing.callback(system_tasks.close)
-        systems = _Systems(clock)
-        closing.callback(systems.close)
-        lease = Lease(clock, opened.log.lease_ends_ms)
-        _let_hear(executors.middleware, counting, closing)
-        runner = NodeRunner(
-            clock=clock,
-            gate=lease.allows,
-            telemetry=counting,
-            settings=settings.tree.execution,
-            limits=NodeLimits(
-                *(executors.flow_rules, executors.limits, opened.partition_count, lease),
-                lend=settings.lends_limits,
-            ),
-            require_codecs=executors.require_codecs,
-        )
-        lease.also_tell(runner.heed)
-        closing.callback(runner.close)
-        closing.callback(observation.close)
-        effects = _effects(settings, opened, runner, system_tasks, executors)
-        node = _joined_node(settings, opened, lease, effects, systems)
-        reporter = _reporter(settings, opened, node, runner, executors)
-        closing.callback(reporter.close)
-        undo.pop_all()
-    client = ClientPorts(opened.writer, lambda: stores, clock, counting)
-    closing.callback((watch := NodeWatch(runner, clock, counting, thread_ms)).close)
-    close, probes = closing.close, _probes(node, opened, systems)
-    return NodeParts(client, node, observation, probes, reporter, system_tasks, watch, close)
-
-
-def _told(settings: Settings, telemetry: Telemetry | None) -> tuple[Telemetry, Callable[[], None]]:
-    """Return what is told of events, by default the log, and what has it tell its last numbers.
-
-    That is called behind all that is closed: what is told meanwhile is counted, too.
-    """
-    if telemetry is not None:
-        return telemetry, lambda: None
     log = build_telemetry(settings)
-    return log, log.close
+    with ExitStack() as undo:
+        opened = _open_connections(settings, telemetry or log, undo)
+        closing = undo.enter_context(ExitStack())
+        # Behind all that is closed: what is told meanwhile is counted, too.
+        closing.callback(log.close)
+        made = opened.make_node(executors, closing)
+        undo.pop_all()
+    return made
 
 
-@dataclass(frozen=True, slots=True)
-class _Connections:
-    """What a node has open, each part wrapped by whoever observes it."""
-
-    clock: Clock
-    observation: Observation
-    writer: LogWriter
-    stores: Stores
-    log: TaskLog
-    partition_count: int
-
-
-def _open_connections(settings: Settings, telemetry: Telemetry, undo: ExitStack) -> _Connections:
+def _open_connections(
+    settings: Settings, telemetry: Telemetry, undo: ExitStack
+) -> "_NodeConnections":
     """Open log and stores, which must agree on the number of partitions."""
     clock = open_clock()
-    observation = observe(settings, clock, telemetry)
     feed = open_feed(settings, clock)
     if feed is not None:
         undo.callback(feed.close)
+    observation = observe(settings, clock, telemetry)
     writer = open_writer(settings)
     undo.callback(writer.close)
     stores = observation.stores(open_stores(settings))
@@ -189,105 +277,157 @@ def _open_connections(settings: Settings, telemetry: Telemetry, undo: ExitStack)
     if feed is not None:
         stores = feed.publishing(stores)
         observation.telemetry.also_tell(feed)
-    return _Connections(clock, observation, observation.writer(writer), stores, log, partitions)
-
-
-def _effects(
-    settings: Settings,
-    opened: _Connections,
-    runner: Runner,
-    system_tasks: SystemTaskRegistry,
-    executors: UserExecutors,
-) -> Effects:
-    observation = opened.observation
-    observation.leave_out(executors.concurrency_per_id)
-    return Effects(
-        settings=tree_within_memory(settings),
-        partition_count=opened.partition_count,
-        stores=opened.stores,
-        writer=opened.writer,
-        runner=observation.runner(runner),
-        telemetry=observation.telemetry,
-        make_executor=system_tasks.factory_with(executors.make),
-        concurrency_per_id=executors.concurrency_per_id,
-        run_tasks_max=executors.run_tasks_max,
-        flow_rules=executors.flow_rules,
-    )
-
-
-def _system_tasks(settings: Settings, opened: _Connections) -> SystemTaskRegistry:
-    observation = opened.observation
-    return SystemTaskRegistry(
+    return _NodeConnections(
         settings=settings,
-        stores=opened.stores,
-        writer=opened.writer,
-        partition_count=opened.partition_count,
-        clock=opened.clock,
-        telemetry=observation.telemetry,
-        open_messages=lambda: observation.messages(open_messages(settings)),
-        open_caller=partial(open_caller, settings.timers, opened.clock, observation.headers),
-        lease_ends_ms=opened.log.lease_ends_ms,
+        clock=clock,
+        observation=observation,
+        writer=observation.writer(writer),
+        stores=stores,
+        log=log,
+        partition_count=partitions,
     )
 
 
-def _joined_node(
-    settings: Settings, opened: _Connections, lease: Lease, effects: Effects, systems: "_Systems"
-) -> Node:
-    """Return a node that joins its group, which may be refused, as by an embedded folder's lock."""
-    return Node(
-        log=opened.log,
-        lease=lease,
-        clock=opened.clock,
-        effects=effects,
-        make_system=systems.make,
-        commit_interval_ms=settings.group.commit_interval_ms,
-        lease_ms=settings.group.session_timeout_ms - settings.group.lease_margin_ms,
-    )
+@dataclass(frozen=True, slots=True)
+class _NodeConnections:
+    """What a node has open, each port wrapped by what observes it, and the parts made of it."""
+
+    settings: Settings
+    clock: Clock
+    observation: Observation
+    writer: LogWriter
+    stores: Stores
+    log: TaskLog
+    partition_count: int
+
+    def make_node(self, executors: UserExecutors, closing: ExitStack) -> NodeParts:
+        counting, systems = self.observation.telemetry, _ActorSystems(self.clock)
+        system_tasks = self._make_system_tasks()
+        closing.callback(system_tasks.close)
+        closing.callback(systems.close)
+        lease = Lease(self.clock, self.log.lease_ends_ms)
+        runner = self._make_runner(executors, lease, closing)
+        node = self._join_group(executors, lease, runner, system_tasks, systems)
+        reporter = self._make_reporter(executors, runner, node)
+        closing.callback(reporter.close)
+        watch = NodeWatch(runner, self.clock, counting, thread_ms)
+        closing.callback(watch.close)
+        ownership = self.stores.ownership
+        probes = NodeProbes(
+            dispatching=systems.dispatching,
+            partitions=lambda: node.partitions,
+            works=lambda: node.is_ready,
+            lease_ends_ms=self.log.lease_ends_ms,
+            ask_store=lambda: ownership.read_watermark(min(node.partitions, default=0)),
+            measures=measures_of(node.memory),
+        )
+        return NodeParts(
+            client=ClientPorts(self.writer, lambda: self.stores, self.clock, counting),
+            node=node,
+            observation=self.observation,
+            probes=probes,
+            reporter=reporter,
+            system_tasks=system_tasks,
+            watch=watch,
+            close=closing.close,
+        )
+
+    def _make_system_tasks(self) -> SystemTaskRegistry:
+        settings, observation = self.settings, self.observation
+        return SystemTaskRegistry(
+            settings=settings,
+            stores=self.stores,
+            writer=self.writer,
+            partition_count=self.partition_count,
+            clock=self.clock,
+            telemetry=observation.telemetry,
+            open_messages=lambda: observation.messages(open_messages(settings)),
+            open_caller=partial(open_caller, settings.timers, self.clock, observation.headers),
+            lease_ends_ms=self.log.lease_ends_ms,
+        )
+
+    def _make_runner(
+        self, executors: UserExecutors, lease: Lease, closing: ExitStack
+    ) -> NodeRunner:
+        if executors.middleware.hears_of_exhausted:
+            news = ExhaustedNews(executors.middleware)
+            closing.callback(news.close)
+            self.observation.telemetry.also_tell(news)
+        runner = NodeRunner(
+            clock=self.clock,
+            gate=lease.allows,
+            telemetry=self.observation.telemetry,
+            settings=self.settings.tree.execution,
+            limits=NodeLimits(
+                rules=executors.flow_rules,
+                on_node=executors.limits,
+                partitions=self.partition_count,
+                held=lease,
+                lend=self.settings.lends_limits,
+            ),
+            require_codecs=executors.require_codecs,
+        )
+        lease.also_tell(runner.heed)
+        closing.callback(runner.close)
+        closing.callback(self.observation.close)
+        return runner
+
+    def _join_group(
+        self,
+        executors: UserExecutors,
+        lease: Lease,
+        runner: Runner,
+        system_tasks: SystemTaskRegistry,
+        systems: "_ActorSystems",
+    ) -> Node:
+        """Return a node that joins its group, which an embedded folder's lock may refuse."""
+        self.observation.leave_out(executors.concurrency_per_id)
+        effects = Effects(
+            settings=tree_within_memory(self.settings),
+            partition_count=self.partition_count,
+            stores=self.stores,
+            writer=self.writer,
+            runner=self.observation.runner(runner),
+            telemetry=self.observation.telemetry,
+            make_executor=system_tasks.factory_with(executors.make),
+            concurrency_per_id=executors.concurrency_per_id,
+            run_tasks_max=executors.run_tasks_max,
+            flow_rules=executors.flow_rules,
+        )
+        group = self.settings.group
+        return Node(
+            log=self.log,
+            lease=lease,
+            clock=self.clock,
+            effects=effects,
+            make_system=systems.make,
+            commit_interval_ms=group.commit_interval_ms,
+            lease_ms=group.session_timeout_ms - group.lease_margin_ms,
+        )
+
+    def _make_reporter(self, executors: UserExecutors, runner: NodeRunner, node: Node) -> Reporter:
+        watch = node.sheet_watch
+        return Reporter(
+            Reported(
+                describe=node.describe,
+                lease_ends_ms=self.log.lease_ends_ms,
+                sheet=lambda: watch.sheet,
+                version=hourhand_version(),
+                limited=runner.limited,
+                limits=runner.declared_limits,
+                loans=runner.loans,
+                rates=runner.rates,
+                kinds_without_order=executors.concurrency_per_id,
+            ),
+            stores=self.stores,
+            runner=runner,
+            telemetry=self.observation.telemetry,
+            clock=self.clock,
+            interval_ms=self.settings.admin.report_interval_ms,
+        )
 
 
-def _let_hear(middleware: MiddlewareStack, counting: NodeTelemetry, closing: ExitStack) -> None:
-    """Let middleware that wants to know hear of tasks which used up their attempts."""
-    if middleware.hears_of_exhausted:
-        news = ExhaustedNews(middleware)
-        closing.callback(news.close)
-        counting.also_tell(news)
-
-
-def _reporter(
-    settings: Settings,
-    opened: _Connections,
-    node: Node,
-    runner: NodeRunner,
-    executors: UserExecutors,
-) -> Reporter:
-    ends_ms, watch = opened.log.lease_ends_ms, node.sheet_watch
-    limits = runner.limited, runner.declared_limits, runner.loans, runner.rates
-    return Reporter(
-        Reported(
-            *(node.describe, ends_ms, lambda: watch.sheet, hourhand_version(), *limits),
-            kinds_without_order=executors.concurrency_per_id,
-        ),
-        stores=opened.stores,
-        runner=runner,
-        telemetry=opened.observation.telemetry,
-        clock=opened.clock,
-        interval_ms=settings.admin.report_interval_ms,
-    )
-
-
-def _probes(node: Node, opened: _Connections, systems: "_Systems") -> NodeProbes:
-    ownership = opened.stores.ownership
-    return NodeProbes(
-        dispatching=systems.dispatching,
-        partitions=lambda: node.partitions,
-        works=lambda: node.is_ready,
-        lease_ends_ms=opened.log.lease_ends_ms,
-        ask_store=lambda: ownership.read_watermark(min(node.partitions, default=0)),
-        measures=measures_of(node.memory),
-    )
-
-
-class _Systems:
+class _ActorSystems:
     """The actor systems that a node has made, the one at work last."""
 
     def __init__(self, clock: Clock) -> None:
@@ -332,18 +472,14 @@ def agreed_partition_count(writer: LogWriter, ownership: OwnershipStore, setting
 def observe(settings: Settings, clock: Clock, telemetry: Telemetry) -> Observation:
     """Return what observes a node as ``settings.observe`` says, besides ``telemetry``.
 
-    Raises SettingsInvalid for what is not installed.
+    Raises DependencyMissing for what is not installed.
     """
     counting = NodeTelemetry(clock, telemetry)
     observation = Observation(counting)
     if settings.observe.counts:
-        from scheduler.adapters.observing.counted import Counted
-
-        observation = Counted(settings.observe, clock, counting)
+        observation = counted(settings, clock, counting)
     if settings.observe.traces:
-        with required_by("the setting observe.traces"):
-            from scheduler.adapters.observing.tracing import Traced
-        observation = Traced(observation)
+        observation = traced(settings, observation)
     return observation
 
 
@@ -373,15 +509,6 @@ def build_telemetry(settings: Settings) -> "LoggingTelemetry":
     return LoggingTelemetry(open_clock())
 
 
-def refuse_tasks(settings: Settings) -> None:
-    """Raise SettingsInvalid where Kafka alone is the storage: it keeps messages only."""
-    if settings.store == "kafka":
-        raise SettingsInvalid(
-            "store is 'kafka', which keeps messages of send_later and the relay only and no tasks:"
-            " run hourhand relay --storage kafka, or set store to 'cassandra' or 'embedded'"
-        )
-
-
 def open_clock() -> Clock:
     """Return the machine's clocks."""
     from scheduler.adapters.clock import SystemClock
@@ -389,89 +516,22 @@ def open_clock() -> Clock:
     return SystemClock()
 
 
-@opens_drivers
-def open_log(settings: Settings, clock: Clock, installation_id: Callable[[], str]) -> TaskLog:
-    """Open the reading side of the log that ``settings.log`` names; subscribes to nothing.
-
-    What the log's operator should change is logged as a warning.  Raises LogUnavailable,
-    TopicMissing, and for an embedded folder in use FolderLocked.
-    """
-    if settings.log == "kafka":
-        from scheduler.adapters.kafka.log import KafkaLog
-        from scheduler.adapters.kafka.topics import topic_warnings
-
-        for warning in topic_warnings(settings):
-            logger.warning("%s", warning)
-        return KafkaLog(settings, clock, installation_id())
-    from scheduler.adapters.embedded.log import EmbeddedLog
-
-    return EmbeddedLog(settings, clock)
+def create_relay_topics(settings: Settings) -> list[str]:
+    """Create the relay's in-topic and out-topic where they are missing; return what was made."""
+    made: list[str] = []
+    for name in (settings.relay.in_topic, settings.relay.out_topic):
+        topic = settings.topic.model_copy(update={"name": name})
+        made += create_topics(settings.model_copy(update={"topic": topic}))
+    return made
 
 
-@opens_drivers
-def open_writer(settings: Settings) -> LogWriter:
-    """Open the appending side of the log that ``settings.log`` names."""
-    if settings.log == "kafka":
-        from scheduler.adapters.kafka.writer import KafkaWriter
-
-        return KafkaWriter(settings, open_clock())
-    from scheduler.adapters.embedded.writer import EmbeddedWriter
-
-    return EmbeddedWriter(settings)
-
-
-@opens_drivers
-def open_stores(settings: Settings) -> Stores:
-    """Open the stores that ``settings.store`` names; StoreUnavailable, SchemaMissing."""
-    refuse_tasks(settings)
-    if settings.store == "cassandra":
-        from scheduler.adapters.cassandra.stores import open_stores as open_cassandra
-
-        return open_cassandra(settings)
-    from scheduler.adapters.embedded.stores import open_stores as open_embedded
-
-    return open_embedded(settings)
-
-
-@opens_drivers
-def open_log_view(settings: Settings) -> LogView:
-    """Open the log for looking at its ends and its dead letters."""
-    if settings.log == "kafka":
-        from scheduler.adapters.kafka.dead_letters import KafkaLogView
-
-        return KafkaLogView(settings)
-    from scheduler.adapters.embedded.dead_letters import EmbeddedLogView
-
-    return EmbeddedLogView(settings)
-
-
-@opens_drivers
-def open_group_offsets(settings: Settings) -> GroupOffsets:
-    """Open the group's offsets, which only a log of servers has; TopicMissing."""
-    from scheduler.adapters.kafka.group_offsets import KafkaGroupOffsets
-
-    return KafkaGroupOffsets(settings)
-
-
-@opens_drivers
-def open_messages(settings: Settings) -> MessageWriter:
-    """Open a producer for topics of others; nothing is asked of the broker yet."""
-    from scheduler.adapters.kafka.writer import KafkaMessages
-
-    return KafkaMessages(settings, open_clock())
-
-
-@opens_drivers
 def open_feed(settings: Settings, clock: Clock) -> LifecyclePublisher | None:
     """Open what tells of tasks' lives, where ``events.topic`` names a topic; TopicMissing."""
     topic = settings.events.topic
     if topic is None:
         return None
-    from scheduler.adapters.kafka.topics import require_topic
-    from scheduler.adapters.lifecycle import LifecycleFeed
-
     require_topic(settings, topic)
-    return LifecycleFeed(open_messages(settings), topic, clock)
+    return publish_lives(settings, open_messages(settings), clock)
 
 
 def open_published_stores(settings: Settings, clock: Clock) -> Stores:
@@ -487,85 +547,14 @@ def open_published_stores(settings: Settings, clock: Clock) -> Stores:
     return feed.publishing(stores)
 
 
-@opens_drivers
-def open_topic_reader(settings: Settings, topic: str) -> TopicReader:
-    """Open a reader of any topic's records, by offset, outside every group."""
-    from scheduler.adapters.kafka.reading import KafkaTopicReader
-
-    return KafkaTopicReader(settings, topic)
-
-
-@opens_drivers
-def topic_identity(settings: Settings, topic: str) -> str:
-    """Return what tells a topic from one of its name that was deleted; raises TopicMissing."""
-    from scheduler.adapters.kafka.topics import topic_identity
-
-    return topic_identity(settings, topic)
-
-
-@opens_drivers
-def create_relay_topics(settings: Settings) -> list[str]:
-    """Create the relay's in-topic and out-topic where they are missing; return what was made."""
-    from scheduler.adapters.kafka.topics import create_topics
-
-    made: list[str] = []
-    for name in (settings.relay.in_topic, settings.relay.out_topic):
-        topic = settings.topic.model_copy(update={"name": name})
-        made += create_topics(settings.model_copy(update={"topic": topic}))
-    return made
-
-
-@opens_drivers
-def open_bulk(settings: Settings) -> BulkStore:
-    """Open the stores for jobs over whole buckets; raises as ``open_stores``."""
-    refuse_tasks(settings)
-    if settings.store == "cassandra":
-        from scheduler.adapters.cassandra.bulk import open_bulk as open_cassandra
-
-        return open_cassandra(settings)
-    from scheduler.adapters.embedded.bulk import open_bulk as open_embedded
-
-    return open_embedded(settings)
-
-
-@opens_drivers
-def open_transfer(settings: Settings) -> TransferStore:
-    """Open the store for a job that moves all of it; raises as ``open_stores``."""
-    refuse_tasks(settings)
-    if settings.store == "cassandra":
-        from scheduler.adapters.cassandra.transfer import open_transfer as open_cassandra
-
-        return open_cassandra(settings)
-    from scheduler.adapters.embedded.transfer import EmbeddedTransfer
-
-    return EmbeddedTransfer(settings)
-
-
-@opens_drivers
-def open_tail(settings: Settings) -> LogTail:
-    """Open the log for reading outside its group; TopicMissing, InvalidInput without a folder."""
-    if settings.log == "kafka":
-        from scheduler.adapters.kafka.group_offsets import KafkaTail
-
-        return KafkaTail(settings)
-    from scheduler.adapters.embedded.transfer import EmbeddedTail
-
-    return EmbeddedTail(settings)
-
-
 def keep_nodes_out(settings: Settings) -> Callable[[], None]:
-    """Hold the lock of an embedded folder, which has one writer at a time; return its release.
+    """Lock an embedded folder, which has one writer at a time; return what releases it.
 
     Raises FolderLocked where a node works there.  A store on servers needs nobody to stop.
     """
-    if settings.store == "cassandra":
-        return lambda: None
-    from scheduler.adapters.embedded.folder import FolderLock
-
-    return FolderLock(settings.embedded.folder).release
+    return (lambda: None) if settings.store == "cassandra" else lock_folder(settings)
 
 
-@opens_drivers
 def migrate(settings: Settings) -> list[str]:
     """Create what is missing of tables and topics; return what was done, one line each.
 
@@ -573,52 +562,7 @@ def migrate(settings: Settings) -> list[str]:
     """
     if settings.store == "kafka":
         return create_bucket_topics(settings)
-    done: list[str] = []
-    if settings.store == "cassandra":
-        from scheduler.adapters.cassandra.stores import bring_up_to_date
-
-        done += bring_up_to_date(settings)
-    elif not settings.embedded.completion_segments:
-        open_stores(settings).close()
-        done.append("the embedded store holds no completion segments: their entries are rows")
-    else:
-        done.append("the embedded store makes its tables itself: nothing to do")
-    if settings.log == "kafka":
-        from scheduler.adapters.kafka.topics import create_topics
-
-        done += create_topics(settings)
-    else:
-        done.append("the embedded log makes its folder itself: nothing to do")
+    done = migrate_store(settings) + migrate_log(settings)
     if settings.events.topic is not None:
-        from scheduler.adapters.kafka.topics import create_events_topic
-
         done += create_events_topic(settings)
     return done
-
-
-@opens_drivers
-def open_buckets(settings: Settings, clock: Clock) -> BucketStorage:
-    """Open storage with Kafka alone; nothing is asked of the broker yet."""
-    from scheduler.kafka_only.kafka.pending import KafkaBuckets
-
-    return KafkaBuckets(settings, clock)
-
-
-@opens_drivers
-def create_bucket_topics(settings: Settings) -> list[str]:
-    """Create the topics that are missing, and return their names; LogUnavailable."""
-    from scheduler.kafka_only.kafka.pending_topics import create_pending_topics
-
-    return create_pending_topics(settings)
-
-
-@contextmanager
-def open_marks(settings: Settings) -> Iterator[Callable[[int], bytes | None]]:
-    """Yield what reads the last marker of a partition; it raises LogUnavailable."""
-    from scheduler.kafka_only.kafka.tails import TailReader
-
-    reader = TailReader(settings, settings.buckets.marker_topic)
-    try:
-        yield reader.last
-    finally:
-        reader.close()

@@ -22,6 +22,7 @@ from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
 from actors.ports.clock import Clock
 from actors.ports.store import ScheduleStore, StatusStore, Stores
+from scheduler.configuration.settings import Settings
 from scheduler.futures.light_future import and_then
 from scheduler.ports.lifecycle import (
     LifecycleEvent,
@@ -35,6 +36,12 @@ from scheduler.ports.lifecycle import (
 from scheduler.ports.messages import MessageWriter
 
 Publish = Callable[[Sequence[LifecycleEvent], Callable[[], "Future[None]"]], "Future[None]"]
+
+
+def publish_lives(settings: Settings, messages: MessageWriter, clock: Clock) -> "LifecycleFeed":
+    """Return what publishes to the topic of the settings."""
+    assert settings.events.topic is not None, "only asked for where it is named"
+    return LifecycleFeed(messages, settings.events.topic, clock)
 
 
 class LifecycleFeed:

@@ -67,6 +67,8 @@ def opens_drivers(
 
 
 def _asking_setting(settings: Settings, module: str) -> str:
+    if module.startswith("opentelemetry"):
+        return "the setting observe.traces"
     if module.startswith("cassandra"):
         return f"the setting store = {settings.store!r}"
     if settings.log == "kafka":

@@ -86,6 +86,9 @@ def _names(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and ":" in node.value:
+            # The table of the wiring names what it imports when a port is opened.
+            yield node.value.partition(":")[0]
 
 
 def _is_picked(module: str, importer: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from scheduler.wiring import ADAPTERS
 from tests.tidy.source import ROOT, Function, Source, project_metadata, report, sources
 
 LONGEST_REPORTED = 10
@@ -219,12 +220,13 @@ def test_ports_are_narrow() -> None:
 
 
 def test_every_module_is_used() -> None:
-    """A module is imported by another than tests, or an entry point names it."""
+    """Another module than tests imports it, or an entry point or the wiring's table names it."""
     imported = {
         name for source in sources("actors", "hourhand", "scheduler") for name in source.imports
     }
     scripts, plugins = (project_metadata()[key] for key in ("scripts", "entry-points"))
     named = set(re.findall(r"'((?:hourhand|scheduler)[\w.]*)", f"{scripts} {plugins}"))
+    named |= {place.partition(":")[0] for place in ADAPTERS.values()}
     report(
         f"{source.name} is imported by nothing"
         for source in sources("actors", "hourhand", "scheduler")

@@ -11,11 +11,13 @@ import select
 import socket
 import stat
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 from actors.model.errors import FolderLocked, LogUnavailable, StoreUnavailable
 from scheduler.adapters.embedded.connection import FILE_MODE, File
 from scheduler.adapters.embedded.schema import LOG, STORE
+from scheduler.configuration.settings import Settings
 
 _LOOK_MS = 100.0
 """The bell is not trusted for longer: a writer may lack the right to ring it."""
@@ -48,6 +50,11 @@ def open_to_others(folder: Path) -> str | None:
 
 def _rights_of_others(path: Path) -> int:
     return path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+def lock_folder(settings: Settings) -> Callable[[], None]:
+    """Lock the folder of the settings and return what releases it; FolderLocked."""
+    return FolderLock(settings.embedded.folder).release
 
 
 class FolderLock:

@@ -51,6 +51,14 @@ def open_stores(settings: Settings) -> Stores:
     )
 
 
+def bring_up_to_date(settings: Settings) -> list[str]:
+    """Turn segments into rows where segments are off; return what was done, one line each."""
+    if settings.embedded.completion_segments:
+        return ["the embedded store makes its tables itself: nothing to do"]
+    open_stores(settings).close()
+    return ["the embedded store holds no completion segments: their entries are rows"]
+
+
 def _turn_segments_into_rows(database: Database) -> None:
     if database.read(version_of).result() == STORE.version_max:
         database.write_in_steps(turn_into_rows, None).result()

@@ -7,7 +7,7 @@ revocation to be drained, the driver's own threads go on sending heartbeats.
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
@@ -33,7 +33,7 @@ from scheduler.adapters.kafka.heartbeats import STATISTICS_MS_MAX, HeartbeatLeas
 from scheduler.adapters.kafka.open_transactions import OpenTransactions
 from scheduler.adapters.kafka.position import StartingPositions
 from scheduler.adapters.kafka.topic_watch import TopicWatch
-from scheduler.adapters.kafka.topics import identity_of
+from scheduler.adapters.kafka.topics import identity_of, topic_warnings
 from scheduler.configuration.settings import GroupSettings, Settings
 from scheduler.consumer.beginning import Noted
 from scheduler.consumer.store_identity import StoreIdentity
@@ -113,6 +113,17 @@ class HeartbeatWaker:
 def lease_of(group: GroupSettings, clock: Clock) -> MembershipLease:
     """Return the lease that follows from the protocol of a group."""
     return HeartbeatLease(group, clock) if group.protocol == "consumer" else MembershipLease(group)
+
+
+def open_log(settings: Settings, clock: Clock, installation_id: Callable[[], str]) -> "KafkaLog":
+    """Open a member of the group, and log what the brokers' configuration takes from the promises.
+
+    ``installation_id`` returns that of the store that the group is read for.  Raises
+    LogUnavailable and TopicMissing.
+    """
+    for warning in topic_warnings(settings):
+        logger.warning("%s", warning)
+    return KafkaLog(settings, clock, installation_id())
 
 
 class KafkaLog:

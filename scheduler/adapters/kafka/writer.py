@@ -18,6 +18,7 @@ from actors.model.codec import Headers, LogRecord
 from actors.model.errors import HourhandError, LogUnavailable, TaskTooLarge
 from actors.ports.clock import Clock
 from actors.ports.log import AppendListener, Position
+from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
@@ -275,6 +276,16 @@ class _ReportedAppend(LightFuture[Position]):
             self.set_result(Position(message.partition(), message.offset()))
         else:
             self.set_exception(self._writer.failure(error, message.topic()))
+
+
+def open_writer(settings: Settings) -> KafkaWriter:
+    """Open a producer for the log; nothing is asked of the broker yet."""
+    return KafkaWriter(settings, SystemClock())
+
+
+def open_messages(settings: Settings) -> "KafkaMessages":
+    """Open a producer for topics of others; nothing is asked of the broker yet."""
+    return KafkaMessages(settings, SystemClock())
 
 
 class KafkaMessages(KafkaWriter):

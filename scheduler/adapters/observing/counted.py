@@ -32,7 +32,7 @@ from actors.ports.log import AssignmentListener, LogWriter, Polled, StartPositio
 from actors.ports.store import Stores
 from actors.ports.telemetry import Telemetry
 from scheduler.adapters.observing.probe_server import NodeAnswers, ProbeServer, served
-from scheduler.configuration.door_settings import ObserveSettings
+from scheduler.configuration.settings import Settings
 from scheduler.observe.health import Health, NodeProbes
 from scheduler.observe.meters import Family, Meters
 from scheduler.observe.metric_catalogue import Kind
@@ -246,8 +246,8 @@ logger = logging.getLogger("hourhand.observing")
 class Counted(Observation):
     """Counts what happens, and shows it."""
 
-    def __init__(self, settings: ObserveSettings, clock: Clock, telemetry: NodeTelemetry) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, clock: Clock, telemetry: NodeTelemetry) -> None:
+        self._settings = settings.observe
         self._clock = clock
         super().__init__(telemetry)
         self.registry = registry_of(telemetry.meters)

@@ -32,6 +32,7 @@ from actors.model.trace import TRACEPARENT, carried_context, context_of
 from actors.ports.log import LogWriter, Position, TaskLog
 from actors.ports.runner import AttemptListener, Executable, Runner
 from actors.ports.store import Stores
+from scheduler.configuration.settings import Settings
 from scheduler.futures.future_group import FutureWriter
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.observe.health import Health, NodeProbes
@@ -42,6 +43,11 @@ from scheduler.process.user_code import runs_async
 _W3C = TraceContextTextMapPropagator()
 _ENDED_MAX = 10_000
 """Attempts whose completion is still to be traced; what is abandoned never comes."""
+
+
+def traced(_settings: Settings, behind: Observation) -> "Traced":
+    """Return what traces, besides what the observation behind it does."""
+    return Traced(behind)
 
 
 class Traced(Observation):

@@ -3,6 +3,8 @@
 That is all there is to a marker or a layout: each one replaces those before.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -22,6 +24,16 @@ _OFFSETS = 64
 """Looked at first, from the end; about half of them are records, the others end transactions."""
 _WIDER = 16
 _POLL_S = 0.5
+
+
+@contextmanager
+def open_marks(settings: Settings) -> Iterator[Callable[[int], bytes | None]]:
+    """Yield what reads the last marker of a partition; it raises LogUnavailable."""
+    reader = TailReader(settings, settings.buckets.marker_topic)
+    try:
+        yield reader.last
+    finally:
+        reader.close()
 
 
 class TailReader:
