@@ -99,10 +99,11 @@ class SystemTaskRegistry:
     def _factories(self) -> Mapping[str, ExecutorFactory]:
         dependencies = self.dependencies
         decided, status, timers = DecidedHere(), self.stores.status, self.settings.timers
+        kept_ms = self.settings.tree.watermark.completion_retention_ms
         caller = _LaterCaller(self.open_caller)
         return {
             DefinitionKind.RECURRING.value: partial(RunRecurring, dependencies, self.stores),
-            CLAIMS: partial(DecideClaims, dependencies, status, decided),
+            CLAIMS: partial(DecideClaims, dependencies, status, decided, kept_ms),
             DefinitionKind.TIMER.value: partial(RunTimer, dependencies, status, caller, timers),
             DefinitionKind.UNIQUE.value: partial(DecideUnique, dependencies),
             DefinitionKind.DEBOUNCED.value: partial(DecideDebounced, dependencies),

@@ -10,13 +10,14 @@ from enum import Enum, auto
 
 import msgspec
 
-from actors.model.definition import DefinitionKind, DefinitionName
+from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.model.key import TaskKey
 from scheduler.futures.awaiting import settled
 from scheduler.futures.light_future import LightFuture
 
 CLAIM_KEPT_MS = 3_600_000
-"""How long the claim of an id outlives its message, before the row may vanish."""
+"""How long the claim of an id outlives its message, once that was passed on or cancelled.  One
+that waits is kept for as long as completions are, so that no outage within that loses it."""
 ACTIVE_MS = 10_000
 """So long after a batch of claims its partition counts as decided here."""
 DECIDED_MAX = 200_000
@@ -99,17 +100,18 @@ class DecidedHere:
     """
 
     def __init__(self) -> None:
-        self._claimed: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        self._claimed: OrderedDict[str, tuple[str, int, Definition]] = OrderedDict()
         self._awaited: defaultdict[str, list[LightFuture[None]]] = defaultdict(list)
         self._active_ms: dict[int, float] = {}
         self._reached: dict[tuple[int, str], int] = {}
         """By partition of the claims and of the in-topic: the last offset decided here."""
 
-    def note(self, message_id: str, claim: MessageClaim) -> None:
-        """Remember which message an id stands for, and when that is due."""
+    def note(self, row: Definition, claim: MessageClaim) -> None:
+        """Remember a claim that is durable: which message has the id, and when that is due."""
+        message_id = row.name.id
         self._claimed.pop(message_id, None)
         if claim.place:
-            self._claimed[message_id] = (claim.place, claim.times_ms[-1])
+            self._claimed[message_id] = (claim.place, claim.times_ms[-1], row)
         if len(self._claimed) > DECIDED_MAX:
             self._claimed.popitem(last=False)
         self.release(message_id)
@@ -159,12 +161,29 @@ class DecidedHere:
         for waiter in tuple(self._awaited.pop(message_id, ())):
             waiter.set_result(None)
 
-    def take(self, message_id: str, place: str, due_ms: int) -> bool:
-        """Return whether the id is known to be this message's, due then; and forget it."""
-        if self._claimed.get(message_id) != (place, due_ms):
-            return False
+    def take(self, message_id: str, place: str, due_ms: int) -> Definition | None:
+        """Return the claim of an id that is known to be this message's, due then; and forget it.
+
+        None where that is not known.
+        """
+        claimed_place, claimed_ms, row = self._claimed.get(message_id, ("", 0, None))
+        if (claimed_place, claimed_ms) != (place, due_ms):
+            return None
         self._claimed.pop(message_id, None)
-        return True
+        return row
+
+
+def passed_on(row: Definition, now_ms: int) -> Definition:
+    """Return the claim of a message that was passed on: the same, with an hour to live.
+
+    It loses against whatever is decided of the id after ``row``: see ``offset_of_decision``.
+    """
+    return Definition(row.name, row.offset + 1, row.rule, row.next_ms, now_ms + CLAIM_KEPT_MS)
+
+
+def offset_of_decision(record_offset: int, found: Definition | None) -> int:
+    """Return the offset of a claim that takes the place of ``found``, and of that one passed on."""
+    return record_offset if found is None else max(record_offset, found.offset + 2)
 
 
 def claim_name(message_id: str) -> DefinitionName:

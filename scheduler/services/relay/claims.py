@@ -27,6 +27,7 @@ from scheduler.services.relay.claim_state import (
     DecidedHere,
     MessageClaim,
     claim_name,
+    offset_of_decision,
     place_parts,
 )
 from scheduler.services.relay.delivery import MOVED_ON
@@ -60,9 +61,17 @@ class DecideClaims(SystemExecutor):
     """Deliveries wait for it."""
 
     def __init__(
-        self, dependencies: SystemDependencies, status: StatusStore, decided: DecidedHere
+        self,
+        dependencies: SystemDependencies,
+        status: StatusStore,
+        decided: DecidedHere,
+        waiting_kept_ms: int,
     ) -> None:
+        """``waiting_kept_ms`` is for how long completions are kept: a claim that waits is kept as
+        long behind its time, and no longer, as only they tell that its message was passed on.
+        """
         self._dependencies = dependencies
+        self._waiting_kept_ms = max(waiting_kept_ms, CLAIM_KEPT_MS)
         self._status = status
         self._decided = decided
 
@@ -91,9 +100,8 @@ class DecideClaims(SystemExecutor):
             decisions.decide(request)
         # The commands first: a crash after them finds the claims still there, and sends them again.
         await settled(gather(decisions.commands))
-        await self._save(rows, decisions)
-        for message_id in decisions.expires_ms:
-            self._decided.note(message_id, claims[message_id])
+        for row in await self._save(rows, decisions):
+            self._decided.note(row, claims[row.name.id])
         places = (request.place for request in requests)
         self._decided.note_decided(partition, places, dependencies.clock.monotonic_ms())
         return None
@@ -124,19 +132,23 @@ class DecideClaims(SystemExecutor):
         answers = await settled(gather([read(each, of) for each, of in by_partition.items()]))
         return {key: completion for answer in answers for key, completion in answer.items()}
 
-    async def _save(self, rows: Mapping[str, Definition], decisions: "_Decisions") -> None:
-        """Keep claims for longer than whatever they decide may wait."""
+    async def _save(
+        self, rows: Mapping[str, Definition], decisions: "_Decisions"
+    ) -> list[Definition]:
+        """Keep what was decided; return the rows, which are durable."""
         now_ms = self._dependencies.clock.now_ms()
         changed = []
-        for message_id, due_ms in decisions.expires_ms.items():
+        for message_id, latest_ms in decisions.latest_ms.items():
             claim, row = decisions.claims[message_id], rows.get(message_id)
-            expires_ms = max(due_ms, now_ms) + CLAIM_KEPT_MS
-            if row is not None:
+            kept_ms = self._waiting_kept_ms if decisions.waits(message_id) else CLAIM_KEPT_MS
+            expires_ms = max(latest_ms, now_ms) + kept_ms
+            if row is not None and claim.place:
                 expires_ms = max(expires_ms, row.expires_ms or 0)
-            rule, offset = msgspec.json.encode(claim), self.offset_over(row)
+            rule, offset = msgspec.json.encode(claim), offset_of_decision(self.record_offset, row)
             name = claim_name(message_id)
             changed.append(Definition(name, offset, rule, claim.times_ms[-1], expires_ms))
         await settled(self._dependencies.definitions.save_all(changed))
+        return changed
 
 
 class _Decisions:
@@ -150,10 +162,15 @@ class _Decisions:
     ) -> None:
         self.claims = claims
         self.commands: list[Future[Any]] = []
-        self.expires_ms: dict[str, int] = {}
+        self.latest_ms: dict[str, int] = {}
         """By changed id: the latest time that was decided about."""
         self._states = states
         self._appender = appender
+
+    def waits(self, message_id: str) -> bool:
+        """Whether the message that an id stands for was neither passed on nor cancelled."""
+        state = self._states.get(message_id) if self.claims[message_id].place else None
+        return state is not None and state.closed is None
 
     def decide(self, request: ClaimRequest) -> None:
         """Decide one record, unless it was decided before."""
@@ -217,7 +234,7 @@ class _Decisions:
 
     def _note(self, message_id: str, claim: MessageClaim, latest_ms: int) -> None:
         self.claims[message_id] = claim
-        self.expires_ms[message_id] = max(latest_ms, self.expires_ms.get(message_id, 0))
+        self.latest_ms[message_id] = max(latest_ms, self.latest_ms.get(message_id, 0))
 
 
 def _no_claim(request: ClaimRequest) -> MessageClaim:

@@ -1,18 +1,21 @@
 """The task that passes a message on.
 
 Where the message has an id, it is passed on only when that id is known to be this message's:
-until its claim is decided, the delivery waits, and with it what stands behind it.
+until its claim is decided, the delivery waits, and with it what stands behind it.  Once it is
+passed on, its claim needs to be kept for an hour only.
 """
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 
 from actors.model.codec import LogRecord
 from actors.model.definition import Definition
-from actors.model.errors import CallerError, TopicMissing
+from actors.model.errors import CallerError, StoreUnavailable, TopicMissing
 from actors.model.events import MessageRelayed
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
@@ -29,8 +32,11 @@ from scheduler.services.relay.claim_state import (
     DecidedHere,
     MessageClaim,
     claim_name,
+    passed_on,
     place_parts,
 )
+from scheduler.services.relay.gathering import ClaimRequest, single_claim
+from scheduler.services.relay.headers import RelayAction
 from scheduler.services.relay.message import Delivery, Message, parked_name
 from scheduler.services.system_tasks import SystemDependencies
 
@@ -82,11 +88,22 @@ class DeliverMessage(SystemExecutor):
             delivery = _decode_delivery(task.data)
         except msgspec.MsgspecError:
             return None
-        message = delivery.message
-        if message is None or not self._is_known_to_have(delivery, task.key.scheduled_ms):
+        message, row = delivery.message, None
+        if message is None:
             return None
+        if delivery.id is not None and delivery.place is not None:
+            row = self._decided.take(delivery.id, delivery.place, task.key.scheduled_ms)
+            if row is None:
+                return None
         relayed = delivery.id is not None
-        return lambda: self._produce(task.key, message, relayed=relayed, offset=task.offset)
+
+        def work() -> "Future[Outcome | None]":
+            outcome = self._produce(task.key, message, relayed=relayed, offset=task.offset)
+            if row is not None:
+                outcome.add_done_callback(partial(self._let_expire, row))
+            return outcome
+
+        return work
 
     async def execute(self, task: Task) -> Outcome | None:
         """Wait until the id is known to be this message's, then produce it."""
@@ -102,13 +119,14 @@ class DeliverMessage(SystemExecutor):
             # Decided within milliseconds, as a rule: another attempt, or asking the store again
             # and again, would keep it from being decided.
             await self._wait_for_decision(delivery, look)
-            state, claim = await self._claim_state(task, delivery)
+            state, row = await self._claim_state(task, delivery)
             if state is not ClaimState.UNDECIDED or self.is_draining:
                 break
         if state is ClaimState.UNDECIDED:
             return Retry(after=self._pause())
         if state is ClaimState.LOST:
             return Drop("another message of this id waited, or this one was cancelled")
+        claim = None if row is None else msgspec.json.decode(row.rule, type=MessageClaim)
         # At a time that the claim does not know it was put by a later command.
         if claim is not None and task.key.scheduled_ms in claim.times_ms[:-1]:
             return await self._move(task, claim)
@@ -124,30 +142,57 @@ class DeliverMessage(SystemExecutor):
         outcome = await settled(self._produce(task.key, message, relayed=relayed, offset=offset))
         if delivery.parked is not None:
             await self._unpark(delivery.parked)
+        if row is not None:
+            with suppress(StoreUnavailable):
+                await settled(self._release(row))
         return outcome
-
-    def _is_known_to_have(self, delivery: Delivery, due_ms: int) -> bool:
-        """Whether memory says that the id, if there is one, is this message's."""
-        if delivery.id is None or delivery.place is None:
-            return True
-        return self._decided.take(delivery.id, delivery.place, due_ms)
 
     async def _claim_state(
         self, task: Task, delivery: Delivery
-    ) -> "tuple[ClaimState, MessageClaim | None]":
-        """Return whether the id is this message's, as far as is known now."""
-        if self._is_known_to_have(delivery, task.key.scheduled_ms):
+    ) -> "tuple[ClaimState, Definition | None]":
+        """Return whether the id is this message's, as far as is known now, and what says so."""
+        if delivery.id is None or delivery.place is None:
             return ClaimState.CLAIMED, None
-        assert delivery.id is not None, "one without an id has none to claim"
-        assert delivery.place is not None, "nor has one without a place"
+        row = self._decided.take(delivery.id, delivery.place, task.key.scheduled_ms)
+        if row is not None:
+            return ClaimState.CLAIMED, row
         row = await settled(self._dependencies.definitions.find(claim_name(delivery.id)))
         if row is None or row.ended:
-            # Later than this the claim may have expired, which only a decided one can.
-            late_ms = self._dependencies.clock.now_ms() - task.key.scheduled_ms
-            expired = late_ms >= CLAIM_KEPT_MS
-            return (ClaimState.CLAIMED if expired else ClaimState.UNDECIDED), None
-        claim = msgspec.json.decode(row.rule, type=MessageClaim)
-        return claim.state_of(delivery.place), claim
+            await self._claim_again(task, delivery.id, delivery.place)
+            return ClaimState.UNDECIDED, None
+        return msgspec.json.decode(row.rule, type=MessageClaim).state_of(delivery.place), row
+
+    async def _claim_again(self, task: Task, message_id: str, place: str) -> None:
+        """Claim the id of a message that is so late that its claim may have expired.
+
+        Only the claim of one that was passed on expires in an hour: the process died then, and an
+        outage followed.  Where the claim is yet to be decided, this one changes nothing.
+        """
+        late_ms = self._dependencies.clock.now_ms() - task.key.scheduled_ms
+        # Ever more seldom: many may wait, for as long as nobody decides.
+        if late_ms >= CLAIM_KEPT_MS and self.attempt.bit_count() == 1:
+            due_ms, now_ms = task.key.scheduled_ms, self._dependencies.clock.now_ms()
+            ids = (message_id, place, task.ordering_id)
+            request = ClaimRequest(RelayAction.SCHEDULE, *ids, due_ms, now_ms)
+            appender = self._dependencies.appender
+            await settled(appender.append_json(*single_claim(request, appender.partition_count)))
+
+    def _let_expire(self, row: Definition, passed: "Future[Outcome | None]") -> None:
+        """Release a claim, where its message was passed on; nobody waits for that."""
+        if passed.exception() is None:
+            self._release(row).add_done_callback(lambda saved: saved.exception())
+
+    def _release(self, row: Definition) -> "Future[None]":
+        """Let the claim of a message that was passed on, or put aside, expire.
+
+        Where that fails it is kept longer than it needs to be, which does no harm.
+        """
+        now_ms = self._dependencies.clock.now_ms()
+        if row.expires_ms is not None and row.expires_ms <= now_ms + CLAIM_KEPT_MS:
+            released = LightFuture[None]()
+            released.set_result(None)
+            return released
+        return self._dependencies.definitions.save(passed_on(row, now_ms))
 
     async def _wait_for_decision(self, delivery: Delivery, look: int) -> None:
         """Wait before a look at the claim; before the first one only where it will be made here."""

@@ -7,6 +7,7 @@ process and the store from everything else meanwhile.  Decides nothing about cla
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -16,6 +17,7 @@ from actors.model.definition import RESERVED
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
 from scheduler.futures.light_future import LightFuture, resolve
+from scheduler.services.relay.claim_state import claim_name
 from scheduler.services.relay.headers import RelayAction
 from scheduler.services.relay.message import CLAIMS_BYTES_MAX
 
@@ -56,6 +58,7 @@ class ClaimBatch(msgspec.Struct, frozen=True):
     claims: Sequence[ClaimRequest]
 
 
+@lru_cache
 def claim_ordering_ids(partition_count: int) -> Mapping[int, str]:
     """Return for each partition the ordering id of its batches, the same on every node."""
     found: dict[int, str] = {}
@@ -65,6 +68,16 @@ def claim_ordering_ids(partition_count: int) -> Mapping[int, str]:
         if len(found) == partition_count:
             break
     return found
+
+
+def single_claim(request: ClaimRequest, partition_count: int) -> tuple[TaskKey, bytes]:
+    """Return key and data of a batch of one claim: due when it was asked for, and the same each
+    time that it is asked for at once.
+    """
+    partition = partition_of(claim_name(request.id).ordering_id, partition_count)
+    unique = f"{request.asked_ms:015d}-{request.place}"
+    key = TaskKey(request.asked_ms, claim_ordering_ids(partition_count)[partition], unique)
+    return key, _encode(ClaimBatch([request]))
 
 
 class _Batch:

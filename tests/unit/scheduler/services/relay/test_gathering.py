@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from actors.model.definition import Definition
 from actors.model.errors import LogUnavailable
 from scheduler.services.relay.claim_state import (
     ACTIVE_MS,
     DECIDED_MAX,
     DecidedHere,
     MessageClaim,
+    claim_name,
     place_of,
 )
 from scheduler.services.relay.gathering import (
@@ -26,6 +28,10 @@ from scheduler.services.relay.gathering import (
 from scheduler.services.relay.headers import RelayAction
 
 FAR_MS = 1_000_000
+
+
+def _row(message_id: str) -> Definition:
+    return Definition(claim_name(message_id), 7, b"{}")
 
 
 class Log:
@@ -131,17 +137,17 @@ def test_each_partition_has_an_ordering_id_for_its_batches(count: int) -> None:
 def test_what_was_decided_here_is_known_once_and_only_so_much_of_it() -> None:
     """A moved message is due at its last time."""
     decided = DecidedHere()
-    decided.note("a", MessageClaim("p", "o", (10, 20), {}))
-    decided.note("cancelled", MessageClaim("", "o", (10,), {}))
+    decided.note(_row("a"), MessageClaim("p", "o", (10, 20), {}))
+    decided.note(_row("cancelled"), MessageClaim("", "o", (10,), {}))
 
-    assert not decided.take("a", "p", 10)
-    assert decided.take("a", "p", 20)
-    assert not decided.take("a", "p", 20)
-    assert not decided.take("cancelled", "", 10)
+    assert decided.take("a", "p", 10) is None
+    assert decided.take("a", "p", 20) == _row("a")
+    assert decided.take("a", "p", 20) is None
+    assert decided.take("cancelled", "", 10) is None
     for number in range(DECIDED_MAX + 1):
-        decided.note(str(number), MessageClaim("p", "o", (10,), {}))
-    assert not decided.take("0", "p", 10)
-    assert decided.take("1", "p", 10)
+        decided.note(_row(str(number)), MessageClaim("p", "o", (10,), {}))
+    assert decided.take("0", "p", 10) is None
+    assert decided.take("1", "p", 10) == _row("1")
 
 
 def test_a_claim_behind_those_decided_here_will_be_decided_here() -> None:
@@ -165,7 +171,7 @@ def test_whoever_waits_for_a_claim_is_woken_by_its_decision() -> None:
         waiting = asyncio.create_task(decided.wait("a", 30.0))
         await asyncio.wait([waiting], timeout=0.0)
         assert not waiting.done()
-        decided.note("a", MessageClaim("p", "o", (10,), {}))
+        decided.note(_row("a"), MessageClaim("p", "o", (10,), {}))
         async with asyncio.timeout(10.0):
             await waiting
             await decided.wait("a", 30.0)
