@@ -12,7 +12,7 @@ from tests.tidy.source import ROLES, ROOT, Source, class_name, sources
 
 BESIDE_THE_ROLES = {
     *("__init__", "messages", "ordering_lane", "held_executors", "sweep", "unordered_tasks"),
-    *("following_tasks", "schedule_reader"),
+    *("following_tasks", "schedule_reader", "persisting", "loading", "watermark"),
 }
 
 
@@ -22,8 +22,8 @@ def _role(name: str) -> Source:
 
 def test_listing_the_folder_is_reading_the_design() -> None:
     """The nine roles and nothing else but messages, the lane of a role without a mailbox, the
-    executors of both, tasks beside and behind the one at hand, the sweep of done hours, the
-    reads of the schedule, kernel, model and ports.
+    executors of both, tasks beside and behind the one at hand, kernel, model and ports, and the
+    operations of the schedule: writes, loads, the watermark, the sweep of done hours, reads.
     """
     files = {path.stem for path in (ROOT / "actors").glob("*.py")}
     folders = {path.parent.name for path in (ROOT / "actors").glob("*/__init__.py")}

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from actors.loading import ORDERINGS_LOADED_MAX
 from actors.messages import (
     FindStatuses,
     HoldOrderings,
@@ -23,7 +24,7 @@ from actors.model.key import first_key_at
 from actors.model.ownership import Straggler
 from actors.model.status import CompletionResult
 from actors.model.task import AttemptState
-from actors.task_persistence import ORDERINGS_LOADED_MAX, TaskPersistence
+from actors.task_persistence import TaskPersistence
 from tests.builders import NOW_MS, a_completion, a_stored_task
 from tests.unit.actors.task_persistence_bench import (
     DAY_MS,

@@ -1,0 +1,313 @@
+"""What fills a partition's window: pages, what other flows have behind them, an id's own rows.
+
+Decides what of a page is passed on to memory, and of which ordering ids nothing is overdue, so that
+what is on time does not wait for a backlog of others.  Operations of ``TaskPersistence``, which
+wait for their answers.  Never decides when a page is loaded, and never writes a row.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.kernel.context import ActorContext
+from actors.kernel.operations import Ask, Operation, Operations
+from actors.messages import (
+    FindStatuses,
+    JoinQueues,
+    LoadOrdering,
+    LoadTasks,
+    PunctualLoaded,
+    ScheduleTasks,
+    SeparateQueues,
+    Siblings,
+    TasksLoaded,
+    UpdateTask,
+)
+from actors.model.backlog import (
+    BACKLOG_PAGE_ROWS,
+    BACKLOG_PAUSE_MS,
+    Backlog,
+    backlog_behind,
+)
+from actors.model.backlog_search import FLOW_PAGE_TASKS, SEARCH_FEW, SEARCH_PAGES, FlowRoom
+from actors.model.key import TaskKey, first_key_at
+from actors.model.memory_reach import MemoryReach
+from actors.model.task import StoredTask
+from actors.ports.effects import Effects
+from actors.ports.store import TaskPage
+from actors.schedule_reader import ScheduleReader
+from actors.watermark import WatermarkKeeper
+
+ORDERINGS_LOADED_MAX = 32
+"""Ordering ids whose waiting tasks are read at once."""
+
+
+class SearchDue(msgspec.Struct, frozen=True):
+    """Told to ``TaskPersistence`` by itself: the search for a backlog's ids goes on."""
+
+    backlog: Backlog
+
+
+class Loading:
+    """The loads of one partition: operations, which wait for their answers."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        context: ActorContext,
+        siblings: Siblings,
+        reader: ScheduleReader,
+        watermark: WatermarkKeeper,
+        reach: MemoryReach,
+        operations: Operations,
+        partition: int,
+    ) -> None:
+        self._schedule = effects.stores.schedule
+        self._window = effects.settings.window
+        self._partition = partition
+        self._context = context
+        self._siblings = siblings
+        self._reader = reader
+        self._watermark = watermark
+        self._reach = reach
+        self._operations = operations
+        self._search_after_ms = 0.0
+        """Monotonic time before which no backlog is looked for."""
+        self._waiting_load: LoadTasks | None = None
+        """It waits for the search for ids that have a backlog."""
+        self._asked_orderings: list[LoadOrdering] = []
+
+    def pass_on(self, tasks: Sequence[StoredTask]) -> None:
+        """Hand tasks to memory where it reaches; the others are loaded when it does."""
+        if not tasks:
+            return
+        scheduler, reach = self._siblings.partition_scheduler, self._reach
+        latest_ms = reach.note_rows(tasks)
+        if reach.backlog is None and latest_ms < reach.checkpoint.key.scheduled_ms:
+            # Nearly always, and to compare each key would take as long as all else here.
+            scheduler.tell(ScheduleTasks(tuple(tasks)))
+            return
+        if reach.backlog is not None and not reach.backlog.is_known:
+            reach.backlog.add_written(tasks)
+            self._count_backlog(reach.backlog)
+        punctual, inside, outside = reach.split(tasks)
+        if punctual:
+            scheduler.tell(ScheduleTasks(tuple(punctual), punctual=True))
+        if inside:
+            scheduler.tell(ScheduleTasks(tuple(inside)))
+        now_ms = self._context.clock.now_ms()
+        for task in outside:
+            if task.key.scheduled_ms <= now_ms:
+                # Handed on before memory was lowered, an older record may wait to run (P6).
+                scheduler.tell(UpdateTask(task))
+
+    def learn_statuses(self, tasks: Sequence[StoredTask]) -> Operation:
+        """Read what became of keys that no load came by, and that are passed on all the same.
+
+        Such a key may be done, its row deleted, and is then looked for in memory only (P5).
+        """
+        backlog, reached = self._reach.backlog, self._reach.checkpoint.key
+        if backlog is not None and (keys := backlog.unread_keys(tasks, reached)):
+            yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
+
+    def lower(self, key: TaskKey, *, punctual: bool) -> None:
+        """Tasks after a key left memory, of punctual ids only or of the others."""
+        if self._reach.lower(key, self._context.clock.now_ms(), punctual=punctual):
+            self._end_backlog()
+
+    def load(self, message: LoadTasks, *, has_waited: bool = False) -> Operation:
+        """Load a page, of punctual ids or of all, or what lies behind what flows have left."""
+        reach, backlog = self._reach, self._reach.backlog
+        if backlog is not None and not backlog.is_known:
+            if reach.search:
+                # Others' tasks do not wait until all ids are found.
+                yield from self._load_behind()
+                return
+            # Until the ids are known, which is all that the tasks of punctual ones wait for.
+            assert self._waiting_load is None, "one load at a time is asked for"
+            self._waiting_load = message
+            return
+        if (has_waited and backlog is not None) or (message.punctual and backlog is None):
+            # Asked again: what is on time is loaded first, and only while others have a backlog.
+            self._answer_load(complete=False)
+            return
+        if backlog is not None and message.punctual:
+            after = backlog.checkpoint.begin_load()
+        elif (room := self._flow_room()) is not None and reach.search.is_held_up(room):
+            yield from self._load_behind()
+            return
+        else:
+            after = reach.begin_load()
+        if message.before_ms <= after.scheduled_ms:
+            self._answer_load(complete=not message.punctual)
+            return
+        yield from self._watermark.raise_loaded_until(message.before_ms)
+        limit = min(message.limit, FLOW_PAGE_TASKS) if reach.search else message.limit
+        before_ms = self._reader.end_ms(after, message.before_ms)
+        page, tasks = yield from self._reader.page(after, before_ms, limit)
+        reached = page.reached(first_key_at(before_ms))
+        if message.punctual:
+            self._take_punctual(backlog, reached, tasks)
+        else:
+            self._take_page(page, reached, tasks)
+        is_whole = page.complete and before_ms == message.before_ms and not message.punctual
+        self._answer_load(complete=is_whole and reach.checkpoint.key == reached)
+
+    def _load_behind(self) -> Operation:
+        """Load tasks of other flows behind the rows that some have left to the store."""
+        reach = self._reach
+        if reach.backlog is None:
+            self.look_for_backlog()
+        before_ms = reach.search_end_ms(self._context.clock.now_ms())
+        after = reach.search.checkpoint.begin_load()
+        before_ms = self._reader.end_ms(after, before_ms)
+        if not reach.search.may_go_on(before_ms, self._siblings.budget.share_bytes):
+            self._answer_load(complete=False, held_up=True)
+            return
+        limit = SEARCH_PAGES * self._window.page_tasks
+        yield from self._watermark.raise_loaded_until(before_ms)
+        found = yield self._schedule.find_keys(self._partition, after, before_ms, limit)
+        keys = reach.search.wanted(found.keys)
+        room = self._flow_room()
+        assert room is not None, "a kind has a rule"
+        if SEARCH_FEW * len({key.ordering_id for key in keys}) > len(found.keys):
+            page, tasks = yield from self._reader.page(after, before_ms, limit)
+            reached = page.reached(first_key_at(before_ms))
+        else:
+            reached = found.reached(first_key_at(before_ms))
+            reading = self._reader.rows_behind(keys, room.has_enough, after, reached)
+            tasks, reached = yield from reading
+        taken = reach.take_behind(tasks, reached, room)
+        self._count_ids()
+        self.pass_on(taken)
+        # Where little is found the next look waits for a tick: it takes time from what runs.  What
+        # is still to come is passed first, or others would wait for it when it falls due.
+        is_late = reached.scheduled_ms <= self._context.clock.now_ms()
+        few = 2 * len(taken) < len(found.keys)
+        self._answer_load(complete=False, held_up=is_late and few)
+
+    def _flow_room(self) -> FlowRoom | None:
+        """Return what flows may have in memory; None where no kind has a rule."""
+        tasks_max = self._window.tasks_max
+        return self._reach.flow_room(self._siblings.budget, tasks_max)
+
+    def _take_page(self, page: TaskPage, reached: TaskKey, tasks: Sequence[StoredTask]) -> None:
+        """Pass the open tasks of a page on, but for what is in memory or what a flow leaves."""
+        is_open = 2 * len(tasks) >= len(page.tasks)
+        tasks = self._reach.take_page(tasks, reached, self._flow_room())
+        self._reach.note_rows(page.tasks)
+        if self._reach.is_backlog_over:
+            self._end_backlog()
+        self._count_ids()
+        # Beyond what left memory meanwhile nothing may be in it, or it would overtake (P4).
+        self.pass_on(tasks)
+        if is_open and self._reach.backlog is None:
+            self.look_for_backlog()
+
+    def _take_punctual(
+        self, backlog: Backlog | None, reached: TaskKey, tasks: Sequence[StoredTask]
+    ) -> None:
+        if backlog is None or backlog is not self._reach.backlog:
+            # It was worked off meanwhile: the ordinary load brings these.
+            return
+        backlog.checkpoint.end_load(reached)
+        self.pass_on([task for task in tasks if backlog.is_punctual(task.key.ordering_id)])
+        self._tell_of_punctual(backlog)
+
+    # Ordering ids without a backlog need not wait for those that have one.
+
+    def look_for_backlog(self) -> None:
+        """Look for the ids that have a backlog, where memory is far behind the clock."""
+        clock = self._context.clock
+        assert self._reach.backlog is None, "there is one backlog at a time"
+        if clock.monotonic_ms() < self._search_after_ms:
+            return
+        reached, searched = self._reach.checkpoint.key, self._reach.search.checkpoint.key
+        backlog = backlog_behind(self._watermark.mark, reached, clock.now_ms(), searched)
+        if backlog is not None:
+            self._reach.backlog = backlog
+            self._operations.begin(self.search(backlog))
+
+    def search(self, backlog: Backlog) -> Operation:
+        """Read a page of ordering ids, and go on behind what was begun meanwhile."""
+        if backlog is not self._reach.backlog:
+            return
+        yield from self._watermark.raise_loaded_until(backlog.end_ms)
+        # There are pauses while the flow that left rows has enough in memory: its next ones are
+        # loaded when the ids are known.
+        room = self._flow_room()
+        takes_turns = room is not None and self._reach.search.is_held_up(room)
+        window = self._window
+        rows = min(window.page_tasks, FLOW_PAGE_TASKS) if self._reach.search else BACKLOG_PAGE_ROWS
+        page = yield self._schedule.find_keys(
+            self._partition, backlog.searched, backlog.end_ms, rows
+        )
+        if backlog is not self._reach.backlog:
+            return
+        next_after = None if page.complete else page.keys[-1]
+        is_searched = backlog.add_found([key.ordering_id for key in page.keys], next_after)
+        if not self._count_backlog(backlog):
+            return
+        if not is_searched and takes_turns:
+            self._context.after(window.tick_ms, SearchDue(backlog))
+        elif not is_searched:
+            self._operations.begin(self.search(backlog))
+        elif not len(backlog):
+            self._end_backlog()
+        else:
+            backlog.is_known = True
+            self._siblings.partition_scheduler.tell(SeparateQueues())
+            self._tell_of_punctual(backlog)
+            self._load_what_waited()
+
+    def _count_backlog(self, backlog: Backlog) -> bool:
+        """Count what its ids hold; False where that is too much, and nobody is punctual."""
+        assert not backlog.is_known, "the ids of a known backlog do not change"
+        if not backlog.fits(self._siblings.budget.share_bytes):
+            self._end_backlog()
+            return False
+        self._count_ids()
+        return True
+
+    def _count_ids(self) -> None:
+        self._siblings.budget.keep_ids(self._reach.ids_bytes)
+
+    def _end_backlog(self) -> None:
+        backlog, self._reach.backlog = self._reach.backlog, None
+        assert backlog is not None, "a backlog ends once"
+        self._count_ids()
+        self._search_after_ms = self._context.clock.monotonic_ms() + BACKLOG_PAUSE_MS
+        if backlog.is_known:
+            self._siblings.partition_scheduler.tell(JoinQueues())
+            self._siblings.throughput_controller.tell(PunctualLoaded(None))
+        self._load_what_waited()
+
+    def _load_what_waited(self) -> None:
+        """Do the load that waited until ids were known, or nobody is punctual."""
+        message, self._waiting_load = self._waiting_load, None
+        if message is not None:
+            self._operations.begin(self.load(message, has_waited=True))
+
+    def _tell_of_punctual(self, backlog: Backlog) -> None:
+        reached_ms = backlog.checkpoint.key.scheduled_ms
+        self._siblings.throughput_controller.tell(PunctualLoaded(reached_ms))
+
+    def _answer_load(self, *, complete: bool, held_up: bool = False) -> None:
+        answer = TasksLoaded(self._reach.checkpoint.key.scheduled_ms, complete, held_up)
+        self._siblings.throughput_controller.tell(answer)
+
+    def ask(self, message: LoadOrdering) -> None:
+        """Load waiting tasks of an ordering id, with those that others ask for by then."""
+        self._asked_orderings.append(message)
+        if len(self._asked_orderings) == 1:
+            self._operations.begin(self._load_orderings())
+
+    def _load_orderings(self) -> Operation:
+        """Read for all that have asked by now: one by one they would keep new batches waiting."""
+        requests = self._asked_orderings[:ORDERINGS_LOADED_MAX]
+        assert requests, "nobody asks for anything"
+        yield from self._reader.orderings(requests)
+        del self._asked_orderings[: len(requests)]
+        if self._asked_orderings:
+            # Behind what was begun meanwhile.
+            self._operations.begin(self._load_orderings())

@@ -1,0 +1,171 @@
+"""What makes a partition's records durable: tasks, and commands, which decide about others.
+
+Decides in which order that is written, so that nothing comes between a durable row and memory, and
+a crash in between is finished by the replay.  Operations of ``TaskPersistence``, which wait for
+their answers.  Never loads a window, and never moves the watermark but to lower it.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from actors.kernel.operations import Ask, Operation
+from actors.kernel.ref import Recipient
+from actors.loading import Loading
+from actors.messages import (
+    FindStatuses,
+    LogCaughtUp,
+    PersistTasks,
+    RecordCompletion,
+    Siblings,
+    TasksPersisted,
+    WithdrawTask,
+)
+from actors.model.attempts import NO_STATUS
+from actors.model.codec import Command
+from actors.model.commands import (
+    Decision,
+    Withdrawal,
+    decide,
+    known_task,
+    recorded_outcome,
+    replacing_row,
+    split_runs,
+)
+from actors.model.events import BatchPersisted, CommandDecided, stored_event
+from actors.model.key import first_key_at
+from actors.model.ownership import Assignment
+from actors.model.status import CommandOutcome, RecordedOutcome
+from actors.model.task import StoredTask
+from actors.ports.clock import Clock
+from actors.ports.effects import Effects
+from actors.schedule_reader import ScheduleReader
+from actors.watermark import WatermarkKeeper
+
+
+class Persisting:
+    """The writes of one partition: operations, which wait for their answers."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        assignment: Assignment,
+        clock: Clock,
+        siblings: Siblings,
+        reader: ScheduleReader,
+        watermark: WatermarkKeeper,
+        loading: Loading,
+        asker: Recipient,
+    ) -> None:
+        """``asker`` is told the answers of siblings."""
+        self._stores = effects.stores
+        self._emit = effects.telemetry.emit
+        self._ownership = assignment.ownership
+        self._partition = assignment.ownership.partition
+        self._catch_up_offset: int | None = assignment.catch_up_offset
+        self._clock = clock
+        self._siblings = siblings
+        self._reader = reader
+        self._watermark = watermark
+        self._loading = loading
+        self._asker = asker
+
+    def persist(self, shares: Sequence[PersistTasks]) -> Operation:
+        """Make shares of batches durable, and answer them."""
+        assert shares, "nothing is persisted"
+        started_ms = self._clock.monotonic_ms()
+        tasks = commands = 0
+        entries: Sequence[StoredTask | Command] = shares[0].entries
+        if len(shares) > 1:
+            entries = [entry for share in shares for entry in share.entries]
+        for run in split_runs(entries):
+            if isinstance(run, Command):
+                commands += 1
+                yield from self._execute_command(run)
+            else:
+                tasks += len(run)
+                yield from self._insert(run)
+        self._watermark.note_persisted(shares[-1].next_offset, shares[-1].pending_offset)
+        for share in shares:
+            self._siblings.supervisor.tell(TasksPersisted(share.batch, self._partition))
+        self.report_catch_up()
+        if tasks or commands:
+            took_ms = self._clock.monotonic_ms() - started_ms
+            self._emit(BatchPersisted(self._partition, tasks, commands, took_ms))
+
+    def _insert(self, tasks: Sequence[StoredTask]) -> Operation:
+        yield from self._write(tasks)
+        yield from self._loading.learn_statuses(tasks)
+        self._loading.pass_on(tasks)
+
+    def _write(self, tasks: Sequence[StoredTask]) -> Operation:
+        assert tasks, "nothing is written"
+        # In this order, so that nothing comes between a durable row and memory (P6).
+        yield from self._watermark.lower(tasks)
+        write_time = self._ownership.next_write_time()
+        yield self._stores.schedule.insert_tasks(self._partition, tasks, write_time)
+        self._emit(stored_event(self._partition, tasks))
+
+    def report_catch_up(self) -> None:
+        """Tell, once, that the records are durable that the partition waits for."""
+        if (
+            self._catch_up_offset is not None
+            and self._watermark.next_offset >= self._catch_up_offset
+        ):
+            self._catch_up_offset = None
+            self._siblings.supervisor.tell(LogCaughtUp())
+
+    # A command has its effect.
+
+    def _execute_command(self, command: Command) -> Operation:
+        """Completion, then row, then outcome: a crash in between is finished by the replay."""
+        recorded = yield self._stores.ownership.find_outcome(self._partition, command.offset)
+        # An outcome of another key is that of a command of another topic, which stood there.
+        if recorded is not None and command.is_for(recorded.key):
+            return (yield from self._restore_move(command, recorded))
+        yield from self._watermark.confirm_ownership()
+        if command.by_pair:
+            after = first_key_at(self._watermark.mark.tasks_swept_until_ms)
+            named = yield from self._reader.named(command, after)
+            if isinstance(named, CommandOutcome):
+                outcome = RecordedOutcome(named, command.key)
+                return (yield from self._apply(command, Decision(named), outcome))
+            command = replace(command, key=named)
+        withdrawal = WithdrawTask(command.key, Withdrawal.by(command.kind), self._asker)
+        withdrawn = yield Ask(self._siblings.partition_scheduler, withdrawal)
+        rows = yield self._stores.schedule.find_tasks(self._partition, command.keys)
+        found = yield Ask(self._siblings.completion_tracker, FindStatuses(command.keys))
+        status = found.statuses.get(command.key, NO_STATUS)
+        assert withdrawn.key == command.key, "another key was withdrawn"
+        known = known_task(rows.get(command.key), status, withdrawn.result)
+        target = found.statuses.get(command.new_key, NO_STATUS) if command.new_key else NO_STATUS
+        decision = decide(command, known, target.completion, self._clock.now_ms())
+        if decision.leaves_open(known):
+            # It may have left memory for a command that then did nothing to it.
+            assert known.row is not None, "only a stored task is open"
+            decision = replace(decision, resumed=replace(known.row, attempts=known.attempts))
+        yield from self._apply(command, decision, recorded_outcome(command, decision, rows))
+
+    def _restore_move(self, command: Command, recorded: RecordedOutcome) -> Operation:
+        moved = replacing_row(command, recorded)
+        if moved is None:
+            return
+        rows = yield self._stores.schedule.find_tasks(self._partition, (moved.key,))
+        if (target := rows.get(moved.key)) and target.offset < moved.offset:
+            yield from self._insert((moved,))
+
+    def _apply(self, command: Command, decision: Decision, outcome: RecordedOutcome) -> Operation:
+        if decision.completion is not None:
+            request = RecordCompletion(decision.completion, None, self._asker)
+            yield Ask(self._siblings.completion_tracker, request)
+        waiting = decision.row or decision.resumed
+        if decision.row is not None:
+            yield from self._write((decision.row,))
+        elif decision.resumed is not None:
+            yield from self._watermark.lower((decision.resumed,))
+        yield from self._watermark.confirm_ownership()
+        store, write_time = self._stores.ownership, self._ownership.next_write_time()
+        yield store.insert_outcome(self._partition, command.offset, outcome, write_time)
+        # Last: a task that ran before the outcome was durable would be opened again by a replay.
+        self._loading.pass_on((waiting,) if waiting else ())
+        self._emit(CommandDecided(self._partition, command.key, command.kind, decision.outcome))

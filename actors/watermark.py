@@ -1,0 +1,129 @@
+"""The watermark of a partition: how far everything is done, or known to be left behind.
+
+Decides when it is saved: durably lowered before anybody is told of an older task, raised in the
+background as far as everything is closed, and with it how far outside writers have to tell of what
+they write.  Never ahead of what was measured, and never deletes anything itself: the sweep does,
+in steps that go with the advance.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from actors.kernel.operations import Ask, Operation, Steps
+from actors.kernel.ref import Recipient
+from actors.messages import MeasureProgress, ProgressMeasured, Siblings, WatermarkMeasured
+from actors.model.events import WatermarkAdvanced, WatermarkHeld
+from actors.model.memory_reach import MemoryReach
+from actors.model.ownership import Assignment, Watermark
+from actors.model.task import StoredTask
+from actors.ports.clock import Clock
+from actors.ports.effects import Effects
+from actors.schedule_reader import ScheduleReader
+from actors.sweep import Sweep
+
+
+class WatermarkKeeper:
+    """The mark of one partition: operations, and steps of them, which wait for their answers."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        assignment: Assignment,
+        clock: Clock,
+        siblings: Siblings,
+        reader: ScheduleReader,
+        reach: MemoryReach,
+    ) -> None:
+        self._settings = effects.settings.watermark
+        self._look_ahead_ms = effects.settings.window.look_ahead_ms
+        self._store = effects.stores.ownership
+        self._emit = effects.telemetry.emit
+        self._ownership = assignment.ownership
+        self._partition = assignment.ownership.partition
+        self._clock = clock
+        self._siblings = siblings
+        self._reader = reader
+        self._reach = reach
+        self._sweep = Sweep(effects.stores, reader, assignment.ownership, clock, self._settings)
+        self.mark = assignment.watermark
+        """As last requested; what is stored is never ahead of it."""
+        self._saved = assignment.watermark
+        self.next_offset = assignment.next_offset
+        """Every record below it was read."""
+        self._durable_offset = assignment.next_offset
+        """Every record below it had its effect, here or wherever it belongs."""
+
+    def save(self, mark: Watermark) -> Operation:
+        """Write a mark; it counts from when the write is under way."""
+        mark = replace(mark, write_time=self._ownership.next_write_time())
+        assert mark.write_time > self.mark.write_time, "saves of an owner are ordered"
+        assert mark.loaded_until_ms >= self.mark.loaded_until_ms, "only ever raised"
+        self.mark = self._saved = mark
+        yield self._store.save_watermark(self._partition, self._ownership.epoch, mark)
+
+    def lower(self, tasks: Sequence[StoredTask]) -> Operation:
+        """Lower it durably before anybody is told of an older task: a restart must load it (P8)."""
+        earliest_ms = min([task.key.scheduled_ms for task in tasks])
+        if earliest_ms < self.mark.watermark_ms:
+            yield from self.save(self.mark.lowered_to(earliest_ms))
+        assert self.mark.watermark_ms <= earliest_ms, "a restart would not load it (P8)"
+
+    def raise_loaded_until(self, before_ms: int) -> Operation:
+        """Let outside writers know what to send through the log as well, before it is read."""
+        if before_ms > self.mark.loaded_until_ms:
+            # Raised further than needed, so that most reads need no transaction.
+            ahead_ms = before_ms + self._look_ahead_ms
+            yield from self.save(replace(self.mark, loaded_until_ms=ahead_ms))
+
+    def note_persisted(self, next_offset: int, pending_offset: int | None) -> None:
+        """Note that all records below an offset were read, and had their effect but for one."""
+        self.next_offset = max(self.next_offset, next_offset)
+        assert pending_offset is None or pending_offset < self.next_offset, (
+            "it departs after it was read"
+        )
+        self._durable_offset = self.next_offset if pending_offset is None else pending_offset
+
+    def advance(self, asker: Recipient, *, drained: bool = False) -> Operation:
+        """Raise the mark as far as everything is loaded and closed; save it where that is worth
+        it.
+        """
+        lag_ms = self._settings.drained_lag_ms if drained else self._settings.lag_ms
+        question = MeasureProgress(None, (), self.mark.watermark_ms, asker)
+        progress = yield Ask(self._siblings.partition_scheduler, question)
+        advanced = self._advanced(progress, lag_ms)
+        if drained:
+            # It is heard once the save is under way, whose answer nobody waits for.
+            self._siblings.supervisor.tell(WatermarkMeasured())
+        is_idle = self._reach.latest_row_ms < self._saved.watermark_ms
+        if advanced.is_worth_saving(self._saved, self._settings.step_ms(lag_ms, is_idle=is_idle)):
+            yield from self.save(advanced)
+            passed = len(advanced.stragglers)
+            self._emit(WatermarkAdvanced(self._partition, advanced.watermark_ms, passed))
+
+    def _advanced(self, progress: ProgressMeasured, lag_ms: int) -> Watermark:
+        """Return how far everything is closed, but for a bounded list of stragglers."""
+        mark, now_ms = self.mark, self._clock.now_ms()
+        loaded_ms, open_ms = self._reach.checkpoint.key.scheduled_ms, progress.earliest_ms
+        floor_ms = mark.floor_ms(now_ms, lag_ms, loaded_ms, open_ms)
+        advanced = mark.advanced_to(floor_ms, progress.held, self._settings.stragglers_max)
+        assert advanced.watermark_ms <= floor_ms, "something behind it is open (P8)"
+        if advanced.watermark_ms < floor_ms:
+            self._emit(WatermarkHeld(self._partition, advanced.watermark_ms, len(progress.held)))
+        assert self._durable_offset <= self.next_offset, "what was not read is not durable (P9)"
+        return replace(advanced, next_offset=self._durable_offset)
+
+    def sweep(self) -> Steps[bool]:
+        """Delete a page of what is done; return whether more is to follow at once."""
+        self.mark, has_more = yield from self._sweep.step(self.mark)
+        self._reader.thinned_ms = self.mark.thinned_ms
+        return has_more
+
+    def confirm_ownership(self) -> Operation:
+        """Check that no newer owner has claimed the partition.
+
+        An owner that claims it after this check loads what is durable by now.  One that claimed
+        it before has older rows in memory, and would take an outcome of ours for decided (P6).
+        """
+        claim = yield self._store.read_watermark(self._partition)
+        self._ownership.confirm(claim)
