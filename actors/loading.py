@@ -12,13 +12,11 @@ import msgspec
 from actors.kernel.context import ActorContext
 from actors.kernel.operations import Ask, Operation, Operations
 from actors.messages import (
+    BandsChanged,
     FindStatuses,
-    JoinQueues,
     LoadOrdering,
     LoadTasks,
-    PunctualLoaded,
     ScheduleTasks,
-    SeparateQueues,
     Siblings,
     TasksLoaded,
     UpdateTask,
@@ -30,6 +28,7 @@ from actors.model.backlog import (
     backlog_behind,
 )
 from actors.model.backlog_search import FLOW_PAGE_TASKS, SEARCH_FEW, SEARCH_PAGES, FlowRoom
+from actors.model.band import BandName
 from actors.model.key import TaskKey, first_key_at
 from actors.model.memory_reach import MemoryReach
 from actors.model.task import StoredTask
@@ -92,7 +91,7 @@ class Loading:
             self._count_backlog(reach.backlog)
         punctual, inside, outside = reach.split(tasks)
         if punctual:
-            scheduler.tell(ScheduleTasks(tuple(punctual), punctual=True))
+            scheduler.tell(ScheduleTasks(tuple(punctual), BandName.ON_TIME))
         if inside:
             scheduler.tell(ScheduleTasks(tuple(inside)))
         now_ms = self._context.clock.now_ms()
@@ -110,14 +109,16 @@ class Loading:
         if backlog is not None and (keys := backlog.unread_keys(tasks, reached)):
             yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
 
-    def lower(self, key: TaskKey, *, punctual: bool) -> None:
-        """Tasks after a key left memory, of punctual ids only or of the others."""
-        if self._reach.lower(key, self._context.clock.now_ms(), punctual=punctual):
+    def lower(self, key: TaskKey, band: BandName) -> None:
+        """Tasks of a band after a key left memory."""
+        on_time = band is BandName.ON_TIME
+        if self._reach.lower(key, self._context.clock.now_ms(), punctual=on_time):
             self._end_backlog()
 
     def load(self, message: LoadTasks, *, has_waited: bool = False) -> Operation:
         """Load a page, of punctual ids or of all, or what lies behind what flows have left."""
         reach, backlog = self._reach, self._reach.backlog
+        on_time = message.band is BandName.ON_TIME
         if backlog is not None and not backlog.is_known:
             if reach.search:
                 # Others' tasks do not wait until all ids are found.
@@ -127,11 +128,11 @@ class Loading:
             assert self._waiting_load is None, "one load at a time is asked for"
             self._waiting_load = message
             return
-        if (has_waited and backlog is not None) or (message.punctual and backlog is None):
+        if (has_waited and backlog is not None) or (on_time and backlog is None):
             # Asked again: what is on time is loaded first, and only while others have a backlog.
             self._answer_load(complete=False)
             return
-        if backlog is not None and message.punctual:
+        if backlog is not None and on_time:
             after = backlog.checkpoint.begin_load()
         elif (room := self._flow_room()) is not None and reach.search.is_held_up(room):
             yield from self._load_behind()
@@ -139,18 +140,18 @@ class Loading:
         else:
             after = reach.begin_load()
         if message.before_ms <= after.scheduled_ms:
-            self._answer_load(complete=not message.punctual)
+            self._answer_load(complete=not on_time)
             return
         yield from self._watermark.raise_loaded_until(message.before_ms)
         limit = min(message.limit, FLOW_PAGE_TASKS) if reach.search else message.limit
         before_ms = self._reader.end_ms(after, message.before_ms)
         page, tasks = yield from self._reader.page(after, before_ms, limit)
         reached = page.reached(first_key_at(before_ms))
-        if message.punctual:
+        if on_time:
             self._take_punctual(backlog, reached, tasks)
         else:
             self._take_page(page, reached, tasks)
-        is_whole = page.complete and before_ms == message.before_ms and not message.punctual
+        is_whole = page.complete and before_ms == message.before_ms and not on_time
         self._answer_load(complete=is_whole and reach.checkpoint.key == reached)
 
     def _load_behind(self) -> Operation:
@@ -212,7 +213,8 @@ class Loading:
             return
         backlog.checkpoint.end_load(reached)
         self.pass_on([task for task in tasks if backlog.is_punctual(task.key.ordering_id)])
-        self._tell_of_punctual(backlog)
+        reached_ms = backlog.checkpoint.key.scheduled_ms
+        self._siblings.throughput_controller.tell(BandsChanged(reached_ms))
 
     # Ordering ids without a backlog need not wait for those that have one.
 
@@ -256,8 +258,9 @@ class Loading:
             self._end_backlog()
         else:
             backlog.is_known = True
-            self._siblings.partition_scheduler.tell(SeparateQueues())
-            self._tell_of_punctual(backlog)
+            changed = BandsChanged(backlog.checkpoint.key.scheduled_ms)
+            self._siblings.partition_scheduler.tell(changed)
+            self._siblings.throughput_controller.tell(changed)
             self._load_what_waited()
 
     def _count_backlog(self, backlog: Backlog) -> bool:
@@ -278,8 +281,8 @@ class Loading:
         self._count_ids()
         self._search_after_ms = self._context.clock.monotonic_ms() + BACKLOG_PAUSE_MS
         if backlog.is_known:
-            self._siblings.partition_scheduler.tell(JoinQueues())
-            self._siblings.throughput_controller.tell(PunctualLoaded(None))
+            self._siblings.partition_scheduler.tell(BandsChanged(None))
+            self._siblings.throughput_controller.tell(BandsChanged(None))
         self._load_what_waited()
 
     def _load_what_waited(self) -> None:
@@ -287,10 +290,6 @@ class Loading:
         message, self._waiting_load = self._waiting_load, None
         if message is not None:
             self._operations.begin(self.load(message, has_waited=True))
-
-    def _tell_of_punctual(self, backlog: Backlog) -> None:
-        reached_ms = backlog.checkpoint.key.scheduled_ms
-        self._siblings.throughput_controller.tell(PunctualLoaded(reached_ms))
 
     def _answer_load(self, *, complete: bool, held_up: bool = False) -> None:
         answer = TasksLoaded(self._reach.checkpoint.key.scheduled_ms, complete, held_up)

@@ -14,6 +14,7 @@ from actors.following_tasks import Follower
 from actors.held_executors import HeldExecutors
 from actors.kernel.ref import NearRecipient, Recipient
 from actors.model.attempts import Attempt, KeyStatus
+from actors.model.band import BandName
 from actors.model.budget import PartitionBudget
 from actors.model.codec import Command, LogRecord
 from actors.model.commands import Withdrawal, WithdrawalResult
@@ -128,8 +129,8 @@ class LoadMeasured(msgspec.Struct, frozen=True):
 
     waiting: int
     executing: int
-    punctual: int = 0
-    """How many of those that wait are of punctual ids, while others have a backlog."""
+    on_time: int = 0
+    """How many of those that wait are in the band of what is on time, while there is one."""
 
 
 class ShrinkWindow(msgspec.Struct, frozen=True):
@@ -139,11 +140,10 @@ class ShrinkWindow(msgspec.Struct, frozen=True):
 
 
 class LowerCheckpoint(msgspec.Struct, frozen=True):
-    """PartitionScheduler to TaskPersistence: tasks after this key left memory."""
+    """PartitionScheduler to TaskPersistence: tasks of a band after this key left memory."""
 
     key: TaskKey
-    punctual: bool = False
-    """Only such of punctual ordering ids."""
+    band: BandName = BandName.ORDINARY
 
 
 class LoadTasks(msgspec.Struct, frozen=True):
@@ -151,8 +151,7 @@ class LoadTasks(msgspec.Struct, frozen=True):
 
     before_ms: int
     limit: int
-    punctual: bool = False
-    """Only of punctual ordering ids, while others have a backlog."""
+    band: BandName = BandName.ORDINARY
 
 
 class LoadStatuses(msgspec.Struct, frozen=True):
@@ -189,21 +188,13 @@ class TasksLoaded(msgspec.Struct, frozen=True):
     """What comes next is of flows that have enough in memory: there is time until the next look."""
 
 
-class PunctualLoaded(msgspec.Struct, frozen=True):
-    """TaskPersistence to ThroughputController: how far tasks of punctual ids are loaded."""
-
-    reached_ms: int | None
-    """None where the backlog of the others was worked off."""
-
-
-class SeparateQueues(msgspec.Struct, frozen=True):
-    """TaskPersistence to PartitionScheduler: keep what comes for punctual ids in a queue of its
-    own, as the others have a backlog.
+class BandsChanged(msgspec.Struct, frozen=True):
+    """TaskPersistence to PartitionScheduler: keep what is on time in a band of its own, or all in
+    one; and to ThroughputController, also when more of what is on time was loaded.
     """
 
-
-class JoinQueues(msgspec.Struct, frozen=True):
-    """TaskPersistence to PartitionScheduler: keep all in one queue, as no id has a backlog."""
+    on_time_ms: int | None
+    """How far tasks of punctual ids are loaded; None where no id has a backlog any more."""
 
 
 class HoldOrderings(msgspec.Struct, frozen=True):
@@ -217,8 +208,7 @@ class ScheduleTasks(msgspec.Struct, frozen=True):
     """TaskPersistence to PartitionScheduler: open tasks inside the loaded window."""
 
     tasks: tuple[StoredTask, ...]
-    punctual: bool = False
-    """Their ordering ids are punctual, while others have a backlog."""
+    band: BandName = BandName.ORDINARY
 
 
 class ExecuteTasks(msgspec.Struct, frozen=True):

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from actors.kernel.actor import Actor
 from actors.kernel.context import Timer
 from actors.messages import (
+    BandsChanged,
     DrainTasks,
     ExecuteTasks,
     HoldOrderings,
-    JoinQueues,
     LoadMeasured,
     LowerCheckpoint,
     MeasureLoad,
@@ -25,7 +25,6 @@ from actors.messages import (
     MeetSiblings,
     PauseTasks,
     ScheduleTasks,
-    SeparateQueues,
     ShrinkWindow,
     Siblings,
     SlotsReleased,
@@ -34,7 +33,7 @@ from actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from actors.model.backlog import PUNCTUAL_SHARE
+from actors.model.band import Band, BandName, Bands, WaitingQueue
 from actors.model.budget import PartitionBudget
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.events import PartitionLoadReported, WindowShrunk
@@ -51,9 +50,6 @@ FLOW_TASKS_AT_A_TIME = 32
 """The same where kinds have rules: between two parts others may be handed on that go before them,
 of all partitions, so that one tenant's herd does not hold up the node's only dispatcher."""
 
-Waiting = TaskQueue | FlowQueues
-"""Tasks that wait: in key order, or in that of their flows where kinds have rules."""
-
 _key_of = attrgetter("key")
 
 
@@ -67,8 +63,7 @@ class _NextPart(msgspec.Struct, frozen=True):
 
 Message = (
     ScheduleTasks
-    | SeparateQueues
-    | JoinQueues
+    | BandsChanged
     | SlotsReleased
     | _DueTimerFired
     | _NextPart
@@ -97,9 +92,7 @@ class PartitionScheduler(Actor):
         self._slots = window.slots
         self._siblings: Siblings
         self._budget: PartitionBudget | None = None
-        self._tasks: Waiting = TaskQueue()
-        self._punctual: Waiting | None = None
-        """Tasks of punctual ordering ids, while others have a backlog."""
+        self._bands = Bands(TaskQueue)
         self._next_part_told = False
         self._running = False
         self._draining = False
@@ -114,13 +107,10 @@ class PartitionScheduler(Actor):
 
     def on_receive(self, message: Message) -> None:
         match message:
-            case ScheduleTasks(tasks=tasks, punctual=punctual):
-                self._schedule(tasks, self._queue(punctual=punctual))
-            case SeparateQueues():
-                assert self._punctual is None, "there is one backlog at a time"
-                self._punctual = self._new_queue()
-            case JoinQueues():
-                self._join()
+            case ScheduleTasks(tasks=tasks, band=band):
+                self._schedule(tasks, self._bands.of(band))
+            case BandsChanged():
+                self._change_bands(message)
             case SlotsReleased(slots=slots):
                 self._execute_due(slots)
             case _DueTimerFired() | _NextPart():
@@ -145,71 +135,56 @@ class PartitionScheduler(Actor):
                 self._pause(message)
             case MeetSiblings(siblings=siblings):
                 self._siblings, self._budget = siblings, siblings.budget
-                self._tasks = self._new_queue()
+                self._bands = Bands(self._new_queue)
             case _:
                 assert_never(message)
 
-    def _new_queue(self) -> Waiting:
+    def _new_queue(self) -> WaitingQueue:
         budget = self._siblings.budget
         return FlowQueues(self._rules, budget) if budget.has_flows else TaskQueue()
 
-    def _queue(self, *, punctual: bool) -> Waiting:
-        if not punctual:
-            return self._tasks
-        assert self._punctual is not None, "nobody is punctual where nobody has a backlog"
-        return self._punctual
-
-    def _join(self) -> None:
-        punctual = self._queue(punctual=True)
-        self._punctual = None
-        while (task := punctual.pop()) is not None:
-            self._tasks.add(task)
+    def _change_bands(self, message: BandsChanged) -> None:
+        if message.on_time_ms is not None:
+            self._bands.separate()
+            return
+        self._bands.join()
         self._execute_due()
         self._report_excess()
 
-    def _schedule(self, tasks: tuple[StoredTask, ...], queue: Waiting) -> None:
+    def _schedule(self, tasks: tuple[StoredTask, ...], band: Band) -> None:
         assert tasks, "nothing is scheduled"
-        if not self._execute_at_once(tasks, queue):
+        if not self._execute_at_once(tasks, band):
             for task in tasks:
-                queue.add(task)
+                band.queue.add(task)
             self._execute_due(len(tasks))
             if self._running:
-                self._tell_of_waiting(tasks, queue)
+                self._tell_of_waiting(tasks, band.queue)
         self._report_excess()
 
-    def _execute_at_once(self, tasks: tuple[StoredTask, ...], queue: Waiting) -> bool:
+    def _execute_at_once(self, tasks: tuple[StoredTask, ...], band: Band) -> bool:
         """Hand on tasks that are all due, where none has to wait and none that waits goes before
         them (P4); return whether it did.
         """
-        if isinstance(queue, FlowQueues):
+        if band.queue.takes_turns:
             # Which of them has a slot is a matter of their flows.
             return False
-        slots, bytes_max = self._limits(queue)
         now_ms, budget = self._context.clock.now_ms(), self._siblings.budget
-        if not self._may_execute() or len(tasks) > slots - budget.slots:
+        if not self._may_execute() or len(tasks) > band.most(self._slots) - budget.slots:
             return False
-        first = queue.first()
+        first = band.queue.first()
         if first is not None and first.scheduled_ms <= now_ms:
             return False
         if max([task.key.scheduled_ms for task in tasks]) > now_ms:
             return False
         size_bytes = sum([task.held_bytes for task in tasks])
-        if budget.due_bytes + size_bytes > bytes_max:
+        if budget.due_bytes + size_bytes > band.most(budget.share_bytes):
             return False
-        self._hand_on(sorted(tasks, key=_key_of), now_ms, queue)
+        self._hand_on(sorted(tasks, key=_key_of), now_ms, band)
         if self._timer is None:
             self._sleep_until_due(now_ms)
         return True
 
-    def _limits(self, queue: Waiting) -> tuple[int, int]:
-        """Return how many slots and bytes may be taken when tasks of a queue are handed on."""
-        share_bytes = self._siblings.budget.share_bytes
-        if self._punctual is None or queue is self._punctual:
-            return self._slots, share_bytes
-        kept = self._slots // PUNCTUAL_SHARE, share_bytes // PUNCTUAL_SHARE
-        return self._slots - kept[0], share_bytes - kept[1]
-
-    def _tell_of_waiting(self, tasks: tuple[StoredTask, ...], queue: Waiting) -> None:
+    def _tell_of_waiting(self, tasks: tuple[StoredTask, ...], queue: WaitingQueue) -> None:
         """What is due and waits for a slot may be the later record of a task handed on (P6)."""
         first, now_ms = queue.first(), self._context.clock.now_ms()
         if first is None or first.scheduled_ms > now_ms:
@@ -219,23 +194,14 @@ class PartitionScheduler(Actor):
                 self._siblings.partition_executor.tell(UpdateTask(task))
 
     def _report_excess(self) -> None:
-        budget, waiting = self._note_waiting(), self._waiting
+        budget, waiting = self._note_waiting(), len(self._bands)
         crowded = waiting + budget.slots > self._window.tasks_max
         if crowded or (budget.room_bytes < 0 and waiting):
             self._report_load()
 
-    @property
-    def _waiting(self) -> int:
-        return sum(map(len, self._queues()))
-
-    def _queues(self) -> tuple[Waiting, ...]:
-        """Return what waits, in the order in which it is handed on."""
-        return (self._tasks,) if self._punctual is None else (self._punctual, self._tasks)
-
     def _note_waiting(self) -> PartitionBudget:
         budget = self._siblings.budget
-        waiting_bytes = sum(queue.size_bytes for queue in self._queues())
-        budget.wait(waiting_bytes - budget.waiting_bytes)
+        budget.wait(self._bands.size_bytes - budget.waiting_bytes)
         return budget
 
     def _wake(self, message: _DueTimerFired | _NextPart) -> None:
@@ -255,18 +221,17 @@ class PartitionScheduler(Actor):
         if not self._may_execute():
             return
         now_ms = self._context.clock.now_ms()
-        for queue in self._queues():
-            self._execute_due_of(queue, now_ms, part_max)
+        for band in self._bands:
+            self._execute_due_of(band, now_ms, part_max)
         self._sleep_until_due(now_ms)
 
-    def _execute_due_of(self, queue: Waiting, now_ms: int, part_max: int) -> None:
-        slots, bytes_max = self._limits(queue)
-        budget = self._siblings.budget
-        free, due_bytes = slots - budget.slots, budget.due_bytes
-        has_flows = isinstance(queue, FlowQueues)
+    def _execute_due_of(self, band: Band, now_ms: int, part_max: int) -> None:
+        budget, queue = self._siblings.budget, band.queue
+        free, bytes_max = band.most(self._slots) - budget.slots, band.most(budget.share_bytes)
+        due_bytes = budget.due_bytes
         if not self._next_part_told:
             part_max = FLOW_TASKS_AT_A_TIME
-        part_max = min(free, part_max, FLOW_TASKS_AT_A_TIME) if has_flows else free
+        part_max = min(free, part_max, FLOW_TASKS_AT_A_TIME) if queue.takes_turns else free
         assert part_max <= free, "nobody is handed more than has a slot (P13)"
         due: list[StoredTask] = []
         if free > 0:
@@ -283,7 +248,7 @@ class PartitionScheduler(Actor):
         if not due:
             return
         self._note_waiting()
-        self._hand_on(sorted(due, key=_key_of) if has_flows else due, now_ms, queue)
+        self._hand_on(sorted(due, key=_key_of) if queue.takes_turns else due, now_ms, band)
         if len(due) == part_max < free and not self._next_part_told:
             self._next_part_told = True
             self._context.tell_last(_NextPart())
@@ -291,7 +256,7 @@ class PartitionScheduler(Actor):
     def _may_execute(self) -> bool:
         return self._running and not self._draining and not self._is_paused
 
-    def _hand_on(self, due: list[StoredTask], now_ms: int, queue: Waiting) -> None:
+    def _hand_on(self, due: list[StoredTask], now_ms: int, band: Band) -> None:
         assert due[0].key <= due[-1].key, "what is due goes in key order (P4)"
         assert due[-1].key.scheduled_ms <= now_ms, "handed on before it is due (P2)"
         budget = self._siblings.budget
@@ -299,7 +264,7 @@ class PartitionScheduler(Actor):
         assert budget.slots <= self._slots, "more is handed on than has a slot (P13)"
         executor = self._siblings.partition_executor
         # What is on time does not wait behind messages about the backlog of other ids.
-        tell = executor.tell_first if queue is self._punctual else executor.tell
+        tell = executor.tell_first if band.name is BandName.ON_TIME else executor.tell
         for first in range(0, len(due), TASKS_PER_MESSAGE_MAX):
             tell(ExecuteTasks(tuple(due[first : first + TASKS_PER_MESSAGE_MAX])))
 
@@ -308,70 +273,50 @@ class PartitionScheduler(Actor):
 
         What is due by now waits for a slot, and the message that gives one back wakes it.
         """
-        due_ms = [queue.first_after(now_ms) for queue in self._queues()]
-        waits_ms = [each - now_ms for each in due_ms if each is not None]
-        if not waits_ms and self._timer is None:
+        due_ms = self._bands.first_after(now_ms)
+        if due_ms is None and self._timer is None:
             return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if waits_ms:
-            delay_ms = min(*waits_ms, self._window.clock_check_ms)
+        if due_ms is not None:
+            delay_ms = min(due_ms - now_ms, self._window.clock_check_ms)
             self._timer = self._context.after(delay_ms, _DueTimerFired())
 
     def _report_load(self) -> None:
-        waiting, executing = self._waiting, self._siblings.budget.slots
-        punctual = 0 if self._punctual is None else len(self._punctual)
-        measured = LoadMeasured(waiting, executing, punctual)
+        waiting, executing = len(self._bands), self._siblings.budget.slots
+        measured = LoadMeasured(waiting, executing, self._bands.tasks_of(BandName.ON_TIME))
         self._siblings.throughput_controller.tell(measured)
         event = PartitionLoadReported(self._partition, waiting, executing)
         self._telemetry.emit(event)
 
     def _shrink(self, tasks_max: int) -> None:
-        """Leave the latest tasks to the store, where they all are; of punctual ids only where
-        nothing of the others is left to leave.
-        """
-        assert tasks_max >= 0, "a number of tasks"
+        """Leave the latest tasks to the store, where they all are."""
         budget = self._note_waiting()
-        if self._waiting <= tasks_max and budget.room_bytes >= 0:
+        if len(self._bands) <= tasks_max and budget.room_bytes >= 0:
             return
         room_bytes = budget.room_bytes + budget.waiting_bytes
         # Where nothing runs, one task stays, however large: else none of its size ever would.
-        tasks_min, dropped = int(not budget.slots), 0
-        if (punctual := self._punctual) is None:
-            dropped = self._leave_latest(self._tasks, tasks_max, room_bytes, tasks_min)
-        elif len(punctual) <= tasks_max and punctual.size_bytes <= room_bytes:
-            tasks_max -= len(punctual)
-            room_bytes -= punctual.size_bytes
-            tasks_min = 0 if punctual else tasks_min
-            dropped = self._leave_latest(self._tasks, tasks_max, room_bytes, tasks_min)
-        else:
-            dropped = self._leave_latest(self._tasks, 0, 0, 0)
-            dropped += self._leave_latest(punctual, tasks_max, room_bytes, tasks_min)
+        dropped = self._bands.keep_first(tasks_max, room_bytes, int(not budget.slots))
+        for band, keys in dropped:
+            # One key lower than the first dropped would do; the last kept is such a key, and
+            # where none is kept the millisecond before is.
+            last_kept = max(band.queue, default=TaskKey(keys[0].scheduled_ms - 1, "", ""))
+            assert last_kept < keys[0] <= keys[-1], "the latest leave, and are read again (P8)"
+            lowered = LowerCheckpoint(last_kept, band.name)
+            self._siblings.task_persistence.tell(lowered)
         self._note_waiting()
         if dropped:
-            self._telemetry.emit(WindowShrunk(self._partition, dropped))
-
-    def _leave_latest(self, queue: Waiting, tasks_max: int, room_bytes: int, tasks_min: int) -> int:
-        dropped = queue.keep_first(tasks_max, room_bytes, tasks_min)
-        if not dropped:
-            return 0
-        # One key lower than the first dropped would do; the last kept is such a key, and
-        # where none is kept the millisecond before is.
-        first_ms = dropped[0].scheduled_ms
-        last_kept = max(queue, default=TaskKey(first_ms - 1, "", ""))
-        assert last_kept < dropped[0] <= dropped[-1], "the latest leave, and are read again (P8)"
-        lowered = LowerCheckpoint(last_kept, punctual=queue is self._punctual)
-        self._siblings.task_persistence.tell(lowered)
-        return len(dropped)
+            count = sum(len(keys) for _, keys in dropped)
+            self._telemetry.emit(WindowShrunk(self._partition, count))
 
     def _measure_progress(self, message: MeasureProgress) -> None:
         assert message.earliest_ms is None, "the way begins here"
         assert not message.held, "the way begins here"
         # What others hold may have changed the share.
         self._report_excess()
-        firsts = [key.scheduled_ms for queue in self._queues() if (key := queue.first())]
-        earliest_ms = min(firsts, default=None)
+        first = self._bands.first()
+        earliest_ms = None if first is None else first.scheduled_ms
         held: list[Straggler] = []
         for hold in self._held:
             held.extend(hold.stragglers)
@@ -381,19 +326,16 @@ class PartitionScheduler(Actor):
 
     def _update(self, message: UpdateTask) -> None:
         """Take over a later record where the key waits; an ordering id may have an older one."""
-        for queue in self._queues():
-            queue.update(message.task)
+        self._bands.update(message.task)
         self._siblings.partition_executor.tell(message)
 
     def _withdraw(self, message: WithdrawTask) -> None:
         """Let go of a key; the executor may run an older record of it, so it is asked too."""
-        queues, key = self._queues(), message.key
-        task = next((found for queue in queues if (found := queue.find(key))), None)
+        task = self._bands.find(message.key)
         if task is not None and message.withdrawal is Withdrawal.MOVE and task.attempts.last:
             message.reply_to.tell(TaskWithdrawn(message.key, WithdrawalResult.RAN))
             return
-        for queue in queues:
-            queue.remove(key)
+        self._bands.remove(message.key)
         self._siblings.partition_executor.tell(message)
 
     def _hold(self, message: HoldOrderings) -> None:

@@ -85,8 +85,8 @@ class TaskPersistence(Actor):
                 self._operations.begin(self._loading.load(message))
             case LoadOrdering():
                 self._loading.ask(message)
-            case LowerCheckpoint(key=key, punctual=punctual):
-                self._loading.lower(key, punctual=punctual)
+            case LowerCheckpoint(key=key, band=band):
+                self._loading.lower(key, band)
             case Resolved(value=value):
                 self._operations.resume(value)
             case (

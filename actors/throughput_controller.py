@@ -12,22 +12,22 @@ import msgspec
 from actors.kernel.actor import Actor
 from actors.kernel.context import Timer
 from actors.messages import (
+    BandsChanged,
     LoadMeasured,
     LoadTasks,
     MeasureLoad,
     MeetSiblings,
-    PunctualLoaded,
     ShrinkWindow,
     Siblings,
     TasksLoaded,
 )
-from actors.model.backlog import PUNCTUAL_SHARE
+from actors.model.band import ON_TIME_SHARE, BandName
 from actors.model.settings import TreeSettings
 
 FIRST_AHEAD_MS = 2_000
 """How far the first load reaches: a partition that changed hands starts nothing before it has
 ended, and the next one has time to bring the rest."""
-PUNCTUAL_AHEAD_MS = 5_000
+ON_TIME_AHEAD_MS = 5_000
 """How far tasks of punctual ordering ids are loaded, while others have a backlog."""
 
 
@@ -35,7 +35,7 @@ class _MeasureDue(msgspec.Struct, frozen=True):
     pass
 
 
-Message = MeetSiblings | _MeasureDue | LoadMeasured | TasksLoaded | PunctualLoaded
+Message = MeetSiblings | _MeasureDue | LoadMeasured | TasksLoaded | BandsChanged
 """All that this role is told."""
 
 
@@ -48,7 +48,7 @@ class ThroughputController(Actor):
         self._measuring = False
         self._has_loaded = False
         """Whether all that was due when the partition began is in memory, or was."""
-        self._punctual_ms: int | None = None
+        self._on_time_ms: int | None = None
         """How far tasks of punctual ids are loaded, while others have a backlog."""
         self._next_load_ms: int | None = None
         """When the window's end comes near, by the wall clock, where all of it is loaded."""
@@ -67,8 +67,8 @@ class ThroughputController(Actor):
                 self._wait(self._window.tick_ms)
             case TasksLoaded(reached_ms=reached_ms, complete=complete):
                 self._plan_next(reached_ms, complete=complete)
-            case PunctualLoaded(reached_ms=reached_ms):
-                self._punctual_ms = reached_ms
+            case BandsChanged(on_time_ms=on_time_ms):
+                self._on_time_ms = on_time_ms
             case _:
                 assert_never(message)
 
@@ -80,7 +80,7 @@ class ThroughputController(Actor):
 
     def _decide(self, measured: LoadMeasured) -> None:
         waiting, executing = measured.waiting, measured.executing
-        assert 0 <= measured.punctual <= waiting, "punctual ones are part of what waits"
+        assert 0 <= measured.on_time <= waiting, "what is on time is part of what waits"
         assert executing >= 0, "a number of tasks"
         room = self._window.tasks_max - waiting - executing
         if room < 0 or self._siblings.budget.room_bytes < 0:
@@ -88,27 +88,27 @@ class ThroughputController(Actor):
             self._siblings.partition_scheduler.tell(ShrinkWindow(keep))
         if self._measuring:
             self._measuring = False
-            self._load_into(room, measured.punctual)
+            self._load_into(room, measured.on_time)
         elif self._tick is not None:
             # Tasks were just left to the store: look again soon, not only when the window
             # that was loaded before is nearly over.
             self._next_load_ms = None
             self._wait(self._window.tick_ms)
 
-    def _load_into(self, room: int, punctual: int) -> None:
+    def _load_into(self, room: int, on_time: int) -> None:
         """Load a page; small ones cost a round trip each, so wait for a tenth to be free.
 
         Of punctual ids half of what memory may hold: they fall due in the order of their times,
         and what is overdue already may not wait for room that they take.
         """
         look_ahead_ms, now_ms = self._window.look_ahead_ms, self._context.clock.now_ms()
-        if self._punctual_ms is not None:
-            ahead_ms = min(look_ahead_ms, PUNCTUAL_AHEAD_MS)
-            punctual_room = min(room, self._window.tasks_max // 2 - punctual)
-            if self._punctual_ms - now_ms < ahead_ms // 2 and self._has_room(punctual_room):
-                self._load(now_ms + ahead_ms, punctual_room, punctual=True)
+        if self._on_time_ms is not None:
+            ahead_ms = min(look_ahead_ms, ON_TIME_AHEAD_MS)
+            on_time_room = min(room, self._window.tasks_max // 2 - on_time)
+            if self._on_time_ms - now_ms < ahead_ms // 2 and self._has_room(on_time_room):
+                self._load(now_ms + ahead_ms, on_time_room, BandName.ON_TIME)
                 return
-            room -= self._window.tasks_max // PUNCTUAL_SHARE
+            room -= self._window.tasks_max // ON_TIME_SHARE
         if self._has_room(room):
             ahead_ms = look_ahead_ms if self._has_loaded else min(look_ahead_ms, FIRST_AHEAD_MS)
             self._load(now_ms + ahead_ms, room)
@@ -120,10 +120,10 @@ class ThroughputController(Actor):
         has_bytes = budget.room_bytes >= max(1, budget.share_bytes // 10)
         return has_bytes and room >= max(1, self._window.tasks_max // 10)
 
-    def _load(self, before_ms: int, room: int, *, punctual: bool = False) -> None:
+    def _load(self, before_ms: int, room: int, band: BandName = BandName.ORDINARY) -> None:
         limit = min(self._window.page_tasks, room)
         assert limit > 0, "a page of nothing is asked for, again and again"
-        self._siblings.task_persistence.tell(LoadTasks(before_ms, limit, punctual))
+        self._siblings.task_persistence.tell(LoadTasks(before_ms, limit, band))
 
     def _plan_next(self, reached_ms: int, *, complete: bool) -> None:
         assert self._tick is None, "nobody looks while a load is under way"

@@ -23,9 +23,6 @@ BACKLOG_PAGE_ROWS = 5_000
 """Rows whose ordering ids are read at once; new batches wait meanwhile."""
 BACKLOG_SHARE = 8
 """This part of what a partition may hold, at most, is for the ordering ids that have a backlog."""
-PUNCTUAL_SHARE = 4
-"""This part of memory and of the slots is kept for tasks of punctual ids, while others have a
-backlog."""
 ORDERING_ID_BYTES = 150
 """What an ordering id holds in memory, less its own bytes."""
 

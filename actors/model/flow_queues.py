@@ -51,6 +51,8 @@ class _HeldOrdering:
 class FlowQueues:
     """A ``TaskQueue`` for each flow, and which of them goes next; no I/O, no locks."""
 
+    takes_turns = True
+
     def __init__(self, rules: FlowRules, budget: PartitionBudget) -> None:
         self._rules = rules
         self._budget = budget

@@ -7,8 +7,9 @@ belong in memory.  Loads nothing, and passes nothing on.
 
 from collections.abc import Sequence
 
-from actors.model.backlog import BACKLOG_MIN_MS, PUNCTUAL_SHARE, Backlog
+from actors.model.backlog import BACKLOG_MIN_MS, Backlog
 from actors.model.backlog_search import SEARCH_AHEAD_MS, BacklogSearch, FlowRoom, refill_share
+from actors.model.band import ON_TIME_SHARE
 from actors.model.budget import PartitionBudget
 from actors.model.checkpoint import Checkpoint
 from actors.model.flow import FlowRules
@@ -95,7 +96,7 @@ class MemoryReach:
             return None
         assert self._rules, "flows are counted where kinds have rules"
         if self.backlog is not None:
-            tasks_max -= tasks_max // PUNCTUAL_SHARE
+            tasks_max -= tasks_max // ON_TIME_SHARE
         return FlowRoom(self._rules, budget, tasks_max, budget.room_bytes, self._refill_share)
 
     def search_end_ms(self, now_ms: int) -> int:

@@ -15,6 +15,7 @@ class TaskQueue:
     """A dictionary and a heap of its keys; no I/O, no locks."""
 
     __slots__ = ("_order", "_tasks", "size_bytes")
+    takes_turns = False
 
     def __init__(self) -> None:
         self._tasks: dict[TaskKey, StoredTask] = {}

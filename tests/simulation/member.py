@@ -15,10 +15,10 @@ from actors.kernel.context import ActorContext, RequestFailed, context_of
 from actors.kernel.simulated import SimulatedSystem
 from actors.kernel.supervision import FailureListener
 from actors.model.backoff import RetryPolicy
+from actors.model.band import WaitingQueue
 from actors.model.codec import LogRecord
 from actors.model.events import BatchPersisted, Event, WindowLoaded, single_events
 from actors.model.flow import FlowRules
-from actors.model.flow_queues import FlowQueues
 from actors.model.key import TaskKey
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.task_queue import TaskQueue
@@ -392,9 +392,9 @@ class Member:
                     held = found[actor._partition]
                     held.slots = 0 if actor._budget is None else actor._budget.slots
                     _check_flow_slots(actor)
-                    for queue in actor._queues():
-                        held.waiting += len(queue)
-                        held.data_bytes += _data_bytes(queue)
+                    for band in actor._bands:
+                        held.waiting += len(band.queue)
+                        held.data_bytes += _data_bytes(band.queue)
                 case OrderingExecutor():
                     held = found[actor._ownership.partition]
                     held.add(actor._tasks, is_busy=actor._current is not None)
@@ -456,11 +456,11 @@ def _check_flow_slots(scheduler: PartitionScheduler) -> None:
         by_id = sum(held for _, held in budget._by_id.values())
         assert budget.slots == by_id == sum(budget._by_flow.values()), "slots went astray"
         waiting = sum(tasks for tasks, _ in budget._waiting.values())
-        assert waiting == scheduler._waiting, "tasks of flows went astray"
+        assert waiting == len(scheduler._bands), "tasks of flows went astray"
         assert budget.flow_tasks == waiting + by_id, "tasks of flows went astray"
 
 
-def _data_bytes(queue: TaskQueue | FlowQueues) -> int:
+def _data_bytes(queue: WaitingQueue) -> int:
     return sum(len(task.data) for key in queue if (task := queue.find(key)))
 
 

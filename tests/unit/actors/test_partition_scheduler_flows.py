@@ -1,14 +1,14 @@
 """PartitionScheduler where kinds have rules: what is due goes in the order of its flow."""
 
 from actors.messages import (
+    BandsChanged,
     ExecuteTasks,
-    JoinQueues,
     LowerCheckpoint,
     ScheduleTasks,
-    SeparateQueues,
     ShrinkWindow,
     SlotsReleased,
 )
+from actors.model.band import BandName
 from actors.model.task import StoredTask
 from actors.partition_scheduler import FLOW_TASKS_AT_A_TIME
 from tests.unit.actors.model.test_flow_queues import RULES, task
@@ -114,11 +114,11 @@ def test_punctual_ids_have_flows_of_their_own_and_bring_them_back() -> None:
     """Nothing is lost between the queues."""
     bench = bench_of(*BACKLOG[:4])
     bench.executed()
-    bench.tell(SeparateQueues())
-    bench.tell(ScheduleTasks((task(-2), task(400), task(600, "alarm")), punctual=True))
+    bench.tell(BandsChanged(0))
+    bench.tell(ScheduleTasks((task(-2), task(400), task(600, "alarm")), band=BandName.ON_TIME))
     on_time = bench.executed()
 
-    bench.tell(JoinQueues())
+    bench.tell(BandsChanged(None))
     bench.harness.advance(600)
 
     assert (on_time, bench.executed()) == (["-2"], ["400", "600"])
@@ -136,12 +136,14 @@ def test_what_falls_due_at_its_time_leaves_by_flow_too() -> None:
 def test_what_is_on_time_goes_before_what_is_overdue_whatever_its_priority() -> None:
     """While a partition works off a backlog, which tasks share turns is a matter of their ids."""
     bench = Bench(slots=SLOTS, flow_rules=RULES)
-    bench.tell(SeparateQueues())
+    bench.tell(BandsChanged(0))
     filling = tuple(task(n - 50, tenant=f"tenant-{n}") for n in range(SLOTS))
-    bench.tell(ScheduleTasks(filling, punctual=True))
+    bench.tell(ScheduleTasks(filling, band=BandName.ON_TIME))
     running = bench.executed()
     bench.tell(ScheduleTasks((task(-9_000, "alarm"),)))
-    bench.tell(ScheduleTasks(tuple(task(n - 9, "report", str(n)) for n in range(9)), punctual=True))
+    bench.tell(
+        ScheduleTasks(tuple(task(n - 9, "report", str(n)) for n in range(9)), band=BandName.ON_TIME)
+    )
     assert not bench.executed(), "all slots are taken"
 
     order = []

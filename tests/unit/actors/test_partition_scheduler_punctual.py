@@ -3,16 +3,16 @@
 import pytest
 
 from actors.messages import (
+    BandsChanged,
     ExecuteTasks,
-    JoinQueues,
     LowerCheckpoint,
     MeasureProgress,
     ScheduleTasks,
-    SeparateQueues,
     ShrinkWindow,
     StartTasks,
     UpdateTask,
 )
+from actors.model.band import BandName
 from actors.model.key import TaskKey
 from tests.builders import NOW_MS
 from tests.unit.actors.partition_scheduler_bench import Bench, task_due_in
@@ -27,19 +27,19 @@ def bench_with_backlog(*due_in_ms: int, started: bool = True) -> Bench:
     bench = Bench(started=started, slots=SLOTS)
     if due_in_ms:
         bench.schedule(*due_in_ms)
-    bench.tell(SeparateQueues())
+    bench.tell(BandsChanged(0))
     return bench
 
 
 def punctual(bench: Bench, *due_in_ms: int) -> None:
     """Send tasks of punctual ids."""
-    bench.tell(ScheduleTasks(tuple(task_due_in(due) for due in due_in_ms), punctual=True))
+    bench.tell(ScheduleTasks(tuple(task_due_in(due) for due in due_in_ms), band=BandName.ON_TIME))
 
 
 def lowered(bench: Bench) -> list[tuple[TaskKey, bool]]:
     """Take what left memory, in order."""
     messages = bench.harness.persistence.take_all(LowerCheckpoint)
-    return [(each.key, each.punctual) for each in messages]
+    return [(each.key, each.band is BandName.ON_TIME) for each in messages]
 
 
 def test_slots_are_kept_for_what_is_on_time() -> None:
@@ -60,7 +60,7 @@ def test_what_is_on_time_passes_what_waits_for_the_executor() -> None:
 
     bench.schedule(-103)
     punctual(bench, -2, -1)
-    bench.tell(JoinQueues())
+    bench.tell(BandsChanged(None))
     bench.schedule(-3)
 
     passing = [each for each in bench.executor.first if isinstance(each, ExecuteTasks)]
@@ -103,7 +103,7 @@ def test_p4_where_the_backlog_is_worked_off_there_is_one_queue_again() -> None:
     bench.schedule(-5, -1)
     punctual(bench, -4, -2)
 
-    bench.tell(JoinQueues())
+    bench.tell(BandsChanged(None))
     bench.schedule(-3)
     bench.tell(StartTasks())
 
@@ -116,7 +116,7 @@ def test_what_was_blocked_goes_on_where_the_backlog_is_worked_off() -> None:
     bench.schedule(*range(-108, -100))
     bench.executed()
 
-    bench.tell(JoinQueues())
+    bench.tell(BandsChanged(None))
 
     assert bench.executed() == ["-102", "-101"]
 

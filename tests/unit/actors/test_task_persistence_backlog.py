@@ -3,17 +3,16 @@
 import pytest
 
 from actors.messages import (
+    BandsChanged,
     FindStatuses,
-    JoinQueues,
     LoadTasks,
     LowerCheckpoint,
-    PunctualLoaded,
     ScheduleTasks,
-    SeparateQueues,
     StatusesFound,
     TasksLoaded,
 )
 from actors.model.backlog import BACKLOG_MIN_MS, BACKLOG_PAUSE_MS, BACKLOG_SHARE
+from actors.model.band import BandName
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import Straggler, Watermark
 from actors.model.task import StoredTask
@@ -48,18 +47,18 @@ def passed_on(bench: Bench) -> tuple[list[TaskKey], list[TaskKey]]:
     """Take what was passed on: of ids that have a backlog, or in all, and of punctual ones."""
     found: tuple[list[TaskKey], list[TaskKey]] = ([], [])
     for message in bench.scheduler.take_all(ScheduleTasks):
-        found[message.punctual].extend(each.key for each in message.tasks)
+        found[message.band is BandName.ON_TIME].extend(each.key for each in message.tasks)
     return found
 
 
 def punctual_ms(bench: Bench) -> int | None:
     """Take how far the controller was told that punctual ids are loaded, last."""
-    return bench.harness.controller.take_all(PunctualLoaded)[-1].reached_ms
+    return bench.harness.controller.take_all(BandsChanged)[-1].on_time_ms
 
 
 def load_punctual(bench: Bench, ahead_ms: int = 5_000, limit: int = 100) -> None:
     """Load what is on time, answering as the tracker."""
-    bench.tell(LoadTasks(NOW_MS + ahead_ms, limit, punctual=True))
+    bench.tell(LoadTasks(NOW_MS + ahead_ms, limit, band=BandName.ON_TIME))
     bench.answer_statuses()
 
 
@@ -67,7 +66,7 @@ def test_a_page_that_ends_in_the_past_makes_it_look_for_the_ids_that_wait() -> N
     """What is due now, of other ids, need not wait for that."""
     bench = behind()
 
-    assert bench.scheduler.take_all(SeparateQueues) == [SeparateQueues()]
+    assert bench.scheduler.take_all(BandsChanged) == [BandsChanged(NOW_MS - BACKLOG_MIN_MS)]
     assert punctual_ms(bench) == NOW_MS - BACKLOG_MIN_MS
     assert bench.harness.controller.take(TasksLoaded).complete is False
 
@@ -82,13 +81,13 @@ def test_a_load_that_is_asked_for_meanwhile_waits_for_the_search_and_is_asked_fo
 
     bench.tell(LoadTasks(NOW_MS + 2_000, 2))
     bench.serve("find_keys")
-    early = bench.requests.made.count("load_tasks"), bench.harness.controller.has(PunctualLoaded)
-    while not bench.harness.controller.has(PunctualLoaded):
+    early = bench.requests.made.count("load_tasks"), bench.harness.controller.has(BandsChanged)
+    while not bench.harness.controller.has(BandsChanged):
         bench.serve("find_keys")
     told = [type(each) for each in bench.harness.controller.messages]
 
     assert early == (1, False) and bench.requests.made.count("load_tasks") == 1
-    assert told == [PunctualLoaded, TasksLoaded] and bench.loaded().complete is False
+    assert told == [BandsChanged, TasksLoaded] and bench.loaded().complete is False
 
 
 def test_a_load_that_is_asked_for_meanwhile_is_done_where_nobody_is_punctual() -> None:
@@ -244,7 +243,7 @@ def test_the_backlog_ends_where_the_load_reaches_what_punctual_ids_have() -> Non
 
     bench.load(300_000)
 
-    joined = bench.scheduler.messages.index(JoinQueues())
+    joined = bench.scheduler.messages.index(BandsChanged(None))
     assert isinstance(bench.scheduler.messages[joined + 1], ScheduleTasks)
     assert passed_on(bench)[0][-1] == task(2_000, "more").key
     assert task(1_000, "new").key not in passed_on(bench)[0]
@@ -260,7 +259,7 @@ def test_p8_what_punctual_ids_leave_to_the_store_is_loaded_again() -> None:
     load_punctual(bench)
     bench.scheduled()
 
-    bench.tell(LowerCheckpoint(first_key_at(NOW_MS + 500), punctual=True))
+    bench.tell(LowerCheckpoint(first_key_at(NOW_MS + 500), band=BandName.ON_TIME))
     load_punctual(bench)
 
     assert passed_on(bench) == ([], [task(1_000, "new").key, task(2_000, "more").key])
@@ -271,10 +270,10 @@ def test_p8_where_punctual_ids_reach_less_far_than_the_others_the_backlog_ends()
     bench = behind()
     bench.scheduled()
 
-    bench.tell(LowerCheckpoint(first_key_at(NOW_MS - 300_000), punctual=True))
+    bench.tell(LowerCheckpoint(first_key_at(NOW_MS - 300_000), band=BandName.ON_TIME))
     bench.load(2_000)
 
-    assert bench.scheduler.has(JoinQueues)
+    assert BandsChanged(None) in bench.scheduler.messages
     assert passed_on(bench) == ([each.key for each in OVERDUE], [])
 
 
@@ -287,7 +286,7 @@ def test_p8_a_load_of_punctual_ids_that_the_end_of_the_backlog_overtook_brings_n
     bench.requests.hold("load_tasks")
 
     load_punctual(bench)
-    bench.tell(LowerCheckpoint(first_key_at(NOW_MS - 300_000), punctual=True))
+    bench.tell(LowerCheckpoint(first_key_at(NOW_MS - 300_000), band=BandName.ON_TIME))
     bench.serve("load_tasks")
     early = passed_on(bench)
     bench.tell(LoadTasks(NOW_MS + 2_000, 100))
@@ -318,14 +317,14 @@ def test_p13_more_ids_than_a_part_of_memory_holds_all_wait() -> None:
     behind(bench)
     bench.persist(task(1_000, "new"))
 
-    assert not bench.scheduler.has(SeparateQueues)
+    assert not bench.scheduler.has(BandsChanged)
     assert bench.harness.siblings.budget.ids_bytes == 0
 
 
 def test_after_a_backlog_the_next_one_is_looked_for_after_a_pause() -> None:
     """A search reads the key of each row."""
     bench = behind()
-    bench.tell(LowerCheckpoint(first_key_at(NOW_MS - 300_000), punctual=True))
+    bench.tell(LowerCheckpoint(first_key_at(NOW_MS - 300_000), band=BandName.ON_TIME))
     bench.requests.made.clear()
 
     bench.load(2_000, limit=2)
@@ -362,6 +361,6 @@ def test_where_nothing_is_overdue_there_is_no_backlog() -> None:
     """A partition may have had nothing to do for long."""
     bench = Bench(watermark=Watermark(NOW_MS - 60_001, NOW_MS))
 
-    assert not bench.scheduler.has(SeparateQueues)
+    assert not bench.scheduler.has(BandsChanged)
     bench.load(2_000)
     assert bench.loaded().complete

@@ -2,9 +2,10 @@
 
 import pytest
 
-from actors.messages import LoadTasks, LowerCheckpoint, SeparateQueues, TasksLoaded
+from actors.messages import BandsChanged, LoadTasks, LowerCheckpoint, TasksLoaded
 from actors.model.backlog import BACKLOG_MIN_MS
 from actors.model.backlog_search import FLOW_PAGE_TASKS, SEARCH_AHEAD_MS, SEARCH_PAGES
+from actors.model.band import BandName
 from actors.model.budget import PartitionBudget
 from actors.model.key import TaskKey
 from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
@@ -303,13 +304,13 @@ def test_ids_that_are_on_time_are_found_beside_it() -> None:
     late = tuple(task(number - 20_000, tenant="big") for number in range(40))
     bench = FlowBench(*late)
     searched(bench)
-    bench.tell(LoadTasks(NOW_MS + 5_000, PAGE, punctual=True))
+    bench.tell(LoadTasks(NOW_MS + 5_000, PAGE, band=BandName.ON_TIME))
     bench.answer_statuses()
     bench.passed_on()
     punctual, behind = task(1_000), task(1_000, ordering_id=late[-1].key.ordering_id)
     bench.persist(punctual, behind)
 
-    assert bench.scheduler.has(SeparateQueues)
+    assert bench.scheduler.has(BandsChanged)
     assert bench.scheduled() == keys(punctual)
 
 
@@ -323,7 +324,7 @@ def test_other_flows_are_loaded_while_ids_that_have_a_backlog_are_looked_for() -
 
     found: list[TaskKey] = []
     while len(found) < 2:
-        assert not bench.scheduler.has(SeparateQueues), "it waited until all ids were known"
+        assert not bench.scheduler.has(BandsChanged), "it waited until all ids were known"
         bench.tell(LoadTasks(NOW_MS, PAGE))
         while not bench.harness.controller.has(TasksLoaded):
             bench.serve("find_keys")
@@ -331,13 +332,13 @@ def test_other_flows_are_loaded_while_ids_that_have_a_backlog_are_looked_for() -
         bench.loaded()
         found += bench.passed_on()
     pages = 0
-    while not bench.scheduler.has(SeparateQueues):
+    while not bench.scheduler.has(BandsChanged):
         assert not bench.requests.count("find_keys"), "a page is read a tick"
         bench.harness.advance(TICK_MS)
         bench.serve("find_keys")
         pages += 1
     later, other = (task(1_000, ordering_id=each) for each in (found[0].ordering_id, "other"))
-    bench.tell(LoadTasks(NOW_MS + 2 * BACKLOG_MIN_MS, PAGE, punctual=True))
+    bench.tell(LoadTasks(NOW_MS + 2 * BACKLOG_MIN_MS, PAGE, band=BandName.ON_TIME))
     bench.answer_statuses()
     bench.persist(later, other)
 
@@ -362,4 +363,4 @@ def test_ids_are_looked_for_without_a_pause_when_the_flow_that_left_rows_has_roo
     while bench.requests.count("find_keys"):
         bench.serve("find_keys")
 
-    assert waits and bench.scheduler.has(SeparateQueues)
+    assert waits and bench.scheduler.has(BandsChanged)

@@ -3,17 +3,18 @@
 import pytest
 
 from actors.messages import (
+    BandsChanged,
     LoadMeasured,
     LoadTasks,
     MeasureLoad,
-    PunctualLoaded,
     ShrinkWindow,
     TasksLoaded,
 )
+from actors.model.band import BandName
 from actors.model.settings import TreeSettings, WindowSettings
 from actors.throughput_controller import (
     FIRST_AHEAD_MS,
-    PUNCTUAL_AHEAD_MS,
+    ON_TIME_AHEAD_MS,
     ThroughputController,
 )
 from tests.builders import NOW_MS
@@ -47,10 +48,10 @@ class Bench:
         loads = len([m for m in self.persistence.messages if isinstance(m, LoadTasks)])
         return questions, loads, timers
 
-    def measure(self, waiting: int, executing: int = 0, punctual: int = 0) -> None:
+    def measure(self, waiting: int, executing: int = 0, on_time: int = 0) -> None:
         """Answer the question how much is in memory."""
         self.scheduler.take(MeasureLoad)
-        self.tell(LoadMeasured(waiting, executing, punctual))
+        self.tell(LoadMeasured(waiting, executing, on_time))
 
     def begin(self) -> None:
         """Let the first load, of what is due soon, be over, and the next look begin."""
@@ -284,13 +285,13 @@ def test_an_unasked_measure_never_leaves_it_with_nothing_to_wait_for(state: str)
     assert sum(bench.pending) == 1 and bench.pending[0] == 1
 
 
-def behind(reached_ms: int, waiting: int, punctual: int = 0) -> Bench:
+def behind(reached_ms: int, waiting: int, on_time: int = 0) -> Bench:
     """Return a bench that was told of a backlog, and then how much is in memory."""
     bench = Bench()
     bench.measure(waiting=0)
-    bench.tell(PunctualLoaded(reached_ms))
+    bench.tell(BandsChanged(reached_ms))
     bench.load(-60_000, complete=False)
-    bench.measure(waiting=waiting, punctual=punctual)
+    bench.measure(waiting=waiting, on_time=on_time)
     return bench
 
 
@@ -299,7 +300,7 @@ def test_what_is_on_time_is_loaded_beside_a_backlog() -> None:
     bench = behind(NOW_MS, waiting=100)
 
     assert bench.persistence.take(LoadTasks) == LoadTasks(
-        NOW_MS + PUNCTUAL_AHEAD_MS, 100, punctual=True
+        NOW_MS + ON_TIME_AHEAD_MS, 100, band=BandName.ON_TIME
     )
 
 
@@ -308,19 +309,21 @@ def test_what_is_on_time_is_loaded_again_in_time(ahead_ms: int, *, is_next: bool
     """When half of that has passed."""
     bench = behind(NOW_MS + ahead_ms, waiting=100)
 
-    assert bench.persistence.take(LoadTasks).punctual is is_next
+    assert bench.persistence.take(LoadTasks).band is (
+        BandName.ON_TIME if is_next else BandName.ORDINARY
+    )
 
 
-@pytest.mark.parametrize(("punctual", "expected"), [(190, (60, True)), (210, (100, False))])
+@pytest.mark.parametrize(("on_time", "expected"), [(190, (60, True)), (210, (100, False))])
 def test_what_is_on_time_takes_half_of_memory_ahead(
-    punctual: int, expected: tuple[int, bool]
+    on_time: int, expected: tuple[int, bool]
 ) -> None:
     """What is overdue does not wait for room that tasks take which are not due yet."""
-    bench = behind(NOW_MS, waiting=210, punctual=punctual)
+    bench = behind(NOW_MS, waiting=210, on_time=on_time)
 
     load = bench.persistence.take(LoadTasks)
 
-    assert (load.limit, load.punctual) == expected
+    assert (load.limit, load.band is BandName.ON_TIME) == expected
 
 
 @pytest.mark.parametrize(("waiting", "loads"), [(325, 1), (326, 0)])
@@ -342,7 +345,7 @@ def test_all_memory_is_for_all_where_the_backlog_is_worked_off() -> None:
     """Nothing is kept for anybody."""
     bench = behind(NOW_MS + 5_000, waiting=400)
 
-    bench.tell(PunctualLoaded(None))
+    bench.tell(BandsChanged(None))
     bench.harness.advance(200)
     bench.measure(waiting=400)
 

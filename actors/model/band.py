@@ -1,0 +1,176 @@
+"""The waiting tasks of a partition in one or two bands: all of them, or those on time apart.
+
+While ordering ids have a backlog, the tasks of all others are a band of their own, which goes
+first and keeps a part of the slots and of memory.  Decides which band goes first, what each may
+take, and which tasks leave memory first.  Never decides whose tasks are on time.
+"""
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from actors.model.key import TaskKey
+from actors.model.task import StoredTask
+
+ON_TIME_SHARE = 4
+"""This part of memory and of the slots is kept for tasks that are on time, while others have a
+backlog."""
+
+
+class BandName(Enum):
+    """Which tasks a band has."""
+
+    ORDINARY = "ordinary"
+    """All, but for those that have a band of their own."""
+    ON_TIME = "on_time"
+    """Those of punctual ordering ids, while others have a backlog."""
+
+
+class WaitingQueue(Protocol):
+    """Tasks that wait: in key order, or in that of their flows where kinds have rules."""
+
+    takes_turns: bool
+    """Whether flows take turns: then what is due does not leave in key order."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What the tasks hold in memory."""
+
+    def __len__(self) -> int: ...
+
+    def __contains__(self, key: TaskKey) -> bool: ...
+
+    def __iter__(self) -> Iterator[TaskKey]: ...
+
+    def find(self, key: TaskKey) -> StoredTask | None:
+        """Return the task of a key, where it is here."""
+
+    def first(self) -> TaskKey | None:
+        """Return the first key."""
+
+    def first_after(self, now_ms: int) -> int | None:
+        """Return when the first task falls due that is waited for; None where there is none."""
+
+    def add(self, task: StoredTask) -> None:
+        """Take a task, or, where its key is here, what is newer of the two."""
+
+    def update(self, task: StoredTask) -> bool:
+        """Take a later record over where its key is here; return whether it is."""
+
+    def remove(self, key: TaskKey) -> StoredTask | None:
+        """Let go of a key; return its task, where it was here."""
+
+    def pop(self) -> StoredTask | None:
+        """Let go of a task and return it; those of one ordering id leave in key order."""
+
+    def begin_taking(self, now_ms: int) -> None:
+        """Do what has to be done before due tasks are taken at that time."""
+
+    def take_due(self, now_ms: int, free_slots: int) -> StoredTask | None:
+        """Let go of the due task whose turn it is and return it."""
+
+    def keep_first(self, tasks_max: int, bytes_max: int, tasks_min: int) -> list[TaskKey]:
+        """Let go of the latest tasks; return their keys, in order."""
+
+
+class Band(NamedTuple):
+    """Tasks that wait together."""
+
+    name: BandName
+    queue: WaitingQueue
+    kept_part: int = 0
+    """One part in so many of slots and bytes is not for these tasks; 0 where all is."""
+
+    def most(self, of: int) -> int:
+        """Return how much of slots or of bytes may be taken when its tasks are handed on."""
+        return of - of // self.kept_part if self.kept_part else of
+
+
+class Dropped(NamedTuple):
+    """The tasks of a band that left memory, in key order."""
+
+    band: Band
+    keys: list[TaskKey]
+
+
+class Bands:
+    """The bands of a partition; no I/O, no locks."""
+
+    def __init__(self, make_queue: Callable[[], WaitingQueue]) -> None:
+        self._make_queue = make_queue
+        self._bands: tuple[Band, ...] = (Band(BandName.ORDINARY, make_queue()),)
+
+    def __iter__(self) -> Iterator[Band]:
+        """Iterate in the order in which they are handed on."""
+        return iter(self._bands)
+
+    def __len__(self) -> int:
+        """Return how many tasks wait."""
+        return sum(len(band.queue) for band in self._bands)
+
+    @property
+    def size_bytes(self) -> int:
+        """What the tasks hold in memory."""
+        return sum(band.queue.size_bytes for band in self._bands)
+
+    def of(self, name: BandName) -> Band:
+        """Return a band, which there is."""
+        return next(band for band in self._bands if band.name is name)
+
+    def tasks_of(self, name: BandName) -> int:
+        """Return how many tasks of a band wait, 0 where there is no such band."""
+        return sum(len(band.queue) for band in self._bands if band.name is name)
+
+    def separate(self) -> None:
+        """Keep what comes from now on for punctual ids in a band of its own, which goes first."""
+        (band,) = self._bands
+        on_time = Band(BandName.ON_TIME, self._make_queue())
+        self._bands = (on_time, band._replace(kept_part=ON_TIME_SHARE))
+
+    def join(self) -> None:
+        """Keep all in one band."""
+        on_time, band = self._bands
+        while (task := on_time.queue.pop()) is not None:
+            band.queue.add(task)
+        self._bands = (band._replace(kept_part=0),)
+
+    def first(self) -> TaskKey | None:
+        """Return the first key of all."""
+        firsts = [key for band in self._bands if (key := band.queue.first()) is not None]
+        return min(firsts, default=None)
+
+    def first_after(self, now_ms: int) -> int | None:
+        """Return when the first task falls due that is waited for; None where there is none."""
+        dues_ms = [band.queue.first_after(now_ms) for band in self._bands]
+        return min((due_ms for due_ms in dues_ms if due_ms is not None), default=None)
+
+    def find(self, key: TaskKey) -> StoredTask | None:
+        """Return the task of a key, where it waits."""
+        found = (band.queue.find(key) for band in self._bands)
+        return next((task for task in found if task is not None), None)
+
+    def update(self, task: StoredTask) -> None:
+        """Take a later record over where its key waits."""
+        for band in self._bands:
+            band.queue.update(task)
+
+    def remove(self, key: TaskKey) -> None:
+        """Let go of a key."""
+        for band in self._bands:
+            band.queue.remove(key)
+
+    def keep_first(self, tasks_max: int, bytes_max: int, tasks_min: int) -> list[Dropped]:
+        """Let go of the latest tasks, so that no more than the bounds stay, of a band only where
+        nothing is left of those that go after it; ``tasks_min`` stay however large they are.
+        """
+        assert tasks_max >= 0, "a number of tasks"
+        dropped: list[Dropped] = []
+        for number in reversed(range(len(self._bands))):
+            band, before = self._bands[number], self._bands[:number]
+            tasks = sum(len(each.queue) for each in before)
+            left = tasks_max - tasks, bytes_max - sum(each.queue.size_bytes for each in before)
+            least = 0 if tasks else tasks_min
+            keys = band.queue.keep_first(max(0, left[0]), left[1], least)
+            if keys:
+                dropped.append(Dropped(band, keys))
+        return dropped
