@@ -31,6 +31,7 @@ from scheduler.executors.middleware import ExhaustedNews
 from scheduler.executors.user_executors import UserExecutors
 from scheduler.futures.answers import answered
 from scheduler.futures.sleeping import Sleeper
+from scheduler.futures.steps import begun
 from scheduler.kafka_only.ports import BucketStorage
 from scheduler.kafka_only.sending import BucketSender
 from scheduler.node.fast_path import NodeRunner
@@ -48,6 +49,7 @@ from scheduler.ports.dead_letters import LogView
 from scheduler.ports.lifecycle import LifecyclePublisher
 from scheduler.ports.messages import MessageWriter, TopicReader
 from scheduler.ports.transfer import UNFINISHED, LogTail, TransferStore
+from scheduler.reading.placing import placing_count
 from scheduler.services.relay.sending import MessageSender
 from scheduler.services.system_registry import SystemTaskRegistry, open_caller
 
@@ -225,6 +227,45 @@ class NodeParts:
     watch: NodeWatch
     close: Callable[[], None]
     """Lets go of everything but the node's connections, what was made last first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What operators reach an installation by, opened together and closed together."""
+
+    settings: Settings
+    writer: LogWriter
+    stores: Stores
+    log_view: LogView
+    clock: Clock
+    partition_count: int
+    """By which number the rows of the store are placed."""
+    close: Callable[[], None] = lambda: None
+    """Lets go of all of it; repeatable."""
+
+
+def open_installation(settings: Settings) -> Installation:
+    """Open an installation for operators.
+
+    Raises LogUnavailable, TopicMissing, StoreUnavailable, SchemaMissing and FolderDamaged.
+    """
+    with ExitStack() as undo:
+        writer = open_writer(settings)
+        undo.callback(writer.close)
+        stores = open_stores(settings)
+        undo.callback(stores.close)
+        log_view = open_log_view(settings)
+        undo.callback(log_view.close)
+        counting = placing_count(stores.ownership, writer.partition_count())
+        return Installation(
+            settings=settings,
+            writer=writer,
+            stores=stores,
+            log_view=log_view,
+            clock=open_clock(),
+            partition_count=answered(begun(counting)),
+            close=undo.pop_all().close,
+        )
 
 
 def build_client(settings: Settings) -> ClientPorts:

@@ -232,7 +232,7 @@ def _add_replay(router: TypedRouter, service: AdminService) -> None:
             raise _other_count("the filter finds", len(places), "letters")
 
         def act() -> tuple[Replayed, str]:
-            report = service.letters.replay(places, body.wait_s)
+            report = service.dead_letters.replay(places, body.wait_s)
             return report, report.words
 
         detail = {"count": len(texts), "places": texts[:_SHOWN_MAX], "reason": body.reason}
@@ -248,7 +248,7 @@ def _letters(service: AdminService, body: ReplayBody) -> list[Position]:
     assert body.filter is not None, "one of the two is there"
     given = body.filter
     chosen = letter_filter(given.from_, given.to, given.kind, given.error_class)
-    return service.letters.selected(chosen, service.settings.admin.bulk_keys_max)
+    return service.dead_letters.selected(chosen, service.settings.admin.bulk_keys_max)
 
 
 def _blocking(service: AdminService, body: UnblockBody) -> tuple[list[TaskKey], list[str]]:

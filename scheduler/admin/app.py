@@ -25,6 +25,7 @@ from scheduler.admin.service import AdminService
 from scheduler.admin.stream import stream_routes
 from scheduler.configuration.settings import Settings
 from scheduler.services.typed_routes import TypedApp, encoded
+from scheduler.wiring import open_installation
 
 PREFIX = "/api/v1"
 
@@ -70,7 +71,7 @@ def create_app(settings: Settings | None = None, *, open_to: str = "") -> FastAP
     ``app.state.service.close()`` lets go of the connections.  Raises what ``SchedulerClient``
     raises.
     """
-    service = AdminService(settings or Settings())
+    service = AdminService(open_installation(settings or Settings()))
     service.start()
     return build_app(service, open_to=open_to)
 

@@ -246,7 +246,7 @@ def _add_records(router: TypedRouter, service: AdminService) -> None:
         error_class: ErrorClass = None,
     ) -> LetterListing:
         chosen = letter_filter(from_, to, kind, error_class)
-        return service.letters.listing(before, limit, chosen, data=data)
+        return service.dead_letters.listing(before, limit, chosen, data=data)
 
     @router.get("/audit", tags=["audit"], summary="Who did what, newest first")
     def audit(

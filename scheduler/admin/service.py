@@ -1,13 +1,14 @@
-"""Everything the admin API works with, opened together and closed together."""
+"""The parts of the admin API and of the operators' commands, over one opened installation.
+
+Decides nothing but which part works with which.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from threading import RLock
+from typing import Generic, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from actors.ports.clock import Clock
-from actors.ports.log import LogWriter
-from actors.ports.store import Stores
 from scheduler import wiring
 from scheduler.admin.acting import Actions
 from scheduler.admin.answers import Answer
@@ -23,14 +24,12 @@ from scheduler.admin.sheet_changes import SheetChanges
 from scheduler.admin.timers import Timers
 from scheduler.admin.waiting import WaitReasons
 from scheduler.client.client import ClientPorts, SchedulerClient
-from scheduler.configuration.settings import Settings
-from scheduler.futures.answers import answered
-from scheduler.futures.steps import begun
-from scheduler.ports.dead_letters import LogView
 from scheduler.reading.inspector import Inspector
-from scheduler.reading.placing import placing_count
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
+from scheduler.wiring import Installation
+
+_T = TypeVar("_T")
 
 
 class ShownInstallation(Answer, frozen=True):
@@ -43,75 +42,132 @@ class ShownInstallation(Answer, frozen=True):
     folder: str | UnsetType = UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class AdminPorts:
-    """What an admin service reaches an installation by; ``close`` lets go of all of it."""
+class _Part(Generic[_T]):
+    """A part of the service: made once, when it is first asked for, by whichever thread asks."""
 
-    writer: LogWriter
-    stores: Stores
-    log_view: LogView
-    clock: Clock
-    close: list[Callable[[], None]] = field(default_factory=list)
+    def __init__(self, make: Callable[["AdminService"], _T]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
 
-
-def open_ports(settings: Settings) -> AdminPorts:
-    """Open log and stores; raises what ``SchedulerClient`` and ``Inspector`` raise."""
-    closing: list[Callable[[], None]] = []
-    try:
-        writer = wiring.open_writer(settings)
-        closing.append(writer.close)
-        stores = wiring.open_stores(settings)
-        closing.append(stores.close)
-        log_view = wiring.open_log_view(settings)
-        closing.append(log_view.close)
-    except BaseException:
-        for close in reversed(closing):
-            close()
-        raise
-    return AdminPorts(writer, stores, log_view, wiring.open_clock(), closing)
+    def __get__(self, service: "AdminService", _owner: type | None = None) -> _T:
+        with service.making:
+            made = vars(service)
+            if self._make.__name__ not in made:
+                # What the object has of its own is found without this from now on.
+                made[self._make.__name__] = self._make(service)
+            part: _T = made[self._make.__name__]
+            return part
 
 
 class AdminService:
-    """The operations behind the requests; used from any thread."""
+    """The operations behind the requests; used from any thread.
 
-    def __init__(self, settings: Settings, ports: AdminPorts | None = None) -> None:
-        self.settings = settings
-        self._ports = ports = ports or open_ports(settings)
-        self.clock = ports.clock
-        self.stores = ports.stores
-        counted = placing_count(ports.stores.ownership, ports.writer.partition_count())
-        self.partition_count = answered(begun(counted))
-        client_ports = ClientPorts(
-            *(ports.writer, lambda: ports.stores, ports.clock, wiring.build_telemetry(settings)),
-            partition_count=self.partition_count,
+    It works with an opened installation, and closes it.
+    """
+
+    def __init__(self, opened: Installation) -> None:
+        self.opened = opened
+        self.settings = opened.settings
+        self.clock = opened.clock
+        self.stores = opened.stores
+        self.partition_count = opened.partition_count
+        self.making = RLock()
+        """Held by the thread that makes a part, and the parts which that one needs."""
+
+    @_Part
+    def client(self) -> SchedulerClient:
+        """Sends commands to the installation."""
+        opened = self.opened
+        ports = ClientPorts(
+            writer=opened.writer,
+            open_stores=lambda: opened.stores,
+            clock=opened.clock,
+            telemetry=wiring.build_telemetry(opened.settings),
+            partition_count=opened.partition_count,
         )
-        self.client = SchedulerClient(settings, client_ports)
-        self.inspector = Inspector(ports.stores, self.partition_count)
-        self.actions = Actions(self.client, self.inspector, ports.stores, ports.clock)
-        sheets = SheetChanges(ports.stores.oversight)
-        self.pauses = Pauses(sheets, ports.clock, self.partition_count)
-        self.audit = AuditLog(ports.stores.oversight, ports.clock, settings.admin.audit_kept_days)
-        self.counts = KeptCounts(ports.stores, self.partition_count)
-        self.letters = DeadLetters(
-            ports.log_view,
-            ports.writer,
-            ports.stores,
-            ports.clock,
-            self.partition_count,
-            settings.tree,
+        return SchedulerClient(opened.settings, ports)
+
+    @_Part
+    def inspector(self) -> Inspector:
+        """Reads what is stored of tasks."""
+        return Inspector(self.stores, self.partition_count)
+
+    @_Part
+    def actions(self) -> Actions:
+        """Does something to tasks."""
+        return Actions(self.client, self.inspector, self.stores, self.clock)
+
+    @_Part
+    def sheets(self) -> SheetChanges:
+        """Changes what operators have said to all nodes."""
+        return SheetChanges(self.stores.oversight)
+
+    @_Part
+    def pauses(self) -> Pauses:
+        """Pauses and resumes."""
+        return Pauses(self.sheets, self.clock, self.partition_count)
+
+    @_Part
+    def audit(self) -> AuditLog:
+        """Keeps who did what."""
+        return AuditLog(self.stores.oversight, self.clock, self.settings.admin.audit_kept_days)
+
+    @_Part
+    def counts(self) -> KeptCounts:
+        """Counts tasks by hour and by day."""
+        return KeptCounts(self.stores, self.partition_count)
+
+    @_Part
+    def dead_letters(self) -> DeadLetters:
+        """Reads dead letters and replays them."""
+        opened = self.opened
+        return DeadLetters(
+            opened.log_view,
+            opened.writer,
+            opened.stores,
+            opened.clock,
+            opened.partition_count,
+            opened.settings.tree,
         )
-        definitions = DefinitionBook(ports.stores.definitions, self.partition_count, ports.clock)
-        appender = TaskAppender(ports.writer, self.partition_count)
-        self.recurring = RecurringSchedules(
-            self.client, definitions, self.inspector, ports.stores, ports.clock
+
+    @_Part
+    def definitions(self) -> DefinitionBook:
+        """Finds definitions of schedules, timers and messages."""
+        return DefinitionBook(self.stores.definitions, self.partition_count, self.clock)
+
+    @_Part
+    def recurring(self) -> RecurringSchedules:
+        """Lists and changes recurring schedules."""
+        return RecurringSchedules(
+            self.client, self.definitions, self.inspector, self.stores, self.clock
         )
-        self.timers = Timers(appender, definitions, self.inspector, ports.clock)
-        self.relayed = RelayMessages(definitions, self.inspector)
-        self.cluster = Cluster(ports.stores, ports.log_view, ports.clock, self.partition_count)
-        self.wait_reasons = WaitReasons(self.cluster, self.inspector)
-        self.limits = Limits(
-            sheets, self.cluster.declared_limits, self.cluster.rate_reports, ports.clock
-        )
+
+    @_Part
+    def timers(self) -> Timers:
+        """Lists and ends timers."""
+        appender = TaskAppender(self.opened.writer, self.partition_count)
+        return Timers(appender, self.definitions, self.inspector, self.clock)
+
+    @_Part
+    def relayed(self) -> RelayMessages:
+        """Lists messages that wait to be sent."""
+        return RelayMessages(self.definitions, self.inspector)
+
+    @_Part
+    def cluster(self) -> Cluster:
+        """Puts together what all nodes say of themselves."""
+        return Cluster(self.stores, self.opened.log_view, self.clock, self.partition_count)
+
+    @_Part
+    def wait_reasons(self) -> WaitReasons:
+        """Explains why a task waits."""
+        return WaitReasons(self.cluster, self.inspector)
+
+    @_Part
+    def limits(self) -> Limits:
+        """Lists and changes limits."""
+        cluster = self.cluster
+        return Limits(self.sheets, cluster.declared_limits, cluster.rate_reports, self.clock)
 
     @property
     def installation(self) -> ShownInstallation:
@@ -132,7 +188,6 @@ class AdminService:
 
     def close(self) -> None:
         """Let go of everything; repeatable."""
-        self.cluster.close()
-        for close in reversed(self._ports.close):
-            close()
-        self._ports.close.clear()
+        if "cluster" in vars(self):
+            self.cluster.close()
+        self.opened.close()

@@ -26,6 +26,7 @@ from scheduler.executors.user_executors import Executors
 from scheduler.services.timers.app import build_app as build_timers
 from scheduler.services.timers.recurring_routes import RecurringService
 from scheduler.services.timers.service import TimerService
+from scheduler.wiring import open_installation
 
 _STARTED_S = 30.0
 RECEIVE_S = 10.0
@@ -194,7 +195,7 @@ class AdminRunning(StartedOnEntry):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = admin = settings.admin
-        self.service = AdminService(settings)
+        self.service = AdminService(open_installation(settings))
         try:
             self._server = _server(build_admin(self.service), admin)
         except BaseException:

@@ -121,14 +121,14 @@ def dead_letters(*, given: LetterOptions) -> None:
             _replay(service, parse_places(given.replay), given)
         elif given.replay_all or given.dry_run:
             keys_max = service.settings.admin.bulk_keys_max
-            _replay_all(service, service.letters.selected(chosen, keys_max), given)
+            _replay_all(service, service.dead_letters.selected(chosen, keys_max), given)
         else:
             _list_letters(service, chosen, given)
 
 
 def _list_letters(service: AdminService, chosen: LetterFilter, given: LetterOptions) -> None:
     data = service.settings.admin.show_data
-    page = service.letters.listing(given.before, given.limit, chosen, data=data)
+    page = service.dead_letters.listing(given.before, given.limit, chosen, data=data)
     if given.wants_json:
         typer.echo(as_json(page))
         return
@@ -159,7 +159,7 @@ def _replay(service: AdminService, places: list[Position], given: LetterOptions)
         agreed(len(places), "bring back the tasks of these letters", yes=given.yes)
 
     def act() -> tuple[Replayed, str]:
-        report = service.letters.replay(places, given.wait)
+        report = service.dead_letters.replay(places, given.wait)
         return report, report.words
 
     texts = [place_text(each) for each in places]

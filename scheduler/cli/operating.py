@@ -34,6 +34,7 @@ from scheduler.cli.session import (
 )
 from scheduler.cli.text_output import print_text
 from scheduler.configuration.settings import Settings
+from scheduler.wiring import open_installation
 
 _SHOWN_MAX = 20
 _UNDECIDED = "undecided"
@@ -57,7 +58,7 @@ def operator_service(settings: Settings, *, may_create: bool = False) -> Iterato
     """Open an installation that is there; what is refused is the caller's fault, in one line."""
     if not may_create:
         require_installation(settings)
-    service = AdminService(settings)
+    service = AdminService(open_installation(settings))
     try:
         yield service
     except Problem as problem:

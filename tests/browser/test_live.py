@@ -83,7 +83,7 @@ def test_a_dead_letter_is_read_and_replayed(browser: Browser, stage: Stage) -> N
     write_raw(stage.settings, [(0, "k", text) for text in BROKEN])
     seen = Seen([], set())
     with AdminRunning(on_any_port(stage.settings)) as running:
-        letters = running.service.letters
+        letters = running.service.dead_letters
         with open_page(browser, running.address, "light", seen) as page:
             looking = Looking(page, running, None)
             looking.until(lambda: len(letters.page(None, 10).letters) == len(BROKEN))

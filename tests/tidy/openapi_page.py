@@ -10,13 +10,14 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.admin.app import build_app
-from scheduler.admin.service import AdminPorts, AdminService
+from scheduler.admin.service import AdminService
 from scheduler.configuration.settings import Settings
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.timers.app import build_routes
 from scheduler.services.timers.recurring_routes import RecurringService
 from scheduler.services.timers.service import TimerService
+from scheduler.wiring import Installation
 from tests.unit.scheduler.admin.log_view import MemoryLogView
 
 
@@ -25,8 +26,15 @@ def described_admin() -> dict[str, Any]:
     clock = VirtualClock(0)
     broker = MemoryBroker(1, clock)
     stores = open_memory_stores(MemoryStores())
-    ports = AdminPorts(MemoryWriter(broker), stores, MemoryLogView(broker), clock)
-    return build_app(AdminService(Settings(), ports)).openapi()
+    opened = Installation(
+        settings=Settings(),
+        writer=MemoryWriter(broker),
+        stores=stores,
+        log_view=MemoryLogView(broker),
+        clock=clock,
+        partition_count=1,
+    )
+    return build_app(AdminService(opened)).openapi()
 
 
 def described_timers() -> dict[str, Any]:

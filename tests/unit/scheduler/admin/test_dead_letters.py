@@ -57,7 +57,7 @@ class Night(World):
 
         stores = open_memory_stores(self.group.data, deliver)
         view = MemoryLogView(self.broker)
-        self.service.letters = DeadLetters(
+        self.service.dead_letters = DeadLetters(
             view, self.writer, stores, self.clock, 1, TreeSettings(execution=SMALL)
         )
 

@@ -21,9 +21,13 @@ from scheduler.adapters.memory.stores import open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.admin.acting import Actions
 from scheduler.admin.app import PREFIX, build_app
-from scheduler.admin.service import AdminPorts, AdminService
+from scheduler.admin.service import AdminService
 from scheduler.configuration.door_settings import AdminSettings
 from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import answered
+from scheduler.futures.steps import begun
+from scheduler.reading.placing import placing_count
+from scheduler.wiring import Installation
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 from tests.unit.scheduler.admin.described import as_described
@@ -94,8 +98,17 @@ class Api:
         self, broker: MemoryBroker, stores: Stores, clock: VirtualClock, **admin: object
     ) -> None:
         settings = Settings(admin=AdminSettings.model_validate({"requests_per_s_max": 0, **admin}))
-        ports = AdminPorts(MemoryWriter(broker), stores, MemoryLogView(broker), clock, [])
-        self.service = AdminService(settings, ports)
+        writer = MemoryWriter(broker)
+        counting = placing_count(stores.ownership, writer.partition_count())
+        opened = Installation(
+            settings=settings,
+            writer=writer,
+            stores=stores,
+            log_view=MemoryLogView(broker),
+            clock=clock,
+            partition_count=answered(begun(counting)),
+        )
+        self.service = AdminService(opened)
         self.app = build_app(self.service)
         self.http = Asking(self.app)
         self.tokens: dict[str, str] = {}
