@@ -6,12 +6,16 @@ any other failure, and means that nothing was sent.  It never runs a task, and r
 only to tell what a command achieved.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from threading import Lock, Thread
 from typing import Self, overload
+from zoneinfo import ZoneInfo
 
-from actors.model.codec import Command, CommandKind, encode_command, encode_task
+from pydantic import JsonValue
+
+from actors.model.codec import Command, CommandKind, Headers, encode_command, encode_task
 from actors.model.errors import (
     HourhandError,
     InvalidTask,
@@ -25,9 +29,15 @@ from actors.model.task import Task
 from actors.ports.log import LogWriter
 from actors.ports.store import Stores
 from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
-from scheduler.client.system_task_client import SystemTaskClient
-from scheduler.client.task_queries import KeyOrPair, TaskQueries
-from scheduler.client.task_reading_client import AsyncReads, TaskReadingClient
+from scheduler.client.system_requests import SystemRequests
+from scheduler.client.task_queries import (
+    KeyOrPair,
+    KeyOrReceipt,
+    KeyReceiptOrPair,
+    TaskQueries,
+    chosen_tasks,
+)
+from scheduler.client.task_reads import AsyncReads, TaskReads
 from scheduler.configuration.settings import Settings, require_settings
 from scheduler.executors.registry import Hourhand
 from scheduler.executors.user_executors import (
@@ -36,10 +46,11 @@ from scheduler.executors.user_executors import (
     kind_complaint,
     payloads_of,
 )
-from scheduler.futures.answers import answered
 from scheduler.futures.light_future import LightFuture, resolve, then
 from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.process import forking
+from scheduler.reading.task_info import AttemptInfo, TaskInfo
+from scheduler.reading.task_state import TaskState
 from scheduler.records.admission import (
     admission,
     checked_key,
@@ -58,7 +69,10 @@ from scheduler.records.receipt import (
 )
 from scheduler.services.debounced_tasks import debounced_call
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.relay.sending import TaskSender
+from scheduler.services.recurring.requests import rule_of
+from scheduler.services.recurring.rule import Overlap
+from scheduler.services.recurring.state import Change, Recurring
+from scheduler.services.relay.sending import MessageSender, TaskSender
 from scheduler.services.system_tasks import unique_in_order
 from scheduler.services.unique_tasks import unique_request
 from scheduler.wiring import ClientPorts, build_client
@@ -75,7 +89,7 @@ __all__ = [
 SentCommand = LightFuture[Receipt] | LightFuture[PairReceipt]
 
 
-class SchedulerClient(TaskReadingClient, SystemTaskClient):
+class SchedulerClient:
     """Appends tasks and commands to the log, and reads; safe to use from any number of threads.
 
     Opening asks the log once for its number of partitions and raises LogUnavailable or
@@ -86,6 +100,9 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
     ``concurrent.futures.Future`` that can be awaited too, on any event loop of asyncio.  Given a
     ``Hourhand`` registry as ``executors``, its functions schedule through this client.  With
     ``payloads``, or those of the registry, it seals the data of tasks and opens what it reads.
+
+    The calls that read raise InvalidKey or InvalidTask for what cannot be asked, StoreUnavailable
+    where the store does not answer, and NodeStopped after ``close``.
 
     Commands also take a pair of ordering id and uniqueness key instead of a key.  It stands for the
     one open task that has both when its partition's owner comes to the command, in the order of the
@@ -106,7 +123,6 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
     ) -> None:
         require_settings(settings)
         check_executors(executors)
-        super().__init__()
         self._executors_given: Executors = {} if executors is None else executors
         ports = ports or build_client(settings)
         self._settings = settings
@@ -124,13 +140,12 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         self._closed = self._forked = False
         # Opening and closing only: the path of a task takes no lock of the client's own.
         self._lifecycle = Lock()
-        self._sender = ports.sender or TaskSender(
-            settings, self._append_own, self._opened_definitions
-        )
         counted = 0 if ports.writer is None else _count_of(ports.writer)
         self._partition_count = ports.partition_count or counted
-        self._task_queries = TaskQueries(self._stores_soon, self._partition_count, self._payloads)
-        self._async_reads = AsyncReads(self._task_queries, self._clock, self._sleeper, self)
+        queries = TaskQueries(self._stores_soon, self._partition_count, self._payloads)
+        self._reads = TaskReads(queries, self._clock, self._sleeper)
+        self._systems = self._make_systems(ports.sender)
+        self._async_reads = AsyncReads(queries, self._clock, self._sleeper, self._systems)
         forking.bind(self)
         self._registry = executors if isinstance(executors, Hourhand) else None
         if self._registry is not None:
@@ -278,7 +293,154 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         Blocks for one read of the store.  Raises InvalidKey for what is not a receipt,
         StoreUnavailable and NodeStopped.
         """
-        return answered(self._task_queries.outcome(receipt))
+        return self._reads.outcome(receipt)
+
+    def find_task(self, task: KeyReceiptOrPair) -> TaskInfo:
+        """Return a task as the store has it, by its key or by the receipt of scheduling it.
+
+        A pair of ordering id and uniqueness key finds the one open task that has both; it raises
+        TaskNotFound where there is none, and SeveralTasks, which names their keys, for more.
+
+        Where nothing is stored, its state is ``unknown`` and ``absence`` says why.  With a receipt
+        a record that no node has stored yet is told from one that is gone.
+        """
+        return self._reads.find_task(task)
+
+    def history(self, task: KeyOrReceipt) -> tuple[AttemptInfo, ...]:
+        """Return the attempts at a task by their numbers; none where none is stored."""
+        return self._reads.history(task)
+
+    def list_tasks(
+        self,
+        *,
+        ordering_id: str | None = None,
+        kind: str | None = None,
+        state: TaskState | Collection[TaskState] | None = None,
+        scheduled_from: datetime | None = None,
+        scheduled_before: datetime | None = None,
+        limit: int | None = None,
+    ) -> Iterator[TaskInfo]:
+        """Return the stored tasks that match, earliest first; without arguments all of them.
+
+        ``scheduled_from`` <= scheduled time < ``scheduled_before``, both aware.  Reads page by page
+        as the iterator is asked, so it may be left at any task.  Open states are found fast; closed
+        tasks are found as long as they are kept.  Hourhand's own tasks are left out.
+        """
+        chosen = chosen_tasks(ordering_id, kind, state, scheduled_from, scheduled_before, limit)
+        return self._reads.list_tasks(chosen)
+
+    def wait_task(self, task: KeyOrReceipt, timeout: timedelta | float | None = None) -> TaskInfo:
+        """Wait until a task is closed, whatever became of it, and return it.
+
+        ``timeout`` is a timedelta or seconds; TimeoutError says how the task stands then.  A task
+        that is moved to another time meanwhile is followed there.  By its receipt it is told from
+        an earlier task of the same key.  Raises TaskNotFound where nothing can come of it any more.
+        """
+        return self._reads.wait_task(task, timeout)
+
+    def wait_outcome(
+        self, receipt: CommandReceipt, timeout: timedelta | float | None = None
+    ) -> RecordedOutcome:
+        """Wait until a node has decided on a command, and return what it achieved.
+
+        ``timeout`` is a timedelta or seconds; TimeoutError where it is undecided then.
+        """
+        return self._reads.wait_outcome(receipt, timeout)
+
+    def send_later(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        topic: str,
+        when: datetime | timedelta,
+        headers: Headers = (),
+    ) -> "LightFuture[Receipt]":
+        """Produce a message to a Kafka topic at an aware time, or after a delay.
+
+        The message appears byte for byte, at least once; messages of one key and time in the
+        order of the calls.  The future resolves when the log holds it durably; the receipt's key
+        can be cancelled and rescheduled like a task's.  It fails with InvalidTask for what
+        Kafka could not hold, or for a topic that ``relay.target_topics`` does not allow.
+        """
+        return self._systems.send_later(key, value, topic, when, headers)
+
+    def schedule_recurring(
+        self,
+        name: str,
+        *,
+        cron: str | None = None,
+        every: timedelta | None = None,
+        time_zone: str | ZoneInfo = "UTC",
+        ordering_id: str | None = None,
+        kind: str | None = None,
+        priority: int | None = None,
+        data: Mapping[str, JsonValue] | None = None,
+        overlap: Overlap = "skip",
+        catch_up: timedelta = timedelta(hours=1),
+        jitter: timedelta = timedelta(0),
+        starts: datetime | None = None,
+        ends: datetime | None = None,
+        count_max: int | None = None,
+    ) -> "LightFuture[Receipt]":
+        """Run a task again and again, by a cron expression or an interval.
+
+        Changes nothing where there is such a schedule of the same name already, and replaces one
+        that differs.  ``docs/recurring.md`` says what each argument means.  The future fails with
+        InvalidTask where no such schedule can be, and where the executors that this client was
+        given do not run ``kind``; a client without them takes every kind.  Where payload codecs
+        seal its data, the call blocks for one read of the store, and the future fails with
+        StoreUnavailable.
+        """
+        rule = partial(
+            rule_of,
+            name,
+            cron=cron,
+            every=every,
+            time_zone=time_zone,
+            ordering_id=ordering_id,
+            kind=kind,
+            priority=priority,
+            data=data,
+            overlap=overlap,
+            catch_up=catch_up,
+            jitter=jitter,
+            starts=starts,
+            ends=ends,
+            count_max=count_max,
+        )
+        return self._systems.set_recurring(name, rule)
+
+    def pause_recurring(self, name: str) -> "LightFuture[Receipt]":
+        """Let a schedule rest: it is due at no time until it is resumed.
+
+        This and the three calls below read the store before they send, and fail with
+        NoSuchSchedule where it has no schedule of this name; one that another process has just
+        set may not be there yet.  What is asked before their answer may overtake them.
+        """
+        return self._systems.change_recurring(name, Change.PAUSE)
+
+    def resume_recurring(self, name: str) -> "LightFuture[Receipt]":
+        """Let a paused schedule go on from now; what it missed is not made up for."""
+        return self._systems.change_recurring(name, Change.RESUME)
+
+    def trigger_recurring(self, name: str) -> "LightFuture[Receipt]":
+        """Run a schedule's task now, besides the times at which it is due, paused or not."""
+        return self._systems.change_recurring(name, Change.TRIGGER)
+
+    def delete_recurring(self, name: str) -> "LightFuture[Receipt]":
+        """End a schedule; a task that was made already still runs."""
+        return self._systems.change_recurring(name, Change.DELETE)
+
+    def find_recurring(self, name: str) -> Recurring | None:
+        """Return a schedule as the store has it; None where there is none, or not yet.
+
+        Blocks for one read of the store; raises StoreUnavailable.
+        """
+        return self._systems.find_recurring(name)
+
+    def list_recurring(self) -> list[Recurring]:
+        """Return all schedules, by name; blocks, as ``find_recurring``."""
+        return self._systems.list_recurring()
 
     @property
     def aio(self) -> AsyncReads:
@@ -295,11 +457,24 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         if self._registry is not None:
             self._registry.unbind(self)
         self._sleeper.wake()
-        self._sender.close()
+        self._systems.sender.close()
         if self._writer is not None:
             self._writer.close()
         if stores is not None:
             stores.close()
+
+    def _make_systems(self, sender: MessageSender | None) -> SystemRequests:
+        tasks = TaskSender(self._settings, self._append_own, self._opened_definitions)
+        return SystemRequests(
+            settings=self._settings,
+            payloads=self._payloads,
+            clock=self._clock,
+            sender=sender or tasks,
+            append=self._append_own,
+            definitions=self._opened_definitions,
+            refuse_when_closed=self._refuse_when_closed,
+            refuse_kind=self._refuse_kind,
+        )
 
     def _opened_stores(self) -> Stores:
         with self._lifecycle:
@@ -307,10 +482,6 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
             if self._stores is None:
                 self._stores = self._open_stores()
             return self._stores
-
-    @property
-    def _queries(self) -> TaskQueries:
-        return self._task_queries
 
     def _stores_soon(self) -> "LightFuture[Stores]":
         """Return the stores; the caller is not blocked while they are opened."""

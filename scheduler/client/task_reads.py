@@ -1,19 +1,18 @@
-"""The part of a client that reads tasks: one, many, what was attempted, and until when.
+"""What a client reads of tasks: one, many, what was attempted, and until when.
 
-Decides nothing: each call is one of ``TaskQueries``, waited for in the caller's thread.  ``aio``
-has the same calls for coroutines, and those that read recurring schedules: none of them blocks the
-event loop.  Writing needs no twin, as the futures of a client can be awaited.
+Decides nothing: each call is one of ``TaskQueries``, waited for in the caller's thread.
+``AsyncReads`` has the same calls for coroutines, and those that read recurring schedules: none of
+them blocks the event loop.  Writing needs no twin, as the futures of a client can be awaited.
 """
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 
 from actors.model.status import RecordedOutcome
 from actors.ports.clock import Clock
-from scheduler.client.system_task_client import SystemTaskClient
+from scheduler.client.system_requests import SystemRequests
 from scheduler.client.task_queries import (
     ChosenTasks,
     KeyOrReceipt,
@@ -33,62 +32,28 @@ from scheduler.records.receipt import CommandReceipt
 from scheduler.services.recurring.state import Recurring
 
 
-class TaskReadingClient(ABC):
-    """The part of a client that reads tasks.
+class TaskReads:
+    """A client's calls that read tasks, in the caller's thread; they raise what the client's do."""
 
-    Every call raises InvalidKey or InvalidTask for what cannot be asked, StoreUnavailable where the
-    store does not answer, and NodeStopped after ``close``.
-    """
-
-    _clock: Clock
-    _sleeper: Sleeper
-
-    @property
-    @abstractmethod
-    def _queries(self) -> TaskQueries:
-        """Return what asks the store."""
+    def __init__(self, queries: TaskQueries, clock: Clock, sleeper: Sleeper) -> None:
+        self._queries = queries
+        self._clock = clock
+        self._sleeper = sleeper
 
     def find_task(self, task: KeyReceiptOrPair) -> TaskInfo:
-        """Return a task as the store has it, by its key or by the receipt of scheduling it.
-
-        A pair of ordering id and uniqueness key finds the one open task that has both; it raises
-        TaskNotFound where there is none, and SeveralTasks, which names their keys, for more.
-
-        Where nothing is stored, its state is ``unknown`` and ``absence`` says why.  With a receipt
-        a record that no node has stored yet is told from one that is gone.
-        """
+        """Return a task as the store has it; see ``SchedulerClient.find_task``."""
         return self._queries.opened(answered(self._queries.find(task)))
 
     def history(self, task: KeyOrReceipt) -> tuple[AttemptInfo, ...]:
-        """Return the attempts at a task by their numbers; none where none is stored."""
+        """Return the attempts at a task; see ``SchedulerClient.history``."""
         return answered(self._queries.attempts(task))
 
-    def list_tasks(
-        self,
-        *,
-        ordering_id: str | None = None,
-        kind: str | None = None,
-        state: TaskState | Collection[TaskState] | None = None,
-        scheduled_from: datetime | None = None,
-        scheduled_before: datetime | None = None,
-        limit: int | None = None,
-    ) -> Iterator[TaskInfo]:
-        """Return the stored tasks that match, earliest first; without arguments all of them.
-
-        ``scheduled_from`` <= scheduled time < ``scheduled_before``, both aware.  Reads page by page
-        as the iterator is asked, so it may be left at any task.  Open states are found fast; closed
-        tasks are found as long as they are kept.  Hourhand's own tasks are left out.
-        """
-        chosen = chosen_tasks(ordering_id, kind, state, scheduled_from, scheduled_before, limit)
+    def list_tasks(self, chosen: ChosenTasks) -> Iterator[TaskInfo]:
+        """Return the stored tasks that were chosen; see ``SchedulerClient.list_tasks``."""
         return chain.from_iterable(self._queries.pages(chosen))
 
     def wait_task(self, task: KeyOrReceipt, timeout: timedelta | float | None = None) -> TaskInfo:
-        """Wait until a task is closed, whatever became of it, and return it.
-
-        ``timeout`` is a timedelta or seconds; TimeoutError says how the task stands then.  A task
-        that is moved to another time meanwhile is followed there.  By its receipt it is told from
-        an earlier task of the same key.  Raises TaskNotFound where nothing can come of it any more.
-        """
+        """Wait until a task is closed; see ``SchedulerClient.wait_task``."""
         watch, timeout_s = TaskWatch(task), seconds(timeout)
         for pause_s in pauses_s(self._clock, timeout_s):
             self._sleeper.sleep(pause_s)
@@ -97,13 +62,14 @@ class TaskReadingClient(ABC):
                 return self._queries.opened(info)
         raise watch.too_late(timeout_s or 0)
 
+    def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:
+        """Return what a command achieved; see ``SchedulerClient.outcome``."""
+        return answered(self._queries.outcome(receipt))
+
     def wait_outcome(
         self, receipt: CommandReceipt, timeout: timedelta | float | None = None
     ) -> RecordedOutcome:
-        """Wait until a node has decided on a command, and return what it achieved.
-
-        ``timeout`` is a timedelta or seconds; TimeoutError where it is undecided then.
-        """
+        """Wait until a node has decided on a command; see ``SchedulerClient.wait_outcome``."""
         timeout_s = seconds(timeout)
         for pause_s in pauses_s(self._clock, timeout_s):
             self._sleeper.sleep(pause_s)
@@ -120,12 +86,12 @@ class AsyncReads:
     """
 
     def __init__(
-        self, queries: TaskQueries, clock: Clock, sleeper: Sleeper, client: SystemTaskClient
+        self, queries: TaskQueries, clock: Clock, sleeper: Sleeper, systems: SystemRequests
     ) -> None:
         self._queries = queries
         self._clock = clock
         self._sleeper = sleeper
-        self._client = client
+        self._systems = systems
 
     async def find_task(self, task: KeyReceiptOrPair) -> TaskInfo:
         """Return a task as the store has it; see ``SchedulerClient.find_task``."""
@@ -187,11 +153,11 @@ class AsyncReads:
 
     async def find_recurring(self, name: str) -> Recurring | None:
         """Return a recurring schedule; see ``SchedulerClient.find_recurring``."""
-        return await asyncio.to_thread(self._client.find_recurring, name)
+        return await asyncio.to_thread(self._systems.find_recurring, name)
 
     async def list_recurring(self) -> list[Recurring]:
         """Return all recurring schedules; see ``SchedulerClient.list_recurring``."""
-        return await asyncio.to_thread(self._client.list_recurring)
+        return await asyncio.to_thread(self._systems.list_recurring)
 
     async def _opened(self, info: TaskInfo) -> TaskInfo:
         if self._queries.opening_blocks:

@@ -1,0 +1,173 @@
+"""The requests of a client for system tasks: messages to be sent later, recurring schedules.
+
+Decides what is refused (CallerError) because such a task could never do it; what the task does is
+decided where it runs.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from actors.model.codec import Headers
+from actors.model.definition import Definition, DefinitionKind
+from actors.model.display import shown
+from actors.model.errors import HourhandError, InvalidTask, NoSuchSchedule
+from actors.model.sealed import seal_of
+from actors.model.task import Task
+from actors.ports.clock import Clock
+from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import answered
+from scheduler.futures.light_future import LightFuture, and_then
+from scheduler.payloads.codecs import PayloadCodecs
+from scheduler.records.receipt import Receipt, refused
+from scheduler.services.definition_book import DefinitionBook
+from scheduler.services.recurring.requests import request_task, set_task
+from scheduler.services.recurring.rule import RecurringRule, checked_name
+from scheduler.services.recurring.state import (
+    Change,
+    ChangeRequest,
+    Recurring,
+    name_of,
+    recurring_of,
+    written_rule,
+)
+from scheduler.services.relay.sending import MessageSender, due_ms, message_to_send
+
+_RECENT_NAMES_MAX = 1_000
+
+
+@dataclass(kw_only=True, eq=False)
+class SystemRequests:
+    """A client's calls that make system tasks."""
+
+    settings: Settings
+    payloads: PayloadCodecs | None
+    clock: Clock
+    sender: MessageSender
+    append: Callable[[Task], LightFuture[Receipt]]
+    """Appends a system task, whatever its time."""
+    definitions: Callable[[], DefinitionBook]
+    """Returns the definitions, opened when they are first needed."""
+    refuse_when_closed: Callable[[], None]
+    """Raises where the client may not be used any more."""
+    refuse_kind: Callable[[str, str | None], None]
+    """Raises InvalidTask where the executors given to the client run no such kind."""
+    _recent_names: deque[str] = field(
+        init=False, default_factory=lambda: deque(maxlen=_RECENT_NAMES_MAX)
+    )
+    """Of schedules that the client has set, which no node may have taken up yet."""
+
+    def send_later(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        topic: str,
+        when: datetime | timedelta,
+        headers: Headers,
+    ) -> "LightFuture[Receipt]":
+        """Produce a message to a Kafka topic later; see ``SchedulerClient.send_later``."""
+        try:
+            message = message_to_send(topic, key, value, headers)
+            self._refuse_topic(topic)
+            now_ms = self.clock.now_ms()
+            self.refuse_when_closed()
+            return self.sender.send(message, due_ms(when, now_ms), now_ms).watch()
+        except HourhandError as error:
+            return refused(error)
+
+    def set_recurring(
+        self, name: str, make_rule: Callable[[], RecurringRule]
+    ) -> "LightFuture[Receipt]":
+        """Set a schedule to a rule; see ``SchedulerClient.schedule_recurring``."""
+        try:
+            return self.append(self._set_task(name, make_rule()))
+        except HourhandError as error:
+            return refused(error)
+
+    def _set_task(self, name: str, rule: RecurringRule) -> Task:
+        self.refuse_kind(f"the recurring schedule {shown(name)}", rule.kind)
+        self._recent_names.append(name)
+        return set_task(name, self._sealed_rule(name, rule), self.clock.now_ms())
+
+    def _sealed_rule(self, name: str, rule: RecurringRule) -> RecurringRule:
+        if self.payloads is None or not self.payloads.seals:
+            return rule
+        data = self.payloads.sealed_recurring(rule.data, name, rule.kind)
+        sealed = rule.model_copy(update={"data": dict(data), "seal": seal_of(data)})
+        # Sealed twice the same data differs, and a rule that differs begins anew.
+        found = answered(self.definitions().find(name_of(name)))
+        known = None if found is None or found.ended else recurring_of(found)
+        if known is None or not _shares_seal(known.rule, sealed):
+            return sealed
+        is_equal = written_rule(self._opened_recurring(known).rule) == written_rule(rule)
+        return known.rule if is_equal else sealed
+
+    def find_recurring(self, name: str) -> Recurring | None:
+        """Return a schedule as the store has it; see ``SchedulerClient.find_recurring``."""
+        found = self.definitions().find(name_of(checked_name(name)))
+        current = _current(answered(found))
+        return None if current is None else self._opened_recurring(current)
+
+    def list_recurring(self) -> list[Recurring]:
+        """Return all schedules, by name; see ``SchedulerClient.list_recurring``."""
+        book = self.definitions()
+        found = map(recurring_of, book.all_of(DefinitionKind.RECURRING))
+        current = (self._opened_recurring(one) for one in found if not one.state.over)
+        return sorted(current, key=lambda one: one.name)
+
+    def _opened_recurring(self, found: Recurring) -> Recurring:
+        """Return a schedule with plain data; as it is stored where it cannot be opened."""
+        rule = found.rule
+        if self.payloads is None:
+            return found
+        try:
+            data = self.payloads.opened_data(rule.task_data, "", f"{found.name}@", rule.kind)
+        except Exception:  # noqa: BLE001 - a codec is user code, and the rest can be shown
+            return found
+        return found._replace(rule=rule.model_copy(update={"data": data, "seal": None}))
+
+    def change_recurring(self, name: str, change: Change) -> "LightFuture[Receipt]":
+        """Ask that a schedule change; see ``SchedulerClient.pause_recurring``."""
+        request = ChangeRequest(change)
+
+        def append(definition: Definition | None = None) -> LightFuture[Receipt]:
+            # One that this client has set may be on its way to the store.
+            if _current(definition) is None and name not in self._recent_names:
+                raise NoSuchSchedule(
+                    f"there is no recurring schedule {shown(name)}, or no node has it yet: see"
+                    " list_recurring() for those there are"
+                )
+            return self.append(request_task(name, request, self.clock.now_ms()))
+
+        try:
+            self.refuse_when_closed()
+            if checked_name(name) in self._recent_names:
+                return append()
+            return and_then(self.definitions().find(name_of(name)), append).watch()
+        except HourhandError as error:
+            return refused(error)
+
+    def _refuse_topic(self, topic: str) -> None:
+        names = self.settings.topic
+        if not self.settings.relay.allows_sending(topic, (names.name, names.dead_letter)):
+            raise InvalidTask(
+                f"cannot send to topic {shown(topic)}: it is Hourhand's own, or"
+                " relay.target_topics names others only"
+            )
+
+
+def _shares_seal(one: RecurringRule, other: RecurringRule) -> bool:
+    """Whether data went through the same codecs, with the same keys and members left plain."""
+    envelopes = one.envelope, other.envelope
+    if envelopes[0] is None or envelopes[1] is None:
+        return False
+    return envelopes[0].steps == envelopes[1].steps and one.data == other.data
+
+
+def _current(definition: Definition | None) -> Recurring | None:
+    """Return the schedule that a row holds; None for none, or one that is over."""
+    if definition is None or definition.ended:
+        return None
+    recurring = recurring_of(definition)
+    return None if recurring.state.over else recurring
