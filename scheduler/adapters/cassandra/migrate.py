@@ -231,8 +231,9 @@ class _Migration:
         # The driver waits only for its own changes, not where another run was faster; a node
         # that has not heard of the keyspace yet would fail the next statement.
         try:
-            self._session.cluster.refresh_schema_metadata(
-                max_schema_agreement_wait=_AGREEMENT_WAIT_S
+            # Of this keyspace alone: a cluster may have hundreds, and each change reads it again.
+            self._session.cluster.refresh_keyspace_metadata(
+                self._settings.keyspace, max_schema_agreement_wait=_AGREEMENT_WAIT_S
             )
         except DriverException as error:
             raise StoreUnavailable(
