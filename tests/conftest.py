@@ -11,7 +11,7 @@ import pytest
 
 from scheduler.node.current_attempt import note_attempt
 from tests import once_a_run, reruns, several_processes
-from tests.servers.cassandra import CassandraServer
+from tests.servers.cassandra import NEVER_KILLED, CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.running import running, shared
@@ -122,7 +122,7 @@ def cassandra_server(
         folder = tmp_path_factory.mktemp("cassandra")
         yield from running(lambda: CassandraContainerServer(folder))
     else:
-        yield shared("cassandra", CassandraServer)
+        yield shared("cassandra", lambda folder: CassandraServer(folder, java_options=NEVER_KILLED))
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from cassandra.cluster import Cluster
 from scheduler import Settings, wiring
 from tests.security.authority import CLIENT, SECRET, SERVER, STORE_PASSWORD, Authority
 from tests.security.clients import login
-from tests.servers.cassandra import CassandraServer
+from tests.servers.cassandra import NEVER_KILLED, CassandraServer
 
 SUPERUSER = "cassandra"
 """Name and password of the user that a new cluster comes with."""
@@ -68,6 +68,7 @@ def locked_server(folder: Path, authority: Authority) -> CassandraServer:
     return CassandraServer(
         folder,
         client=_superuser(authority),
+        java_options=NEVER_KILLED,
         configuration={
             **encrypted(authority, mutual=False),
             "rpc_address": "0.0.0.0",  # noqa: S104 - reached at an address it does not name

@@ -49,6 +49,10 @@ _PATIENCE = dict.fromkeys(
 machine takes for one of 15 MB; nodes of a cluster keep that, as some of them are killed."""
 # Much memory for what is new: a collection stops a node for as long as others keep the cores busy.
 _SHORT_LIVED = (*SHORT_LIVED, "-Xmn640m")
+NEVER_KILLED = (*_SHORT_LIVED, "-Dcassandra.test.flush_local_schema_changes=false")
+"""Java options of a node that no test kills: it does not write the tables of its schema to disk at
+each change, which took most of the time of a migration.  One that is killed would not know its
+tables afterwards."""
 
 _EXPORTS = (
     "java.base/java.lang.ref",
