@@ -10,6 +10,7 @@ import pytest
 from actors.model.partition import partition_of
 from tests.servers.kafka import kafka_jars
 from tests.servers.maven import FetchFailed, ToolMissing, class_path, require_tool
+from tests.servers.process import SHORT_LIVED
 
 pytestmark = pytest.mark.integration
 
@@ -44,7 +45,7 @@ def test_partitions_equal_those_of_the_java_producer() -> None:
     asked = [(each, chance.randint(1, 1_000)) for each in random_ids()]
     lines = [f"{count} {base64.b64encode(each.encode()).decode()}" for each, count in asked]
     answered = subprocess.run(
-        [java, "-cp", class_path(jars), str(SOURCE)],
+        [java, *SHORT_LIVED, "-cp", class_path(jars), str(SOURCE)],
         input="\n".join(lines) + "\n",
         capture_output=True,
         text=True,

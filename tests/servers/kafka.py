@@ -68,7 +68,7 @@ def kafka_tool(
     """
     jars = kafka_jars()
     return subprocess.run(
-        [require_tool("java"), "-Xmx256m", "-cp", class_path(jars), tool, *arguments],
+        [require_tool("java"), "-Xmx256m", *SHORT_LIVED, "-cp", class_path(jars), tool, *arguments],
         input=standard_input if standard_input is not None else "",
         capture_output=True,
         text=True,
@@ -294,6 +294,7 @@ class KafkaServer:
         formatted = subprocess.run(
             [
                 java,
+                *SHORT_LIVED,
                 f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}",
                 f"-Dserver.log={folder / 'server.log'}",
                 "-cp",

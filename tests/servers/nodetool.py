@@ -8,6 +8,7 @@ import tempfile
 
 from tests.servers.cassandra import JAVA_OPTIONS, cassandra_jars
 from tests.servers.maven import class_path, require_tool
+from tests.servers.process import SHORT_LIVED
 
 _TIMEOUT_S = 180.0
 
@@ -26,7 +27,8 @@ def nodetool(port: int, *arguments: str) -> str:
     with tempfile.TemporaryDirectory(prefix="hourhand-nodetool-") as home:
         done = subprocess.run(
             [
-                *(require_tool("java"), "-Xmx256m", f"-Duser.home={home}", *JAVA_OPTIONS),
+                *(require_tool("java"), "-Xmx256m", *SHORT_LIVED),
+                *(f"-Duser.home={home}", *JAVA_OPTIONS),
                 *("-cp", class_path(cassandra_jars()), "org.apache.cassandra.tools.NodeTool"),
                 *("--host", "127.0.0.1", "--port", str(port), *arguments),
             ],
