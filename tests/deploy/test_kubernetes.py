@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,6 @@ import kubernetes_validate
 import pytest
 import typer
 import yaml
-from cloudcoil.models.keda.v1alpha1 import ScaledObject
-from cloudcoil.models.prometheus_operator.v1 import PrometheusRule, ServiceMonitor
 
 from scheduler import Settings
 from scheduler.cli.cli import app
@@ -30,9 +29,6 @@ from tests.documents.test_console_examples import parse
 
 _DRAIN_S = Settings().tree.recovery.drain_deadline_ms / 1000
 _VERSIONS = ("1.27", "1.31", "1.36")
-_CUSTOM: dict[str, Any] = {
-    each.__name__: each for each in (ScaledObject, PrometheusRule, ServiceMonitor)
-}
 _EVERYTHING = kustomized("everything")
 
 
@@ -50,10 +46,20 @@ def program(name: str) -> str:
     return found
 
 
+@cache
+def custom_models() -> dict[str, Any]:
+    """Return the models of what Kubernetes itself does not know, by their kinds."""
+    # Each takes a second to import, and every process of a test run imports this file.
+    from cloudcoil.models.keda.v1alpha1 import ScaledObject
+    from cloudcoil.models.prometheus_operator.v1 import PrometheusRule, ServiceMonitor
+
+    return {each.__name__: each for each in (ScaledObject, PrometheusRule, ServiceMonitor)}
+
+
 def refused(given: Any, version: str) -> str | None:
     """Return why Kubernetes would refuse an object, down to a field that nobody knows."""
-    if given["kind"] in _CUSTOM:
-        model = _CUSTOM[given["kind"]].model_validate(given)
+    if given["kind"] in custom_models():
+        model = custom_models()[given["kind"]].model_validate(given)
         read = model.model_dump(by_alias=True, exclude_unset=True, mode="json")
         return None if read == given else f"{given['kind']} has a field that is not read"
     try:
