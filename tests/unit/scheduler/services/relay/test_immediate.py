@@ -5,12 +5,20 @@ import math
 import msgspec
 import pytest
 
+from actors.model.definition import Definition
 from actors.model.errors import HourhandError, LogUnavailable, TopicMissing
 from actors.model.outcome import Drop
+from actors.model.partition import partition_of
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.relay.claim_state import DecidedHere, place_of
+from scheduler.services.relay.claim_state import (
+    CLAIM_KEPT_MS,
+    DecidedHere,
+    MessageClaim,
+    claim_name,
+    place_of,
+)
 from scheduler.services.relay.delivery import DeliverMessage
 from scheduler.services.relay.message import Delivery, Message
 from scheduler.services.system_tasks import SystemDependencies
@@ -20,8 +28,8 @@ from tests.builders import a_stored_task
 _OUT = "out"
 
 
-def _deliverer(scheduler: VirtualScheduler) -> DeliverMessage:
-    """Return an executor that may send to one topic."""
+def _deliverer(scheduler: VirtualScheduler, decided: DecidedHere | None = None) -> DeliverMessage:
+    """Return an executor that may send to one topic, relayed messages where it knows of claims."""
     writer = MemoryWriter(scheduler.broker)
     appender = TaskAppender(writer, writer.partition_count())
     book = DefinitionBook(scheduler.stores.definitions, appender.partition_count, scheduler.clock)
@@ -30,10 +38,11 @@ def _deliverer(scheduler: VirtualScheduler) -> DeliverMessage:
     )
 
     def allows(topic: str, relayed: bool) -> bool:
-        return topic == _OUT and not relayed
+        return topic == _OUT and relayed == (decided is not None)
 
     messages = scheduler.messages
-    return DeliverMessage(dependencies, lambda: messages, writer, allows, DecidedHere())
+    known = DecidedHere() if decided is None else decided
+    return DeliverMessage(dependencies, lambda: messages, writer, allows, known)
 
 
 def _data(topic: str) -> bytes:
@@ -88,3 +97,28 @@ def test_a_message_whose_claim_is_not_known_here_has_to_wait() -> None:
     task = a_stored_task(data=msgspec.json.encode(delivery))
 
     assert _deliverer(scheduler).immediate(task) is None
+
+
+@pytest.mark.parametrize("failure", [None, LogUnavailable("nobody answers")])
+def test_the_claim_of_what_was_passed_on_is_kept_for_an_hour(failure: HourhandError | None) -> None:
+    """And that of what waits, or could not be passed on, for as long as it was."""
+    scheduler, place = VirtualScheduler(executors={}), place_of(0, 8)
+    if failure is not None:
+        scheduler.messages.failures[_OUT] = failure
+    delivery = Delivery(Message(_OUT, b"k"), id="id-1", place=place)
+    task = a_stored_task(data=msgspec.json.encode(delivery))
+    kept_ms = scheduler.clock.now_ms() + 20 * CLAIM_KEPT_MS
+    row = Definition(claim_name("id-1"), 7, b"{}", None, kept_ms)
+    store = scheduler.stores.definitions
+    partition = partition_of(row.name.ordering_id, len(scheduler.broker.partitions))
+    store.save(partition, [row], scheduler.clock.now_ms()).result(0)
+    decided = DecidedHere()
+    decided.note(row, MessageClaim(place, "o", (task.key.scheduled_ms,), {}))
+
+    work = _deliverer(scheduler, decided).immediate(task)
+
+    assert work is not None
+    assert work().exception(0) is failure
+    (found,) = store.find(partition, [row.name]).result(0).values()
+    expected_ms = kept_ms if failure else scheduler.clock.now_ms() + CLAIM_KEPT_MS
+    assert (found.rule, found.expires_ms) == (row.rule, expected_ms)
