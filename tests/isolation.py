@@ -33,14 +33,27 @@ _WHERE = "such a test belongs into tests/programs"
 
 _PROCESSES = frozenset(
     {
-        *("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"),
-        *("os.startfile", "os.system", "pty.spawn"),
+        "subprocess.Popen",
+        "os.exec",
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "os.spawn",
+        "os.startfile",
+        "os.system",
+        "pty.spawn",
     }
 )
 _SOCKETS = frozenset(
     {
-        *("socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyaddr"),
-        *("socket.gethostbyname", "socket.getnameinfo", "socket.sendmsg", "socket.sendto"),
+        "socket.bind",
+        "socket.connect",
+        "socket.getaddrinfo",
+        "socket.gethostbyaddr",
+        "socket.gethostbyname",
+        "socket.getnameinfo",
+        "socket.sendmsg",
+        "socket.sendto",
     }
 )
 _RAN_OUT = "tests.isolation.ran_out"

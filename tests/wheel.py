@@ -22,8 +22,14 @@ from tests.tidy.outside import run
 from tests.tidy.source import ROOT, project_metadata
 
 BUILT_FROM = (
-    *("actors", "hourhand", "scheduler", "schema"),
-    *("pyproject.toml", "setup.cfg", "README.md", "LICENSE"),
+    "actors",
+    "hourhand",
+    "scheduler",
+    "schema",
+    "pyproject.toml",
+    "setup.cfg",
+    "README.md",
+    "LICENSE",
 )
 BUILD_LOG = "build.log"
 
@@ -104,8 +110,17 @@ def _install(wheel: Path, folder: Path) -> None:
     venv.create(folder / "venv", with_pip=False)
     python = folder / "venv/bin/python"
     run(
-        *(sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"),
-        *("install", "--no-deps", "--no-index", "--quiet", wheel),
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "--disable-pip-version-check",
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--quiet",
+        wheel,
         cwd=folder,
     )
     purelib = run(

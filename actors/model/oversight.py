@@ -14,8 +14,23 @@ import msgspec
 from actors.model.flow import Limit
 
 LATENESS_MS = (
-    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
-    *(1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 3_600_000),
+    1,
+    2,
+    5,
+    10,
+    20,
+    50,
+    100,
+    200,
+    500,
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    30_000,
+    60_000,
+    300_000,
+    3_600_000,
 )
 """Upper bounds of the lateness counts; one more count is for what is later than the last."""
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
+from itertools import chain
 from pathlib import Path
 
 from benchmarks.bench import READY_S, RUN_S, Bench
@@ -67,6 +68,17 @@ def _rate(bench: Bench, processes: int) -> float:
     return rate
 
 
+def _command(processes: int, port: int) -> list[str]:
+    options = {
+        "--log-level": "warning",
+        "--executor": "benchmarks.programs.blocking:Blocking",
+        "--processes": str(processes),
+        "--metrics-port": str(port),
+        "--set": f"tree.execution.workers={_WORKERS}",
+    }
+    return [sys.executable, "-m", "hourhand", "run", *chain(*options.items())]
+
+
 @contextlib.contextmanager
 def _commanded(
     settings: Settings, processes: int, folder: Path, slots: int
@@ -76,13 +88,7 @@ def _commanded(
     (port,) = free_ports(1)
     with (folder / "errors").open("wb") as errors:
         command = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "hourhand", "run", "--log-level", "warning"),
-                *("--executor", "benchmarks.programs.blocking:Blocking"),
-                *("--processes", str(processes), "--metrics-port", str(port)),
-                *("--set", f"tree.execution.workers={_WORKERS}"),
-                *set_options(settings, folder / "embedded"),
-            ],
+            [*_command(processes, port), *set_options(settings, folder / "embedded")],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stderr=errors,

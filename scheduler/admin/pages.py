@@ -24,7 +24,9 @@ POLICY = "; ".join(
     [
         "default-src 'none'",
         *(f"{kind}-src 'self'" for kind in ("script", "style", "font", "connect", "img")),
-        *("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"),
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
     ]
 )
 _ASK_AGAIN = "no-cache"

@@ -262,8 +262,15 @@ _LISTS = (
         "By day",
         "by_day",
         (
-            *("day", "executions", "success", "failure", "dropped", "retries"),
-            *("lateness_ms_p50", "lateness_ms_p95", "lateness_ms_p99"),
+            "day",
+            "executions",
+            "success",
+            "failure",
+            "dropped",
+            "retries",
+            "lateness_ms_p50",
+            "lateness_ms_p95",
+            "lateness_ms_p99",
         ),
     ),
 )

@@ -135,8 +135,13 @@ def definition_batch(rows: Sequence[tuple[int, Definition]]) -> pa.RecordBatch:
     """Return definitions as a batch."""
     values = [
         (
-            *(at, each.name.kind.value, each.name.id, each.offset, each.rule),
-            *(_micros(each.next_ms), _micros(each.expires_ms)),
+            at,
+            each.name.kind.value,
+            each.name.id,
+            each.offset,
+            each.rule,
+            _micros(each.next_ms),
+            _micros(each.expires_ms),
         )
         for at, each in rows
     ]
@@ -147,7 +152,9 @@ def outcome_batch(rows: Sequence[OutcomeRow]) -> pa.RecordBatch:
     """Return outcomes as a batch."""
     values = [
         (
-            *(each.partition, each.offset, each.outcome.outcome.value),
+            each.partition,
+            each.offset,
+            each.outcome.outcome.value,
             *_key_values(each.outcome.key),
             *_key_values(each.outcome.new_key),
         )

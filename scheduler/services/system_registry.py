@@ -75,7 +75,12 @@ class SystemTaskRegistry:
         appender = TaskAppender(self.writer, self.partition_count)
         book = DefinitionBook(self.stores.definitions, appender.partition_count, self.clock)
         return SystemDependencies(
-            *(appender, book, self.clock, self.telemetry, self.lease_ends_ms, self.looks_max),
+            appender=appender,
+            definitions=book,
+            clock=self.clock,
+            telemetry=self.telemetry,
+            lease_ends_ms=self.lease_ends_ms,
+            looks_max=self.looks_max,
             installation_id=self.stores.installation_id,
         )
 

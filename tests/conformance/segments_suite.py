@@ -130,6 +130,12 @@ def _check_half_an_hour(bulk: BulkStore, partition: int, rows: list[tuple[object
 def _values(each: Completion) -> tuple[object, ...]:
     return (
         *each.key,
-        *(each.result.value, each.offset, each.attempts, each.started_ms, each.finished_ms),
-        *(each.moved_to_ms, each.for_good, each.reason),
+        each.result.value,
+        each.offset,
+        each.attempts,
+        each.started_ms,
+        each.finished_ms,
+        each.moved_to_ms,
+        each.for_good,
+        each.reason,
     )

@@ -15,8 +15,13 @@ from tests.servers.cassandra import CassandraServer
 pytestmark = pytest.mark.integration
 
 _FILLED = (
-    *("partition_watermark", "definition", "command_outcome"),
-    *("task_schedule", "task_status", "completion_segment", "attempt_history"),
+    "partition_watermark",
+    "definition",
+    "command_outcome",
+    "task_schedule",
+    "task_status",
+    "completion_segment",
+    "attempt_history",
 )
 
 

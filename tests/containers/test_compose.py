@@ -33,8 +33,16 @@ def say_hello(project: ComposeProject, nodes: tuple[str, ...]) -> None:
     """Schedule a task from within a node's container, and see a node run it."""
     project.execute(
         nodes[0],
-        *("hourhand", "schedule", "--ordering-id", "customer-7", "--uniqueness-key", "invoice-42"),
-        *("--in", "2s", "--data", '{"invoice": 42}'),
+        "hourhand",
+        "schedule",
+        "--ordering-id",
+        "customer-7",
+        "--uniqueness-key",
+        "invoice-42",
+        "--in",
+        "2s",
+        "--data",
+        '{"invoice": 42}',
     )
     line = "customer-7 invoice-42: {'invoice': 42}"
     until(lambda: line in project.logs(*nodes, lines=500), "a node says what it ran", look_s=1.0)
@@ -66,8 +74,14 @@ def test_three_of_each() -> None:
             project.kill(killed)
         project.execute(
             "node-1",
-            *("hourhand", "schedule", "--ordering-id", "customer-8", "--in", "1s"),
-            *("--uniqueness-key", "survivor"),
+            "hourhand",
+            "schedule",
+            "--ordering-id",
+            "customer-8",
+            "--in",
+            "1s",
+            "--uniqueness-key",
+            "survivor",
         )
         until(
             lambda: "customer-8 survivor: {}" in project.logs(*NODES[:2], lines=500),
@@ -83,8 +97,15 @@ def test_the_nodes_image_holds_what_runs_and_nothing_that_builds() -> None:
     except ToolMissing as error:
         pytest.skip(f"no containers: {error}")
     found = docker(
-        *("run", "--rm", "--network", "none", "--entrypoint", "/bin/bash"),
-        *(chosen_images()["NODE_IMAGE"], "-c", "id -u; command -v pip pip3 gcc make git; true"),
+        "run",
+        "--rm",
+        "--network",
+        "none",
+        "--entrypoint",
+        "/bin/bash",
+        chosen_images()["NODE_IMAGE"],
+        "-c",
+        "id -u; command -v pip pip3 gcc make git; true",
     )
     assert found.splitlines() == ["10001"]
     assert size_bytes(chosen_images()["NODE_IMAGE"]) < 300_000_000

@@ -77,8 +77,12 @@ def exposed(unit: Path) -> bool:
     """Whether systemd finds that a unit exposes more than ours may."""
     done = subprocess.run(
         [
-            *(analyze(), "security", "--offline=yes", "--no-pager"),
-            *(f"--threshold={EXPOSURE_MAX}", str(unit)),
+            analyze(),
+            "security",
+            "--offline=yes",
+            "--no-pager",
+            f"--threshold={EXPOSURE_MAX}",
+            str(unit),
         ],
         capture_output=True,
         text=True,

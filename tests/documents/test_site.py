@@ -16,8 +16,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"),
-            *("-d", folder / "doctrees", ROOT / "docs", folder / "html"),
+            sys.executable,
+            "-m",
+            "sphinx",
+            "-q",
+            "-W",
+            "--keep-going",
+            "-b",
+            "html",
+            "-d",
+            folder / "doctrees",
+            ROOT / "docs",
+            folder / "html",
         ],
         capture_output=True,
         text=True,

@@ -124,15 +124,17 @@ def _headers(rng: random.Random, length: int) -> tuple[tuple[bytes, bytes], ...]
     found = [(b"host", host), (b"content-length", str(length).encode())]
     known = (b"content-type", b"authorization", b"cookie", b"x-forwarded-for", b"accept-encoding")
     odd = (
-        *(
-            b"",
-            b"application/json",
-            b"text/xml; charset=utf-99",
-            b"\xff\xfe\xfd",
-            b"Bearer ",
-            b"9" * 9,
-        ),
-        *(b"Bearer \xe9\xff", b"bearer reader", b"Basic reader", b"Bearer  writer", b"a" * 20_000),
+        b"",
+        b"application/json",
+        b"text/xml; charset=utf-99",
+        b"\xff\xfe\xfd",
+        b"Bearer ",
+        b"9" * 9,
+        b"Bearer \xe9\xff",
+        b"bearer reader",
+        b"Basic reader",
+        b"Bearer  writer",
+        b"a" * 20_000,
     )
     for _ in range(rng.choice((0, 1, 2, 2, 60))):
         found.append((rng.choice(known), rng.choice(odd)))

@@ -50,8 +50,15 @@ class Fleet:
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "hourhand", "run", "--processes", "2"),
-                    *("--executor", "recording:Recording", *options),
+                    sys.executable,
+                    "-m",
+                    "hourhand",
+                    "run",
+                    "--processes",
+                    "2",
+                    "--executor",
+                    "recording:Recording",
+                    *options,
                 ],
                 cwd=folder,
                 stderr=log,

@@ -215,8 +215,11 @@ def test_a_snapshot_and_the_log_bring_everything_back(
     assert wiring.migrate(site.settings) == [], "the snapshot knows which changes it had"
     kafka_tool(
         "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-        *("--bootstrap-server", kafka_server.bootstrap_servers),
-        *("--delete", "--group", site.settings.group.id),
+        "--bootstrap-server",
+        kafka_server.bootstrap_servers,
+        "--delete",
+        "--group",
+        site.settings.group.id,
     )
     executor = an_executor()
     executor.let_go.set()

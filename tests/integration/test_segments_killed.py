@@ -31,7 +31,9 @@ def test_what_was_recorded_before_a_kill_never_runs_again(
 ) -> None:
     """Whichever way it was recorded, and whichever way the next node records (P5, P8)."""
     settings = own_settings(
-        *(kafka_server, cassandra_server, "killed"),
+        kafka_server,
+        cassandra_server,
+        "killed",
         partitions=2,
         group=QUICK_GROUP,
         client={"grace_ms": 600_000},

@@ -289,22 +289,30 @@ print("a node puts it back:", gc.get_threshold() == before)
 _ANY_NAME = ("on_receive", "on_start", "on_stop", "stop", "bind_role", "_bind_context", "spawn")
 PROGRAMS = (
     Program(
-        *("methods of any name", ANY_NAME),
+        "methods of any name",
+        ANY_NAME,
         (*(f"ran beside {name}\n" for name in _ANY_NAME), "stop is success", "stopped"),
         ("called by the library", "TreeRebuilt"),
     ),
     Program(
-        *("failures are logged", FAILURES),
+        "failures are logged",
+        FAILURES,
         (
-            *('{}["missing"]', "KeyError: 'missing'", "in __init__", "RuntimeError: db down"),
-            *("SystemExit: gone away", "KeyboardInterrupt: pressed"),
-            *("Retry(after=5): a timedelta is needed, as timedelta(seconds=5)", "TimeoutError"),
+            '{}["missing"]',
+            "KeyError: 'missing'",
+            "in __init__",
+            "RuntimeError: db down",
+            "SystemExit: gone away",
+            "KeyboardInterrupt: pressed",
+            "Retry(after=5): a timedelta is needed, as timedelta(seconds=5)",
+            "TimeoutError",
             *(f"{kind} is failure" for kind in ("Raises", "Exits", "Interrupts", "SoonAgain")),
         ),
         ("TreeRebuilt",),
     ),
     Program(
-        *("kinds by registry", REGISTRY),
+        "kinds by registry",
+        REGISTRY,
         (
             "sending Invoice(id=42)",
             "sticking {'to': 'b'}",
@@ -314,11 +322,13 @@ PROGRAMS = (
         ),
     ),
     Program(
-        *("kinds by mapping", MAPPING),
+        "kinds by mapping",
+        MAPPING,
         ("mail to ann", "charge 5", "a is success", "b is success"),
     ),
     Program(
-        *("fork", FORK),
+        "fork",
+        FORK,
         (
             "child: used-after-fork",
             "open one client in each process, after the fork",
@@ -328,19 +338,23 @@ PROGRAMS = (
     ),
     Program("nobody asks", REFUSED, ("task-in-the-past", "schedule it for now instead", "end")),
     Program(
-        *("coroutines", COROUTINES),
+        "coroutines",
+        COROUTINES,
         ("alone: ", "in virtual time", "kept in ", "task-in-the-past"),
     ),
     Program(
-        *("the test kit says why", KIT_SAYS_WHY),
+        "the test kit says why",
+        KIT_SAYS_WHY,
         ("ValueError: no such customer", 'raise ValueError("no such customer")', "TaskInThePast"),
     ),
     Program(
-        *("reading tasks", READING),
+        "reading tasks",
+        READING,
         ("again: success", "never sent: unknown", "listed: ['now', 'later']", "cancelled: applied"),
     ),
     Program(
-        *("the collector", COLLECTOR),
+        "the collector",
+        COLLECTOR,
         ("a client leaves it: True", "a node puts it back: True"),
     ),
 )

@@ -64,7 +64,9 @@ def answers(elsewhere: Path, tmp_path_factory: pytest.TempPathFactory) -> Answer
     """Make every mistake in one process, as nothing of one may spoil the next; by name."""
     given = {"preamble": PREAMBLE, "misuses": [(each.name, each.source) for each in MISUSES]}
     done = _run(
-        *(elsewhere / "venv/bin/python", "-c", _JUDGE),
+        elsewhere / "venv/bin/python",
+        "-c",
+        _JUDGE,
         folder=tmp_path_factory.mktemp("misuses"),
         given=json.dumps(given),
     )

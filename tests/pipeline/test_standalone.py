@@ -85,8 +85,11 @@ def test_a_read_and_an_audit_run_on_both_workers(standalone: Standalone, tmp_pat
 
     ended = subprocess.run(
         [
-            *(sys.executable, "-m", "tests.pipeline.standalone_program"),
-            *(standalone.url, str(tmp_path / "data")),
+            sys.executable,
+            "-m",
+            "tests.pipeline.standalone_program",
+            standalone.url,
+            str(tmp_path / "data"),
         ],
         capture_output=True,
         text=True,

@@ -332,7 +332,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 asked = invoke(
                     path,
                     "schedule",
-                    *("--ordering-id", f"o{key}", "--at", "now", "--data", json.dumps(data)),
+                    "--ordering-id",
+                    f"o{key}",
+                    "--at",
+                    "now",
+                    "--data",
+                    json.dumps(data),
                     *given,
                 )
                 assert asked.exit_code == 0, asked.output

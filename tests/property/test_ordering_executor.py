@@ -228,9 +228,26 @@ class Conversation:
 
 
 STEPS = (
-    *("adopt", "hold", "start", "execute", "execute", "execute", "update", "withdraw", "retry"),
-    *("spill", "pause", "drain", "postpone", "finish", "finish", "answer", "answer", "pass_time"),
-    *("keep", "keep"),
+    "adopt",
+    "hold",
+    "start",
+    "execute",
+    "execute",
+    "execute",
+    "update",
+    "withdraw",
+    "retry",
+    "spill",
+    "pause",
+    "drain",
+    "postpone",
+    "finish",
+    "finish",
+    "answer",
+    "answer",
+    "pass_time",
+    "keep",
+    "keep",
 )
 
 

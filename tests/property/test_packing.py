@@ -28,10 +28,18 @@ from scheduler.adapters.cassandra.packing import (
 from tests.property.strategies import storable_text
 
 COLUMNS = (
-    *(("partition_id", Int32Type), ("hour", DateType), ("scheduled_time", DateType)),
-    *(("ordering_id", UTF8Type), ("uniqueness_key", UTF8Type), ("attempt", Int32Type)),
-    *(("data", UTF8Type), ("finished", DateType), ("suspect", BooleanType)),
-    *(("message", UTF8Type), ("log_offset", LongType), ("[timestamp]", LongType)),
+    ("partition_id", Int32Type),
+    ("hour", DateType),
+    ("scheduled_time", DateType),
+    ("ordering_id", UTF8Type),
+    ("uniqueness_key", UTF8Type),
+    ("attempt", Int32Type),
+    ("data", UTF8Type),
+    ("finished", DateType),
+    ("suspect", BooleanType),
+    ("message", UTF8Type),
+    ("log_offset", LongType),
+    ("[timestamp]", LongType),
 )
 
 

@@ -44,9 +44,18 @@ def audited(service: str, *arguments: str) -> tuple[list[Finding], list[str]] | 
     try:
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "pip_audit", "--format", "json"),
-                *("--progress-spinner", "off", "--timeout", str(_REQUEST_TIMEOUT_S)),
-                *("--vulnerability-service", service, *arguments),
+                sys.executable,
+                "-m",
+                "pip_audit",
+                "--format",
+                "json",
+                "--progress-spinner",
+                "off",
+                "--timeout",
+                str(_REQUEST_TIMEOUT_S),
+                "--vulnerability-service",
+                service,
+                *arguments,
             ],
             capture_output=True,
             text=True,

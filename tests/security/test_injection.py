@@ -51,21 +51,49 @@ _STATEMENT = re.compile(
 _CONSTANT = re.compile(r"_?[A-Z][A-Z_]+(\.\w+)?")
 _OUR_OWN = {
     # Table and column names of the schema, handed from one of our functions to the next.
-    *("table", "columns", "select", "selected", "bounds", "assigned", "doomed", "marks", "changes"),
+    "table",
+    "columns",
+    "select",
+    "selected",
+    "bounds",
+    "assigned",
+    "doomed",
+    "marks",
+    "changes",
     "self.name",
-    *("', '.join(columns)", "', '.join(self.key)"),
-    *("file.schema.application_id", "version"),
+    "', '.join(columns)",
+    "', '.join(self.key)",
+    "file.schema.application_id",
+    "version",
     # The one name a user chooses: Settings accept letters, digits and underscores alone.
-    *("keyspace", "self._settings.keyspace"),
+    "keyspace",
+    "self._settings.keyspace",
     # What the bulk adapters look up by table, which is one of three.
-    *("name", "where", "order", "_NAMES[table]", "_selected_in_rows(table)", "_TABLES[table].name"),
-    *("query", "form.name", "form.selected", "self._name", "', '.join(selected)"),
+    "name",
+    "where",
+    "order",
+    "_NAMES[table]",
+    "_selected_in_rows(table)",
+    "_TABLES[table].name",
+    "query",
+    "form.name",
+    "form.selected",
+    "self._name",
+    "', '.join(selected)",
     # The embedded store's tables, each a constant of one module.
-    *("table.name", "table.selected", "table.unless_later", "self.unless_later"),
+    "table.name",
+    "table.selected",
+    "table.unless_later",
+    "self.unless_later",
     # Its two kinds of tombstones, and the numbers of columns without names.
-    *("tombstone_kind", "partition_column", "time_column", "version_column"),
+    "tombstone_kind",
+    "partition_column",
+    "time_column",
+    "version_column",
     # Of a page's query, which is a constant of one module as well.
-    *("source", "size_sum", "text_columns"),
+    "source",
+    "size_sum",
+    "text_columns",
     # Datacenters' names, in quotes and with quotes doubled, each known to the cluster.
     "replicas",
 }

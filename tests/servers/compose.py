@@ -101,7 +101,11 @@ class ComposeProject:
 
     def _run(self, *arguments: str, timeout_s: float = _COMMAND_S) -> str:
         return checked(
-            *(*self._compose, *self._files, "--project-name", self._name, *arguments),
+            *self._compose,
+            *self._files,
+            "--project-name",
+            self._name,
+            *arguments,
             timeout_s=timeout_s,
             environment=self._variables,
         )

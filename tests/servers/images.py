@@ -134,8 +134,15 @@ def _make_base(name: str, certificates: Sequence[Path]) -> None:
         for path in certificates:
             shutil.copy(path, root / _OWN_CERTIFICATES.relative_to("/"))
         checked(
-            *("tar", "--sort=name", "--numeric-owner", "--one-file-system"),
-            *("-C", str(root), "-cf", str(archive), "."),
+            "tar",
+            "--sort=name",
+            "--numeric-owner",
+            "--one-file-system",
+            "-C",
+            str(root),
+            "-cf",
+            str(archive),
+            ".",
             timeout_s=_BUILD_TIMEOUT_S,
         )
         docker("import", "--change", 'CMD ["/bin/bash"]', str(archive), name)
@@ -185,8 +192,16 @@ def _copy_jars(jars: Path, folder: Path) -> None:
 def _build(name: str, base: str, context: Path, dockerfile: Path) -> None:
     # The host's network reaches whatever package index this machine reaches.
     docker(
-        *("build", "--network", "host", "--build-arg", f"BASE_IMAGE={base}"),
-        *("--file", str(dockerfile), "--tag", name, str(context)),
+        "build",
+        "--network",
+        "host",
+        "--build-arg",
+        f"BASE_IMAGE={base}",
+        "--file",
+        str(dockerfile),
+        "--tag",
+        name,
+        str(context),
         timeout_s=_BUILD_TIMEOUT_S,
     )
 

@@ -27,10 +27,19 @@ def nodetool(port: int, *arguments: str) -> str:
     with tempfile.TemporaryDirectory(prefix="hourhand-nodetool-") as home:
         done = subprocess.run(
             [
-                *(require_tool("java"), "-Xmx256m", *SHORT_LIVED),
-                *(f"-Duser.home={home}", *JAVA_OPTIONS),
-                *("-cp", class_path(cassandra_jars()), "org.apache.cassandra.tools.NodeTool"),
-                *("--host", "127.0.0.1", "--port", str(port), *arguments),
+                require_tool("java"),
+                "-Xmx256m",
+                *SHORT_LIVED,
+                f"-Duser.home={home}",
+                *JAVA_OPTIONS,
+                "-cp",
+                class_path(cassandra_jars()),
+                "org.apache.cassandra.tools.NodeTool",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(port),
+                *arguments,
             ],
             stdin=subprocess.DEVNULL,
             capture_output=True,

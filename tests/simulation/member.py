@@ -188,8 +188,14 @@ class Member:
     def _make_reporter(self, stores: Stores) -> Reporter:
         node, runner = self.node, self.runner
         reported = Reported(
-            *(node.describe, self.log.lease_ends_ms, lambda: node.sheet_watch.sheet, ""),
-            *(runner.limited, runner.declared_limits, runner.loans, runner.rates),
+            node.describe,
+            self.log.lease_ends_ms,
+            lambda: node.sheet_watch.sheet,
+            "",
+            runner.limited,
+            runner.declared_limits,
+            runner.loans,
+            runner.rates,
         )
         reporter = Reporter(
             reported,

@@ -205,8 +205,14 @@ def test_the_nodes_image_is_built_from_what_its_ignore_file_lets_through() -> No
     assert all((ROOT / name).exists() for name in allowed), allowed
     # What the wheel is made of, as setup.cfg and pyproject.toml name it.
     assert {
-        *("actors", "hourhand", "scheduler", "schema"),
-        *("pyproject.toml", "setup.cfg", "README.md", "LICENSE"),
+        "actors",
+        "hourhand",
+        "scheduler",
+        "schema",
+        "pyproject.toml",
+        "setup.cfg",
+        "README.md",
+        "LICENSE",
     } <= set(allowed)
 
 

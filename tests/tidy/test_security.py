@@ -113,8 +113,15 @@ def test_the_linter_sees_a_planted_fault(rule: str, folder: str) -> None:
     """With the project's own configuration, at a path of the product."""
     found = subprocess.run(
         [
-            *(sys.executable, "-m", "ruff", "check", "--output-format", "concise"),
-            *("--stdin-filename", f"{folder}/planted.py", "-"),
+            sys.executable,
+            "-m",
+            "ruff",
+            "check",
+            "--output-format",
+            "concise",
+            "--stdin-filename",
+            f"{folder}/planted.py",
+            "-",
         ],
         input=PLANTED[rule],
         capture_output=True,

@@ -29,8 +29,21 @@ WIDE_CONSTRUCTORS: dict[str, int] = {}
 """``file:class`` above the limit, with their number of parameters."""
 
 CATCH_ALL_NAMES = {
-    *("utils", "util", "helpers", "helper", "common", "base", "manager", "managers"),
-    *("core", "impl", "misc", "stuff", "lib", "tools", "shared"),
+    "utils",
+    "util",
+    "helpers",
+    "helper",
+    "common",
+    "base",
+    "manager",
+    "managers",
+    "core",
+    "impl",
+    "misc",
+    "stuff",
+    "lib",
+    "tools",
+    "shared",
 }
 
 

@@ -11,8 +11,17 @@ import actors
 from tests.tidy.source import ROLES, ROOT, Source, class_name, sources
 
 BESIDE_THE_ROLES = {
-    *("__init__", "messages", "ordering_lane", "held_executors", "sweep", "unordered_tasks"),
-    *("following_tasks", "schedule_reader", "persisting", "loading", "watermark"),
+    "__init__",
+    "messages",
+    "ordering_lane",
+    "held_executors",
+    "sweep",
+    "unordered_tasks",
+    "following_tasks",
+    "schedule_reader",
+    "persisting",
+    "loading",
+    "watermark",
 }
 
 

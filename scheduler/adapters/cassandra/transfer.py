@@ -21,8 +21,13 @@ from scheduler.ports.transfer import UNFINISHED, OutcomeRow
 
 _NOTE = "transfer"
 _TABLES = (
-    *("task_schedule", "task_status", "completion_segment", "attempt_history"),
-    *("definition", "command_outcome", "partition_watermark"),
+    "task_schedule",
+    "task_status",
+    "completion_segment",
+    "attempt_history",
+    "definition",
+    "command_outcome",
+    "partition_watermark",
 )
 _TOKEN_MIN, _TOKENS = -(2**63), 2**64
 """Of Murmur3Partitioner, Cassandra's default; no row has the lowest token."""

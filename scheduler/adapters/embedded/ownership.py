@@ -93,8 +93,13 @@ class EmbeddedOwnership:
         """Record what the command at ``offset`` achieved."""
         new_key = outcome.new_key or (None, None, None)
         row = (
-            *(partition, offset, outcome.outcome.value, *outcome.key, *new_key),
-            *(outcome.moved_data, write_time),
+            partition,
+            offset,
+            outcome.outcome.value,
+            *outcome.key,
+            *new_key,
+            outcome.moved_data,
+            write_time,
         )
 
         def work(connection: sqlite3.Connection) -> None:

@@ -170,6 +170,15 @@ def _rows(segment: Row, wanted: Collection[TaskKey] | None = None) -> Iterator[R
         if wanted is not None and key not in wanted:
             continue
         yield (
-            *(partition, *key, "success", offset, attempts, started_ms, finished_ms),
-            *(None, 0, None, write_time),
+            partition,
+            *key,
+            "success",
+            offset,
+            attempts,
+            started_ms,
+            finished_ms,
+            None,
+            0,
+            None,
+            write_time,
         )

@@ -26,8 +26,13 @@ from scheduler.ports.transfer import UNFINISHED, OutcomeRow, Span
 _NOTE = "transfer"
 _PIECE_ROWS = 1_000
 _TABLES = (
-    *("task_schedule", "task_status", "completion_segment", "attempt_history"),
-    *("definition", "command_outcome", "partition_watermark"),
+    "task_schedule",
+    "task_status",
+    "completion_segment",
+    "attempt_history",
+    "definition",
+    "command_outcome",
+    "partition_watermark",
 )
 
 

@@ -218,8 +218,15 @@ def test_mypy_finds_what_is_wrong_and_nothing_else(programs: Path, plugin: str) 
 
     output = _run(
         programs,
-        *("mypy", "--config-file", "mypy.ini", "--follow-imports", "silent"),
-        *("--output", "json", "good.py", "bad.py"),
+        "mypy",
+        "--config-file",
+        "mypy.ini",
+        "--follow-imports",
+        "silent",
+        "--output",
+        "json",
+        "good.py",
+        "bad.py",
     )
 
     found = [json.loads(line) for line in output.splitlines()]
@@ -236,7 +243,12 @@ def test_pyright_finds_what_is_wrong_and_nothing_else(programs: Path) -> None:
 
     output = _run(
         programs,
-        *("basedpyright", "--pythonpath", sys.executable, "--outputjson", "good.py", "bad.py"),
+        "basedpyright",
+        "--pythonpath",
+        sys.executable,
+        "--outputjson",
+        "good.py",
+        "bad.py",
     )
 
     errors = {

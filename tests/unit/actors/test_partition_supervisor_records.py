@@ -217,7 +217,10 @@ def test_p6_misplaced_records_of_one_id_keep_their_order_over_a_failure() -> Non
     assert first == [1, 2]
     assert again[2] == again[0]
     assert [b'"version":2' in value for _, value, _ in bench.writer.appended] == [
-        *(False, False, False, True)
+        False,
+        False,
+        False,
+        True,
     ]
     assert bench.topic.has(TasksPersisted)
 

@@ -51,7 +51,14 @@ def _objects(lines: list[str]) -> list[dict[str, Any]]:
 def test_every_line_of_a_node_is_json(tmp_path: Path) -> None:
     """Its own, those of user code, of Python, of a thread that dies, and of a signal."""
     scheduled = _command(
-        *(tmp_path, "schedule", "--ordering-id", "a", "--in", "0s", "--kind", "charge"),
+        tmp_path,
+        "schedule",
+        "--ordering-id",
+        "a",
+        "--in",
+        "0s",
+        "--kind",
+        "charge",
         tasks=TASKS,
     )
     scheduled.communicate(timeout=120)

@@ -57,8 +57,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.parametrize(
     "command",
     [
-        *("nodes", "blocked", "ahead", "buckets", "audit-log", "top", "list", "dead-letters"),
-        *("pause", "running", "limited", "settings"),
+        "nodes",
+        "blocked",
+        "ahead",
+        "buckets",
+        "audit-log",
+        "top",
+        "list",
+        "dead-letters",
+        "pause",
+        "running",
+        "limited",
+        "settings",
     ],
 )
 def test_each_looks_as_text_and_as_json(folder: Path, command: str) -> None:

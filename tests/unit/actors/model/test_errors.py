@@ -46,7 +46,9 @@ def test_every_error_says_whose_fault_it_is() -> None:
 def test_a_callers_mistake_in_a_value_is_a_value_error_too() -> None:
     """Code that knows nothing of Hourhand catches what it expects."""
     others = {
-        *(errors.AlreadyStarted, errors.NotConnected, errors.UnknownConnection),
+        errors.AlreadyStarted,
+        errors.NotConnected,
+        errors.UnknownConnection,
         errors.SparkNotStarted,
     }
     for error in set(CallerError.__subclasses__()) - others:

@@ -31,8 +31,20 @@ def test_without_execute_it_cannot_be_made() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("on_receive", "on_start", "on_stop", "on_failure", "start", "stop", "bind_role", "spawn"),
-        *("_bind_context", "_context", "_start_actor_loop", "actor_ref", "_task", "_phase"),
+        "on_receive",
+        "on_start",
+        "on_stop",
+        "on_failure",
+        "start",
+        "stop",
+        "bind_role",
+        "spawn",
+        "_bind_context",
+        "_context",
+        "_start_actor_loop",
+        "actor_ref",
+        "_task",
+        "_phase",
     ],
 )
 def test_a_method_of_any_name_is_the_users_own(name: str) -> None:

@@ -101,7 +101,11 @@ def test_a_filter_is_bounded_as_a_listing_is() -> None:
     world.group.advance(1_000)
 
     assert [state_of(world, each) for each in keys] == [
-        *("pending", "cancelled", "cancelled", "pending", "pending")
+        "pending",
+        "cancelled",
+        "cancelled",
+        "pending",
+        "pending",
     ]
     rest = {**body, "filter": {**bounded, "after": keys[2]}, "dryRun": True}
     assert world.post("/actions/cancel", rest)[1]["nextAfter"] is None

@@ -150,7 +150,10 @@ def test_a_letter_says_what_became_of_its_task() -> None:
     after = {each["key"].split(",")[1]: each for each in night.letters()}
 
     assert [before["a"][name] for name in ("kind", "replayable", "ended", "error")] == [
-        *("mail", True, "failure", "Down: of the night")
+        "mail",
+        True,
+        "failure",
+        "Down: of the night",
     ]
     assert (after["a"]["replayable"], after["a"]["ended"]) == (False, "success")
     assert (after["b"]["replayable"], after["b"]["ended"]) == (True, "failure")

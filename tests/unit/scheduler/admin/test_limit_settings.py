@@ -57,7 +57,10 @@ def test_limits_are_listed_as_declared_changed_and_reset() -> None:
     world.post("/limits", {"limit": "mail#1", "burst": 9})
     changed = by_name(world.get("/limits")[1])["mail#1"]
     assert (status, told["version"], changed["state"], changed["key"]) == (
-        *(200, 1, "changed", "tenant"),
+        200,
+        1,
+        "changed",
+        "tenant",
     )
     numbers = {"rate": 50, "perMs": 1_000, "burst": 5, "concurrency": None}
     assert changed["declared"] == numbers

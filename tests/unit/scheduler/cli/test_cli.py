@@ -136,8 +136,14 @@ def test_a_window_that_means_nothing_is_refused(arguments: tuple[str, ...], comp
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(("list",), ("show", KEY), ("cancel", KEY), ("outcome", "0:1"), ("running",), ("top",)),
-        *(("admin",), ("admin", "--port", "0")),
+        ("list",),
+        ("show", KEY),
+        ("cancel", KEY),
+        ("outcome", "0:1"),
+        ("running",),
+        ("top",),
+        ("admin",),
+        ("admin", "--port", "0"),
     ],
 )
 def test_a_folder_without_an_installation_stays_as_it_is(

@@ -43,7 +43,9 @@ def test_a_limit_is_changed_listed_and_reset(folder: Path) -> None:
     """What is not named stays as it is, and who did it is written down."""
     done = invoke(folder, "limits", "set", "mail#1", "--rate", "20", "--reason", "slow")
     assert (done.exit_code, "50 per 1 s" in done.stderr, "20 per 1 s" in done.stdout) == (
-        *(0, True, True),
+        0,
+        True,
+        True,
     )
     changed = of_mail(answer(folder, "limits", "set", "mail#1", "--per", "1m"))
     assert (changed["effective"]["rate"], changed["effective"]["perMs"]) == (20, 60_000)
@@ -65,7 +67,13 @@ def test_what_each_node_may_start_stands_below_the_limits(folder: Path) -> None:
     limits, rates = listed.split("\n\n")
     assert "report#1" in limits and "report#1" not in rates
     assert rates.splitlines()[0].split() == [
-        *("LIMIT", "VALUE", "NODE", "OWN", "LENT", "BORROWED", "STARTS")
+        "LIMIT",
+        "VALUE",
+        "NODE",
+        "OWN",
+        "LENT",
+        "BORROWED",
+        "STARTS",
     ]
     last = rates.splitlines()[-1]
     assert "any other" in last and "all" in last and "100.0%" in last and "50 per 1 s" in last

@@ -36,9 +36,21 @@ def applied(seen: Callable[[], bool], *begin: Callable[[Scheduler], object]) -> 
 def test_a_recurring_schedule_is_set_listed_shown_and_deleted() -> None:
     """A node applies what the log holds."""
     made = hourhand(
-        *("recurring", "set", "nightly", "--cron", "30 2 * * *"),
-        *("--time-zone", "Europe/Berlin", "--data", '{"a": 1}', "--times", "3", "--kind", "mail"),
-        *("--priority", "0"),
+        "recurring",
+        "set",
+        "nightly",
+        "--cron",
+        "30 2 * * *",
+        "--time-zone",
+        "Europe/Berlin",
+        "--data",
+        '{"a": 1}',
+        "--times",
+        "3",
+        "--kind",
+        "mail",
+        "--priority",
+        "0",
     )
     assert made.exit_code == 0, made.output
     assert made.stdout.startswith("accepted: a node that runs applies it")
@@ -145,8 +157,11 @@ def test_a_service_that_would_be_open_to_all_is_refused() -> None:
 def test_a_relay_without_a_broker_says_so() -> None:
     """One line, not a trace."""
     answer = hourhand(
-        *("relay", "--set", "kafka.bootstrap_servers=127.0.0.1:1"),
-        *("--set", "kafka.connect_timeout_ms=200"),
+        "relay",
+        "--set",
+        "kafka.bootstrap_servers=127.0.0.1:1",
+        "--set",
+        "kafka.connect_timeout_ms=200",
     )
 
     assert answer.exit_code == 3

@@ -86,9 +86,16 @@ def test_the_first_is_the_outermost_and_sees_what_was_raised() -> None:
 
     assert [each.result for each in run] == [AttemptResult.FAILURE, AttemptResult.SUCCESS]
     assert seen == [
-        *("outer before mail 1", "inner before mail 1", "mail"),
-        *("inner failed no", "outer failed no"),
-        *("outer before charge 1", "inner before charge 1", "charge", "inner after", "outer after"),
+        "outer before mail 1",
+        "inner before mail 1",
+        "mail",
+        "inner failed no",
+        "outer failed no",
+        "outer before charge 1",
+        "inner before charge 1",
+        "charge",
+        "inner after",
+        "outer after",
     ]
 
 

@@ -20,7 +20,9 @@ from tests.builders import NOW_MS, a_key
 from tests.unit.scheduler.adapters.test_telemetry import EVENT_CLASSES, an_event
 
 _COUNTED_ELSEWHERE = {
-    *(events.AssignmentReceived, events.TasksStored, events.AttemptFailed),
+    events.AssignmentReceived,
+    events.TasksStored,
+    events.AttemptFailed,
     events.LoopFreed,
 }
 """Begins what another event ends; is of the hourly counts alone; is counted where it finished;
@@ -231,8 +233,20 @@ def test_every_metric_is_named_and_bounded_as_the_rest(metric: Metric) -> None:
     assert bool(metric.buckets) == (metric.kind is Kind.HISTOGRAM)
     assert len(metric.labels) == 1 or not metric.words
     assert set(metric.labels) <= {
-        *("partition", "reason", "call", "error", "result", "error_class", "on_exhausted"),
-        *("kind", "outcome", "change", "promise", "tag", "pool", "limit"),
+        "partition",
+        "reason",
+        "call",
+        "error",
+        "result",
+        "error_class",
+        "on_exhausted",
+        "kind",
+        "outcome",
+        "change",
+        "promise",
+        "tag",
+        "pool",
+        "limit",
     }
 
 

@@ -118,9 +118,12 @@ def test_rows_of_several_requests_are_written_together(database: Database) -> No
         ]
 
     assert [each.result(WAIT_S) for each in futures] == [
-        *(None, None, None),
+        None,
+        None,
+        None,
         {"a", "b", "c"},
-        *(None, None),
+        None,
+        None,
     ]
     assert calls == [
         ("insert", [("a", 1), ("b", 1), ("c", 1)]),
