@@ -16,7 +16,7 @@ def a_scheduler(relay: RelaySettings | None = None) -> VirtualScheduler:
     scheduler = VirtualScheduler(executors={}, now=NOON)
     if relay is not None:
         scheduler.settings = scheduler.settings.model_copy(update={"relay": relay})
-        scheduler.client._settings = scheduler.settings
+        scheduler.client._systems.settings = scheduler.settings
         scheduler.restart()
     return scheduler
 
@@ -103,7 +103,9 @@ def test_listed_topics_are_the_only_ones() -> None:
     assert allowed.exception() is None
     assert isinstance(refused.exception(), InvalidTask)
 
-    scheduler.client._settings = scheduler.settings.model_copy(update={"relay": RelaySettings()})
+    scheduler.client._systems.settings = scheduler.settings.model_copy(
+        update={"relay": RelaySettings()}
+    )
     scheduler.client.send_later(None, b"3", "other", timedelta(0)).result()
     scheduler.run_due()
     assert [each.value for each in scheduler.messages.messages] == [b"1"]
