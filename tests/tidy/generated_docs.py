@@ -18,6 +18,7 @@ from actors.model import errors
 from actors.model.errors import CallerError, HourhandError, InternalError, OperatorError
 from scheduler.configuration.settings import CONFIG_FILE, CONFIG_VARIABLE, Settings
 from tests.tidy.cli_page import cli_page
+from tests.tidy.decisions_page import decisions_page
 from tests.tidy.deploy_files import board_copy, board_object, rules_copy, rules_object
 from tests.tidy.drawings import life_drawing, pieces_drawing, tree_drawing
 from tests.tidy.http_page import http_page
@@ -188,6 +189,7 @@ PAGES = {
     "deploy/kubernetes/monitoring/board.yaml": board_object,
     "deploy/kubernetes/monitoring/prometheusrule.yaml": rules_object,
     "schema/http/admin.json": openapi_page,
+    "docs/adr/README.md": decisions_page,
     "docs/cli.md": cli_page,
     "docs/drawings/life.svg": life_drawing,
     "docs/drawings/pieces.svg": pieces_drawing,

@@ -6,7 +6,6 @@ size.  The list may only shrink: an entry that could be smaller, or is needed no
 
 import ast
 import re
-import sys
 from collections.abc import Mapping
 
 import pytest
@@ -14,8 +13,6 @@ import pytest
 from scheduler.wiring import ADAPTERS
 from tests.tidy.source import ROOT, Function, Source, project_metadata, report, sources
 
-LONGEST_REPORTED = 10
-"""Files and classes that are reported: whether they are one concept is for a reader to say."""
 FUNCTION_LINES_MAX = 40
 LINE_COLUMNS_MAX = 100
 PARAMETERS_MAX = 8
@@ -63,38 +60,6 @@ def _check_ratchet(
         elif size != listed:
             complaints.append(f"{name} has {size} {what}, the ratchet list says {listed}")
     assert not complaints, "\n" + "\n".join(complaints)
-
-
-def test_the_longest_files_and_widest_classes_are_reported(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A limit would only move lines about; a reader judges whether a file is one concept."""
-    lines = {source.name: len(source.text.splitlines()) for source in sources()}
-    widths = {
-        f"{source.name}:{node.name}": len(_attributes(node))
-        for source in sources("actors", "hourhand", "scheduler")
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.ClassDef)
-    }
-
-    with capsys.disabled():
-        for sizes, unit in ((lines, "lines"), (widths, "attributes")):
-            for name in sorted(sizes, key=lambda each: -sizes[each])[:LONGEST_REPORTED]:
-                sys.stdout.write(f"\n{name}: {sizes[name]} {unit}")
-
-    assert lines and widths
-
-
-def _attributes(node: ast.ClassDef) -> set[str]:
-    """Return the names that a class sets on ``self``."""
-    return {
-        each.attr
-        for each in ast.walk(node)
-        if isinstance(each, ast.Attribute)
-        and isinstance(each.ctx, ast.Store)
-        and isinstance(each.value, ast.Name)
-        and each.value.id == "self"
-    }
 
 
 def test_functions_are_short() -> None:

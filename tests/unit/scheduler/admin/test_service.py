@@ -1,11 +1,10 @@
 """The service makes a part when it is first asked for, and once."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 import pytest
 
+from actors.ports.store import Stores
 from scheduler.admin import service as service_module
 from scheduler.admin.service import AdminService
 from scheduler.reading.inspector import Inspector
@@ -24,23 +23,23 @@ def test_a_service_makes_no_part_that_nobody_asks_for() -> None:
     assert service.actions is actions
 
 
-def test_a_part_is_made_once_however_many_threads_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_a_part_is_made_other_threads_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests are answered by several threads, and a picture of the cluster has state."""
-    service, two_makers = AdminService(World().service.opened), threading.Barrier(2)
-    made: list[object] = []
+    service = AdminService(World().service.opened)
+    made: list[Inspector] = []
 
-    def make(*given: object) -> Inspector:
-        made.append(given)
-        with suppress(threading.BrokenBarrierError):
-            two_makers.wait(0.05)
-        return Inspector(service.stores, service.partition_count)
+    def make(stores: Stores, partition_count: int) -> Inspector:
+        with ThreadPoolExecutor(1) as other:
+            assert not other.submit(service.making.acquire, blocking=False).result()
+        made.append(Inspector(stores, partition_count))
+        return made[-1]
 
     monkeypatch.setattr(service_module, "Inspector", make)
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda _: service.inspector, range(4)))
 
     assert len(made) == 1
-    assert set(map(id, found)) == {id(service.inspector)}
+    assert all(each is made[0] for each in found)
 
 
 def test_a_service_that_closes_makes_nothing_and_lets_go() -> None:

@@ -1,0 +1,35 @@
+"""The list of the decision records, from their titles: docs/adr/README.md."""
+
+from pathlib import Path
+
+from tests.tidy.source import ROOT
+
+_NEVER_USED = (29, 40, 45, 46)
+
+
+def decisions_page() -> str:
+    """Return docs/adr/README.md: every decision with its status.
+
+    A decision is accepted, unless a line below its title begins with ``Status:``.
+    """
+    numbers = ", ".join(map(str, _NEVER_USED[:-1])) + f" and {_NEVER_USED[-1]}"
+    lines = [
+        "# Decisions",
+        "",
+        "Each page is one decision that closes other ways, in at most 300 words: context,",
+        f"decision, what was rejected, consequences. The numbers {numbers} were",
+        "never used. This page is written by `make docs`.",
+        "",
+        "| number | decision | status |",
+        "|---|---|---|",
+    ]
+    lines += [_row(path) for path in sorted((ROOT / "docs/adr").glob("[0-9]*.md"))]
+    return "\n".join(lines) + "\n"
+
+
+def _row(path: Path) -> str:
+    title, *rest = path.read_text(encoding="utf-8").splitlines()
+    number, _, decision = title.removeprefix("# ").partition(". ")
+    found = [line.removeprefix("Status:").strip() for line in rest if line.startswith("Status:")]
+    status = found[0] if found else "accepted"
+    return f"| {number} | [{decision}]({path.name}) | {status} |"
