@@ -206,8 +206,7 @@ class FollowingTasks:
         for follower in left:
             if follower.task.key == key:
                 released += 1
-            elif follower.is_doubted:
+            elif follower.is_doubted or not tasks.take(follower.task, tasks_max):
+                # What waits in memory behind it is read again with it (P4).
                 released += 1 + tasks.spill_from(follower.task.key)
-            elif not tasks.take(follower.task, tasks_max):
-                released += 1
         return released

@@ -34,11 +34,13 @@ from scheduler.futures.sleeping import Sleeper
 from scheduler.futures.steps import begun
 from scheduler.kafka_only.ports import BucketStorage
 from scheduler.kafka_only.sending import BucketSender
-from scheduler.node.fast_path import NodeRunner
+from scheduler.node.calls import Calls
 from scheduler.node.lease import Lease
 from scheduler.node.node import Node
 from scheduler.node.node_limits import NodeLimits
+from scheduler.node.runner import NodeRunner
 from scheduler.node.watching import NodeWatch
+from scheduler.node.workers import NodeWorkers
 from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.observation import Observation
@@ -347,11 +349,11 @@ class _NodeConnections:
         closing.callback(system_tasks.close)
         closing.callback(systems.close)
         lease = Lease(self.clock, self.log.lease_ends_ms)
-        runner = self._make_runner(executors, lease, closing)
+        runner, workers = self._make_runner(executors, lease, closing)
         node = self._join_group(executors, lease, runner, system_tasks, systems)
         reporter = self._make_reporter(executors, runner, node)
         closing.callback(reporter.close)
-        watch = NodeWatch(runner, self.clock, counting, thread_ms)
+        watch = NodeWatch(runner, workers, self.clock, counting, thread_ms)
         closing.callback(watch.close)
         ownership = self.stores.ownership
         probes = NodeProbes(
@@ -389,29 +391,31 @@ class _NodeConnections:
 
     def _make_runner(
         self, executors: UserExecutors, lease: Lease, closing: ExitStack
-    ) -> NodeRunner:
+    ) -> tuple[NodeRunner, NodeWorkers]:
         if executors.middleware.hears_of_exhausted:
             news = ExhaustedNews(executors.middleware)
             closing.callback(news.close)
             self.observation.telemetry.also_tell(news)
-        runner = NodeRunner(
+        calls = Calls(
             clock=self.clock,
             gate=lease.allows,
             telemetry=self.observation.telemetry,
-            settings=self.settings.tree.execution,
-            limits=NodeLimits(
-                rules=executors.flow_rules,
-                on_node=executors.limits,
-                partitions=self.partition_count,
-                held=lease,
-                lend=self.settings.lends_limits,
-            ),
             require_codecs=executors.require_codecs,
         )
+        limits = NodeLimits(
+            rules=executors.flow_rules,
+            on_node=executors.limits,
+            partitions=self.partition_count,
+            held=lease,
+            lend=self.settings.lends_limits,
+        )
+        workers = NodeWorkers(calls, self.settings.tree.execution)
+        runner = NodeRunner(calls, workers, self.settings.tree.execution, limits)
         lease.also_tell(runner.heed)
+        closing.callback(workers.close)
         closing.callback(runner.close)
         closing.callback(self.observation.close)
-        return runner
+        return runner, workers
 
     def _join_group(
         self,

@@ -235,7 +235,7 @@ class LoopThread:
                 has_begun = True
                 self._begun += slotted
                 try:
-                    # The attempt has told its end: see WorkerRunner.
+                    # The attempt has told its end: see NodeWorkers.
                     with suppress(GeneratorExit):
                         await job()
                 finally:

@@ -1,58 +1,132 @@
 """Makes the starts of overdue tasks durable, many at once, before workers take them.
 
 Decides how many: as many as workers may take soon, because each of them is a suspect if the
-process dies now.  Never runs anything.
+process dies now.  Of suspects one has a durable start at a time and keeps its place to its end: if
+it kills the process, it is known which did.  Never runs anything.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from functools import partial
 
 from actors.model.attempts import Attempt, StartRecorder
 from actors.model.flow import FlowRules
 from scheduler.node.attempts import RunningAttempt
+from scheduler.node.stages import Following
+from scheduler.node.system_executor import SystemExecutor
 from scheduler.node.waiting_attempts import waiting_attempts
+
+START_DEADLINE_S = 30.0
+"""How long an overdue task waits for its start to become durable before it is given up."""
+READY_PER_WORKER = 2
+"""So many overdue attempts for each worker have a durable start and wait: workers never wait for
+the store, and a process that dies leaves few suspects that did not run."""
 
 
 class DurableStarts:
-    """The overdue attempts of a node that no worker has taken; may be used from any thread."""
+    """The stage of those attempts whose starts are to be durable; the others pass it."""
+
+    def __init__(
+        self,
+        workers: int,
+        *,
+        gate: Callable[[Attempt], bool],
+        following: Following,
+        refuse: Callable[[RunningAttempt], None],
+        call_later: Callable[[float, Callable[[], object]], Callable[[], object]],
+        rules: FlowRules,
+    ) -> None:
+        """``call_later`` calls something after some milliseconds, and returns what calls it off."""
+        self._following = following
+        group = partial(
+            StartGroups,
+            gate=gate,
+            submit=following,
+            refuse=refuse,
+            give_up_later=partial(call_later, 1000 * START_DEADLINE_S),
+        )
+        self._overdue = group(READY_PER_WORKER * workers, rules=rules)
+        self._suspects = group(1, until_end=True)
+
+    def enter(self, attempts: Sequence[RunningAttempt]) -> None:
+        """Hand attempts on, those of overdue tasks once their starts are durable.
+
+        What was given up before has its start recorded by a worker, once its policy was asked.  A
+        start is written to find out which task ends the process, and of system tasks only a
+        suspect is ever given up for that.
+        """
+        awaited = [each for each in attempts if each.attempt.record_starts is not None]
+        if not awaited:
+            self._following(attempts)
+            return
+        overdue: list[RunningAttempt] = []
+        suspects: list[RunningAttempt] = []
+        passed = [each for each in attempts if each.attempt.record_starts is None]
+        for running in awaited:
+            if running.attempt.was_given_up:
+                passed.append(running)
+            elif running.attempt.suspect:
+                suspects.append(running)
+            elif isinstance(running.executor, SystemExecutor):
+                passed.append(running)
+            else:
+                overdue.append(running)
+        self._suspects.add(suspects)
+        self._overdue.add(overdue)
+        self._following(passed)
+
+    def drain(self, partitions: Collection[int] | None) -> None:
+        """Refuse what has no durable start, where its tree failed, and answers nobody any more."""
+        if partitions is None:
+            self._suspects.forget()
+            self._overdue.forget()
+
+
+class StartGroups:
+    """Attempts that wait for a durable start, or have one and wait for a worker; a ``Room``.
+
+    May be used from any thread.
+    """
 
     def __init__(
         self,
         ready_max: int,
         *,
         gate: Callable[[Attempt], bool],
-        submit: Callable[[Sequence[RunningAttempt]], None],
+        submit: Following,
         refuse: Callable[[RunningAttempt], None],
         give_up_later: Callable[[Callable[[], object]], Callable[[], object]],
-        flow_rules: FlowRules = FlowRules.NONE,
+        rules: FlowRules = FlowRules.NONE,
+        until_end: bool = False,
     ) -> None:
-        """At most ``ready_max`` attempts have a durable start, or soon will, and no worker.
+        """At most ``ready_max`` attempts have a durable start, or soon will, and have not begun:
+        with ``until_end`` have not ended.
 
         ``submit`` hands attempts to the workers, ``refuse`` ends one whose user code is not called.
         ``give_up_later`` calls what it is given once no start takes so long any more, and returns
         what calls that off.
         """
-        self._ready_max = ready_max
+        self._ready_max, self._until_end = ready_max, until_end
         self._gate = gate
         self._submit = submit
         self._refuse = refuse
         self._give_up_later = give_up_later
         self._lock = threading.Lock()
-        self._waiting = waiting_attempts(flow_rules)
+        self._waiting = waiting_attempts(rules)
         self._ready = 0
         self._asked: set[Future[None]] = set()
         """What is not answered yet."""
 
-    def add(self, overdue: Iterable[RunningAttempt]) -> None:
+    def add(self, overdue: Sequence[RunningAttempt]) -> None:
         """Have the starts of these attempts made durable in their turn, then hand them on."""
-        with self._lock:
-            self._waiting.extend(overdue)
-        self._record()
+        if overdue:
+            with self._lock:
+                self._waiting.extend(overdue)
+            self._record()
 
     def leave(self) -> None:
-        """One that was handed on has a worker."""
+        """One that was handed on needs its place no longer."""
         self._make_room(1)
         self._record()
 
@@ -119,6 +193,11 @@ class DurableStarts:
         """
         self._asked.discard(recorded)
         if not recorded.cancelled() and recorded.exception() is None:
+            for running in group:
+                if self._until_end:
+                    running.freed = self.leave
+                else:
+                    running.starts = self
             self._submit(group)
             return
         with self._lock:

@@ -32,6 +32,7 @@ from scheduler.node.allowance import (
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.loans import KEPT, LOAN_MS, Loans
 from scheduler.node.node_limits import NodeLimits
+from scheduler.node.stages import Following
 
 logger = logging.getLogger("hourhand.runner")
 
@@ -91,11 +92,11 @@ class FlowLimits:
         *,
         gate: Gate,
         monotonic_ms: Callable[[], float],
-        submit: Callable[[Sequence[RunningAttempt]], None],
+        following: Following,
         refuse: Callable[[RunningAttempt], None],
         wake_later: Callable[[float], object],
     ) -> None:
-        """``submit`` takes what may go on, ``refuse`` what never begins.
+        """``following`` takes what may go on, ``refuse`` what never begins.
 
         ``wake_later`` has ``look`` called after so many milliseconds.
         """
@@ -108,7 +109,7 @@ class FlowLimits:
         self._gate = gate
         self._held, self._partitions = limits.held, limits.partitions
         self._monotonic_ms = monotonic_ms
-        self._submit, self._refuse, self._wake_later = submit, refuse, wake_later
+        self._following, self._refuse, self._wake_later = following, refuse, wake_later
         self._numbers = count()
         self._lock = threading.Lock()
         self._allowances: dict[tuple[str, str], Allowance] = {}
@@ -144,11 +145,8 @@ class FlowLimits:
 
     # What a runner tells.
 
-    def begin(self, started: Sequence[RunningAttempt]) -> None:
+    def enter(self, attempts: Sequence[RunningAttempt]) -> None:
         """Hand attempts on, each at once or when its limits let it through."""
-        if not self._limits:
-            self._submit(started)
-            return
         passed: list[RunningAttempt] = []
         refused: list[RunningAttempt] = []
         with self._lock:
@@ -156,12 +154,12 @@ class FlowLimits:
             self._take_share(now_ms, passed)
             if len(self._allowances) >= self._kept_max:
                 self._forget_idle(now_ms)
-            for running in started:
+            for running in attempts:
                 needed = self._needed(running.attempt.task)
                 if not needed:
                     passed.append(running)
                 elif reserve_all(needed, now_ms):
-                    running.allowances = needed
+                    running.limiter, running.allowances = self, needed
                     passed.append(running)
                 elif self._gate(running.attempt):
                     self._line_up(running, needed, now_ms)
@@ -169,26 +167,20 @@ class FlowLimits:
                     # Its partition is given up, which nobody will tell again.
                     refused.append(running)
         if passed:
-            self._submit(passed)
+            self._following(passed)
         for running in refused:
             self._refuse(running)
 
     def use(self, running: RunningAttempt, now_ms: float) -> None:
         """User code of an attempt begins now, by monotonic time."""
-        used = running.allowances
-        if not used:
-            return
         with self._lock:
-            for allowance in used:
+            for allowance in running.allowances:
                 if allowance.use(now_ms):
                     self._plan(allowance, now_ms)
 
     def end(self, running: RunningAttempt) -> None:
         """An attempt that was handed on has ended, or never begins."""
-        held = running.allowances
-        if not held:
-            return
-        running.allowances = ()
+        held, running.limiter, running.allowances = running.allowances, None, ()
         passed: list[RunningAttempt] = []
         began = running.started_monotonic_ms is not None
         with self._lock:
@@ -198,7 +190,7 @@ class FlowLimits:
                     self._take_share(now_ms, passed)
                     self._admit(allowance, now_ms, passed)
         if passed:
-            self._submit(passed)
+            self._following(passed)
 
     def look(self) -> None:
         """Let through what may go on by now."""
@@ -214,7 +206,7 @@ class FlowLimits:
                     self._admit(allowance, now_ms, passed)
             self._set_timer(now_ms)
         if passed:
-            self._submit(passed)
+            self._following(passed)
 
     def leave(self, running: RunningAttempt) -> bool:
         """Let an attempt wait no longer; False where it does not wait."""
@@ -229,7 +221,7 @@ class FlowLimits:
         """Whether an attempt waits here."""
         return running in self._tickets
 
-    def leave_all(self, partitions: Collection[int] | None) -> Sequence[RunningAttempt]:
+    def drain(self, partitions: Collection[int] | None) -> Sequence[RunningAttempt]:
         """Let the attempts of some partitions, or of all, wait no longer; return those that did."""
         with self._lock:
             leaving = [
@@ -267,7 +259,7 @@ class FlowLimits:
                     allowance.change(portion, portion.burst, now_ms, now_ms)
                 self._admit_waiting(now_ms, passed)
         if passed:
-            self._submit(passed)
+            self._following(passed)
         return changed
 
     def next_ms(self) -> float | None:
@@ -310,7 +302,7 @@ class FlowLimits:
                 self._change_rate(key, now_ms, now_ms, passed)
             self._plan_shift(now_ms)
         if passed:
-            self._submit(passed)
+            self._following(passed)
 
     def lent(self) -> tuple[LimitLoan, ...]:
         """Return what others may use of this node's shares."""
@@ -424,6 +416,7 @@ class FlowLimits:
                     each.reserve()
                 del self._tickets[ticket.running]
                 ticket.running.limited_ms = round(now_ms - ticket.short_since_ms)
+                ticket.running.limiter = self
                 ticket.running.allowances = ticket.allowances
                 passed.append(ticket.running)
             else:

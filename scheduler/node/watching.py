@@ -9,8 +9,9 @@ from functools import partial
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.node.computing_watch import ComputingWatch
-from scheduler.node.runner import WorkerRunner
+from scheduler.node.runner import NodeRunner
 from scheduler.node.worker_watch import LoopWatch, WorkerWatch
+from scheduler.node.workers import NodeWorkers
 from scheduler.process.switch_interval import process_interval
 
 
@@ -19,21 +20,22 @@ class NodeWatch:
 
     def __init__(
         self,
-        runner: WorkerRunner,
+        runner: NodeRunner,
+        workers: NodeWorkers,
         clock: Clock,
         telemetry: Telemetry,
         used_ms: Callable[[int], float | None],
     ) -> None:
         """``used_ms`` reads a clock of a thread's processor time."""
-        self._runner = runner
-        self._pools = WorkerWatch(runner.pools(), clock, telemetry)
-        self._loop = LoopWatch(runner.ask_turn, runner.loop_at_hand, clock, telemetry)
+        self._workers = workers
+        self._pools = WorkerWatch(runner.pools(workers.pools()), clock, telemetry)
+        self._loop = LoopWatch(workers.ask_turn, workers.loop_at_hand, clock, telemetry)
         choose = partial(process_interval.choose, self)
-        self._computing = ComputingWatch(runner.at_work, used_ms, clock, choose)
+        self._computing = ComputingWatch(workers.at_work, used_ms, clock, choose)
 
     def look(self) -> None:
         """Look at everything, and begin threads that the machine did not have before."""
-        self._runner.nudge()
+        self._workers.nudge()
         self._pools.look()
         self._loop.look()
         self._computing.look()

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 from actors.model.display import log_raised
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.waiting_attempts import WorkerQueue
 from scheduler.node.worker_watch import WorkerLoad
 
 logger = logging.getLogger("hourhand.runner")
@@ -29,17 +28,11 @@ def own_clock() -> int:
 class WorkerThreads:
     """Threads that take one attempt at a time; started as they are needed, up to a limit."""
 
-    def __init__(
-        self,
-        run: Callable[[RunningAttempt], None],
-        threads_max: int,
-        name: str,
-        waiting: WorkerQueue | None = None,
-    ) -> None:
+    def __init__(self, run: Callable[[RunningAttempt], None], threads_max: int, name: str) -> None:
         self._run = run
         self._threads_max = threads_max
         self._name = name
-        self._waiting: WorkerQueue = waiting or queue.SimpleQueue()
+        self._waiting = queue.SimpleQueue[RunningAttempt | None]()
         self._submitted = 0
         self._outstanding = 0
         """Attempts queued or running, until there are as many threads as there may be: each has

@@ -451,15 +451,15 @@ class VirtualScheduler:
         )
 
     def _make_node(self) -> VirtualNode:
-        def effects_of(runner: VirtualRunner) -> Effects:
-            runner.require_codecs = self._executors.require_codecs
-            runner.note_start = self._executions.note_start
+        def effects_of(virtual: VirtualRunner) -> Effects:
+            virtual.runner.calls.require_codecs = self._executors.require_codecs
+            virtual.workers.note_start = self._executions.note_start
             return Effects(
                 settings=self.settings.tree,
                 partition_count=self._partitions,
                 stores=self.stores,
                 writer=MemoryWriter(self.broker),
-                runner=runner,
+                runner=virtual.runner,
                 telemetry=self.telemetry,
                 make_executor=self._system_tasks().factory_with(self._executors.make),
                 flow_rules=self._executors.flow_rules,

@@ -21,7 +21,7 @@ from actors.model.status import AttemptResult
 from actors.model.task import Task
 from actors.ports.telemetry import Telemetry
 from scheduler.client.client import SchedulerClient
-from scheduler.node.attempts import ERROR_MESSAGE_CHARS_MAX, ERROR_STACK_CHARS_MAX
+from scheduler.node.endings import ERROR_MESSAGE_CHARS_MAX, ERROR_STACK_CHARS_MAX
 
 Told = TypeVar("Told", bound=Event)
 

@@ -12,21 +12,20 @@ import math
 import random
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import Context
 from functools import partial
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
 from actors.kernel.supervision import FailureListener
-from actors.model.attempts import Attempt, AttemptEnded
+from actors.model.attempts import Attempt
 from actors.model.backoff import JITTER
 from actors.model.bucket import HOUR_MS
-from actors.model.events import AttemptStarted
 from actors.model.flow import FlowRules
 from actors.model.instant import INSTANT_MAX_MS
-from actors.model.settings import TreeSettings
+from actors.model.settings import ExecutionSettings, TreeSettings
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.store import Stores
@@ -36,15 +35,14 @@ from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import GroupSettings, Settings
 from scheduler.futures.light_future import resolve
-from scheduler.node.attempts import (
-    RunningAttempt,
-)
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.calls import Calls, batched
 from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.lease import Lease
-from scheduler.node.limited_attempts import LimitedAttempts
 from scheduler.node.node import Node
 from scheduler.node.node_limits import NO_LIMITS, NodeLimits
-from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember
+from scheduler.node.runner import NodeRunner
+from scheduler.node.stages import RunningBatch
 from scheduler.ports.messages import MessageWriter
 from scheduler.process.forking import end_child
 from scheduler.services.system_registry import SystemTaskRegistry
@@ -148,93 +146,63 @@ class RecordingCaller:
             raise CallbackFailed("the test wants it to fail")
 
 
-class VirtualRunner(LimitedAttempts):
-    """Runs one attempt at a time in the caller's thread; implements ``Runner``.
+class VirtualWorkers:
+    """The last stage: runs one attempt, or one batch, at a time in the caller's thread.
 
     User code takes no virtual time.  An ``async def execute`` is run to its end, as ``awaited``
     does.
     """
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        gate: Callable[[Attempt], bool],
-        telemetry: Telemetry,
-        limits: NodeLimits = NO_LIMITS,
-        rng: random.Random = JITTER,
-    ) -> None:
-        super().__init__(
-            clock=clock,
-            gate=gate,
-            telemetry=telemetry,
-            limits=limits,
-            # Asked for by ``next_timer_ms``.
-            wake_later=lambda _: None,
-            rng=rng,
-        )
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
         self.note_start: Callable[[Attempt], object] = lambda _attempt: None
         """Told of each attempt whose user code is called, just before."""
-        self._ready: deque[RunningAttempt] = deque()
-        self._asked: set[Future[None]] = set()
-        """Starts that are not durable yet."""
+        self.ready: deque[RunningAttempt | RunningBatch] = deque()
+        """What may run now."""
 
-    def drain(self, partitions: Collection[int] | None, *, give_up: str | None = None) -> None:
-        """End what waits for something that others do, and all that can be ended."""
-        super().drain(partitions, give_up=give_up)
-        if partitions is None:
-            for recorded in tuple(self._asked):
-                recorded.cancel()
+    def run(self, attempts: Sequence[RunningAttempt]) -> None:
+        """Queue attempts."""
+        self.ready.extend(attempts)
 
-    def _submit_allowed(self, allowed: Sequence[RunningAttempt]) -> None:
-        for running in allowed:
-            self._submit_one(running)
+    def run_at_once(self, running: RunningAttempt) -> bool:
+        """Take no fast path."""
+        del running
+        return False
 
-    def next_timer_ms(self) -> float | None:
-        """Return the monotonic time at which a limit lets something through; None for never."""
-        return self._limits.next_ms()
+    def run_batch(self, batch: RunningBatch) -> None:
+        """Queue a batch."""
+        self.ready.append(batch)
 
-    def _submit_one(self, running: RunningAttempt) -> None:
-        attempt = running.attempt
-        if attempt.record_starts is None or attempt.was_given_up:
-            self._ready.append(running)
-            return
-        if not self._gate(attempt):
-            self._refuse(running)
-            return
-        recorded = attempt.record_starts((attempt,))
-        self._asked.add(recorded)
-        recorded.add_done_callback(lambda done: self._take_start(running, done))
+    def pool_of(self, running: RunningAttempt) -> str | None:
+        """Have all wait for the one thread there is."""
+        del running
+        return "threads"
 
-    def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
-        """Return nothing: no user code runs between two calls."""
-        del partition, at_least_ms
-        return {}
+    def call_later(self, delay_ms: float, call: Callable[[], object]) -> Callable[[], object]:
+        """Call nothing: no start takes long, and no batch waits for company that cannot come."""
+        del delay_ms, call
+        return lambda: None
+
+    wake_later = call_later
 
     def run_one(self) -> bool:
         """Run one queued attempt, or one batch, to its end; return False where there is none."""
-        next_ms = self.next_timer_ms()
-        if not self._ready and next_ms is not None and next_ms <= self._clock.monotonic_ms():
-            self._limits.look()
-            # What it let through may ask the tree for a durable start first.
-            return True
-        if not self._ready:
+        if not self.ready:
             return False
-        running = self._ready.popleft()
-        if isinstance(running.executor, BatchMember):
-            self._run_batch([running, *self._take_others(running.executor.batches)])
-        else:
-            self._run_alone(running)
+        match self.ready.popleft():
+            case RunningAttempt() as running:
+                # In a context of its own, as on a node: what it sets there is not the test's.
+                Context().run(self._run_alone, running)
+            case batch:
+                self._run_batch(batch)
         return True
 
     def _run_alone(self, running: RunningAttempt) -> None:
-        # In a context of its own, as on a node: what it sets there is not the test's.
-        context = Context()
-        started_ms = context.run(self._begin, running)
+        started_ms = self._calls.begin_or_end(running)
         if started_ms is not None:
-            outcome = context.run(self._executed, running)
-            ended = context.run(self._ended_now, running, outcome, started_ms)
-            self._end(running, ended)
+            self.note_start(running.attempt)
+            outcome = self._executed(running)
+            self._calls.end(running, self._calls.ended_with(running, outcome, started_ms))
 
     def _executed(self, running: RunningAttempt) -> object:
         """Return what user code returned, or the exception that it raised."""
@@ -247,83 +215,62 @@ class VirtualRunner(LimitedAttempts):
             # A person who runs the test wants it to end.
             raise
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
-            end_child(self._born, error)
+            end_child(self._calls.born, error)
             return error
-        end_child(self._born)
+        end_child(self._calls.born)
         return outcome
 
-    def _take_others(self, batches: Batches) -> Sequence[RunningAttempt]:
-        """Take what else is ready and fits into a batch."""
-        fitting = [
-            each
-            for each in self._ready
-            if isinstance(each.executor, BatchMember) and each.executor.batches is batches
-        ][: batches.limits.tasks_max - 1]
-        for each in fitting:
-            self._ready.remove(each)
-        return fitting
+    def _run_batch(self, batch: RunningBatch) -> None:
+        begun = self._calls.begin_batch(batch.members)
+        for running, _ in begun:
+            self.note_start(running.attempt)
+        if begun:
+            batches, attempts = batch.batches, batched(begun)
+            if batches.runs_async:
+                outcomes = Context().run(lambda: awaited(batches.run_async(attempts)))
+            else:
+                outcomes = Context().run(batches.run, attempts, awaited)
+            for outcome in outcomes:
+                if isinstance(outcome, KeyboardInterrupt):
+                    raise outcome
+            self._calls.end_batch(begun, outcomes)
+        batch.ended()
 
-    def _run_batch(self, members: Sequence[RunningAttempt]) -> None:
-        begun: list[tuple[RunningAttempt, int]] = []
-        before: set[Attempt | None] = {None}
-        for each in members:
-            # What follows another one is in its batch behind it, or it would overtake it.
-            if each.attempt.follows not in before:
-                self._refuse(each)
-            elif (started_ms := self._begin(each)) is not None:
-                begun.append((each, started_ms))
-                before.add(each.attempt)
-        if not begun:
-            return
-        attempts = [
-            BatchedAttempt(each.attempt.task.to_task(), each.attempt.number, each.attempt.epoch)
-            for each, _ in begun
-        ]
-        batches = cast("BatchMember", members[0].executor).batches
-        if batches.runs_async:
-            outcomes = Context().run(lambda: awaited(batches.run_async(attempts)))
-        else:
-            outcomes = Context().run(batches.run, attempts, awaited)
-        for (running, started_ms), outcome in zip(begun, outcomes, strict=True):
-            if isinstance(outcome, KeyboardInterrupt):
-                raise outcome
-            self._end(running, self._ended_now(running, outcome, started_ms))
 
-    def _begin(self, running: RunningAttempt) -> int | None:
-        """Return when user code is called, now; None where it may not be."""
-        attempt = running.attempt
-        if not self._may_begin(running):
-            self._refuse(running)
-            return None
-        started_ms = self._clock.now_ms()
-        uncalled = self._uncalled(running, started_ms)
-        if uncalled is not None:
-            self._end(running, uncalled)
-            return None
-        due_ms = max(attempt.task.key.scheduled_ms, attempt.task.attempts.next_attempt_ms)
-        event = AttemptStarted(
-            attempt.partition,
-            attempt.task.key,
-            attempt.number,
-            started_ms - due_ms,
-            running.limited_ms,
-            attempt.is_beside_others,
-        )
-        self._telemetry.emit(event)
-        self.note_start(attempt)
-        return started_ms
+class VirtualRunner(NamedTuple):
+    """A node's runner, and the workers that are moved by hand."""
 
-    def _ended_now(self, running: RunningAttempt, outcome: object, started_ms: int) -> AttemptEnded:
-        """Return the end of an attempt from what user code returned or raised."""
-        return self._ended_with(running, outcome, started_ms, self._clock.now_ms())
+    runner: NodeRunner
+    workers: VirtualWorkers
 
-    def _take_start(self, running: RunningAttempt, recorded: "Future[None]") -> None:
-        """Queue an attempt whose start is durable; its tree may have gone meanwhile."""
-        self._asked.discard(recorded)
-        if recorded.cancelled() or recorded.exception() is not None:
-            self._refuse(running)
-        else:
-            self._ready.append(running)
+    def run_one(self) -> bool:
+        """Run one attempt or batch, or let one go on to it; return False where there is none."""
+        if self.workers.run_one():
+            return True
+        next_ms = self.next_timer_ms()
+        if next_ms is not None and next_ms <= self.runner.calls.clock.monotonic_ms():
+            self.runner.limits.look()
+            # What it let through may ask the tree for a durable start first.
+            return True
+        return self.runner.hurry()
+
+    def next_timer_ms(self) -> float | None:
+        """Return the monotonic time at which a limit lets something through; None for never."""
+        return self.runner.limits.next_ms()
+
+
+def virtual_runner(
+    *,
+    clock: Clock,
+    gate: Callable[[Attempt], bool],
+    telemetry: Telemetry,
+    limits: NodeLimits = NO_LIMITS,
+    rng: random.Random = JITTER,
+) -> VirtualRunner:
+    """Return a runner in the caller's thread."""
+    calls = Calls(clock=clock, gate=gate, telemetry=telemetry, rng=rng)
+    workers = VirtualWorkers(calls)
+    return VirtualRunner(NodeRunner(calls, workers, ExecutionSettings(), limits), workers)
 
 
 class VirtualPorts(NamedTuple):
@@ -371,13 +318,14 @@ class VirtualNode:
         chance = rng or random.Random(0)  # noqa: S311 - a repeatable test, no secret
         self.log = MemoryLog(broker, settings, clock)
         self.lease = Lease(clock, self.log.lease_ends_ms)
-        self.runner = VirtualRunner(
+        self.virtual = virtual_runner(
             clock=clock,
             gate=self.lease.allows,
             telemetry=telemetry,
             limits=NodeLimits(rules, on_node or {}, len(broker.partitions), self.lease),
             rng=chance,
         )
+        self.runner = self.virtual.runner
         self.lease.also_tell(self.runner.heed)
         self.system: SimulatedSystem
 
@@ -389,7 +337,7 @@ class VirtualNode:
             log=self.log,
             lease=self.lease,
             clock=clock,
-            effects=effects_of(self.runner),
+            effects=effects_of(self.virtual),
             make_system=make_system,
             commit_interval_ms=settings.group.commit_interval_ms,
             lease_ms=settings.group.session_timeout_ms - settings.group.lease_margin_ms,
@@ -413,7 +361,7 @@ class VirtualNode:
             # The lease begins with the poll after the first commit; what is due needs it now.
             self.node.step(0)
         messages = 0
-        while messages < ROUNDS_MAX and (self.system.run_one() or self.runner.run_one()):
+        while messages < ROUNDS_MAX and (self.system.run_one() or self.virtual.run_one()):
             messages += 1
         if messages == ROUNDS_MAX:
             raise RuntimeError(f"the tree is still busy after {ROUNDS_MAX} messages at one moment")
@@ -422,14 +370,14 @@ class VirtualNode:
 
     def next_timer_ms(self) -> float | None:
         """Return the monotonic time at which the tree wants to go on by itself."""
-        return _earliest(self.system.next_timer_ms(), self.runner.next_timer_ms())
+        return _earliest(self.system.next_timer_ms(), self.virtual.next_timer_ms())
 
     def next_deadline_ms(self) -> float | None:
         """Return the monotonic time at which something happens by itself; None for never.
 
         What only looks, and tidies, comes late without harm.
         """
-        return _earliest(self.system.next_deadline_ms(), self.runner.next_timer_ms())
+        return _earliest(self.system.next_deadline_ms(), self.virtual.next_timer_ms())
 
 
 def _earliest(*moments_ms: float | None) -> float | None:

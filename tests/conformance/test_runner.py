@@ -6,43 +6,43 @@ import pytest
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.settings import ExecutionSettings
-from scheduler.node.runner import WorkerRunner
+from scheduler.node.calls import Calls
+from scheduler.node.runner import NodeRunner
+from scheduler.node.workers import NodeWorkers
 from scheduler.testing import RecordingTelemetry
-from scheduler.testing.virtual import VirtualRunner
+from scheduler.testing.virtual import virtual_runner
 from tests.builders import NOW_MS
 from tests.conformance.runner import Gate, RunnerBench, RunnerContract
 
 
-class TestWorkerRunner(RunnerContract):
+class TestNodeWorkers(RunnerContract):
     """Threads and an event loop."""
 
     @pytest.fixture
     def bench(self) -> Iterator[RunnerBench]:
         """Make a runner with a few workers."""
         gate = Gate()
-        runner = WorkerRunner(
-            clock=VirtualClock(NOW_MS),
-            gate=gate,
-            telemetry=RecordingTelemetry(),
-            settings=ExecutionSettings(workers=2),
-        )
+        settings = ExecutionSettings(workers=2)
+        calls = Calls(clock=VirtualClock(NOW_MS), gate=gate, telemetry=RecordingTelemetry())
+        workers = NodeWorkers(calls, settings)
+        runner = NodeRunner(calls, workers, settings)
         yield RunnerBench(runner, gate, move=lambda: None)
-        runner.close()
+        workers.close()
 
 
-class TestVirtualRunner(RunnerContract):
+class TestVirtualWorkers(RunnerContract):
     """One attempt at a time in the caller's thread."""
 
     @pytest.fixture
     def bench(self) -> RunnerBench:
         """Make a runner that works when it is moved on."""
         gate = Gate()
-        runner = VirtualRunner(
+        virtual = virtual_runner(
             clock=VirtualClock(NOW_MS), gate=gate, telemetry=RecordingTelemetry()
         )
 
         def move() -> None:
-            while runner.run_one():
+            while virtual.run_one():
                 pass
 
-        return RunnerBench(runner, gate, move)
+        return RunnerBench(virtual.runner, gate, move)

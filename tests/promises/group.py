@@ -111,15 +111,17 @@ class Member:
             rules=group.rules,
         )
 
-    def _effects(self, runner: VirtualRunner) -> Effects:
+    def _effects(self, virtual: VirtualRunner) -> Effects:
         group = self._group
-        self.runner = HeldRunner(clock=group.clock, gate=runner._gate, telemetry=self.telemetry)
+        self.runner = HeldRunner(
+            clock=group.clock, gate=virtual.runner.calls.gate, telemetry=self.telemetry
+        )
         effects = Effects(
             settings=group.settings.tree,
             partition_count=len(group.broker.partitions),
             stores=open_memory_stores(group.data, self.faults),
             writer=MemoryWriter(group.broker),
-            runner=self.runner if self._held else runner,
+            runner=self.runner.runner if self._held else virtual.runner,
             telemetry=self.telemetry,
             make_executor=lambda _id, _kind: GuestKind(group.journal.make_executor).guest(),
             flow_rules=group.rules,

@@ -1,62 +1,48 @@
-"""A runner whose attempts take as long as the test wants, so that they can overlap things.
+"""Workers whose attempts take as long as the test wants, so that they can overlap things.
 
-It keeps the contract of ``actors.ports.runner.Runner`` with the registry of the real one;
-``begin`` and ``end`` play the worker.
+The stages before them are those of every node; ``begin`` and ``end`` play the worker.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from actors.model.attempts import Attempt
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
-from scheduler.node.attempts import RegisteredAttempts, RunningAttempt, not_started
+from scheduler.node.attempts import RunningAttempt
+from scheduler.testing.virtual import virtual_runner
 
 
-class HeldRunner(RegisteredAttempts):
+class HeldRunner:
     """Attempts wait in ``queued``, run in ``running``, and end when they are told to."""
 
     def __init__(
         self, *, clock: Clock, gate: Callable[[Attempt], bool], telemetry: Telemetry
     ) -> None:
-        self.queued: list[RunningAttempt] = []
-        self.running: list[RunningAttempt] = []
+        self.runner, self._workers = virtual_runner(clock=clock, gate=gate, telemetry=telemetry)
+        self.running: list[tuple[RunningAttempt, int]] = []
         self.begun: list[Attempt] = []
         """Every attempt whose user code was called, in order."""
-        self._clock = clock
-        self._gate = gate
-        super().__init__(telemetry)
 
-    def _submit(self, started: Sequence[RunningAttempt]) -> None:
-        """Queue attempts, as for workers that are busy."""
-        self.queued.extend(started)
+    @property
+    def queued(self) -> Sequence[object]:
+        """What waits for a worker."""
+        return list(self._workers.ready)
 
     def begin(self) -> int:
         """Call user code of everything queued; return of how many."""
-        queued, self.queued = self.queued, []
-        before = len(self.begun)
-        for running in queued:
-            attempt = running.attempt
-            if attempt.record_starts is not None and self._gate(attempt):
-                attempt.record_starts((attempt,))
-            now_ms = self._clock.monotonic_ms()
-            if not self._gate(attempt) or not self._registry.begin(running, now_ms):
-                self._registry.end(running, not_started(attempt, self._clock.now_ms()))
-                continue
-            self.running.append(running)
-            self.begun.append(attempt)
+        before, calls = len(self.begun), self.runner.calls
+        while self._workers.ready:
+            running = self._workers.ready.popleft()
+            assert isinstance(running, RunningAttempt), "no kind has batches here"
+            started_ms = calls.begin_or_end(running)
+            if started_ms is not None:
+                self.running.append((running, started_ms))
+                self.begun.append(running.attempt)
         return len(self.begun) - before
 
     def end(self, outcome: object = None) -> None:
         """End everything that runs, with a return value or an exception."""
         running, self.running = self.running, []
-        for each in running:
-            now_ms = self._clock.now_ms()
-            if isinstance(outcome, Exception):
-                ended = self._failed(each, outcome, now_ms, now_ms)
-            else:
-                ended = self._returned(each, outcome, now_ms, now_ms)
-            self._registry.end(each, ended)
-
-    def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
-        """Return the attempts of a partition whose user code has been running for so long."""
-        return self._registry.running_for(partition, at_least_ms, self._clock.monotonic_ms())
+        calls = self.runner.calls
+        for each, started_ms in running:
+            calls.end(each, calls.ended_with(each, outcome, started_ms))

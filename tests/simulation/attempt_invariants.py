@@ -23,6 +23,7 @@ from tests.simulation.history import (
     CompletionsRemoved,
     Happened,
     LeftToLoad,
+    Miscalled,
     Misdelivered,
     Noted,
     OutcomeStored,
@@ -74,6 +75,8 @@ def p4_in_order(run: Run) -> Complaints:
     """A task stored before an earlier sibling fell due starts after that one is closed."""
     yield from _unread_starts(run)
     yield from _closed_out_of_order(run)
+    for called in run.history.of(Miscalled):
+        yield f"{called.key} {called.complaint}"
     stored, fell_due_ms = _stored_since(run), _fell_due(run)
     first_start: dict[TaskKey, Started] = {}
     for start in run.started:

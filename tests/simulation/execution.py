@@ -1,38 +1,36 @@
-"""The runner of simulated user code, which lets it last in virtual time.
+"""The workers of simulated nodes, which let user code last in virtual time.
 
-It keeps attempts in the engine's own registry and asks the engine's own gate.  How an attempt
-goes is ``user_code``'s matter.
+They are the last stage: limits, durable starts, batches and turns before them are those of every
+node.  How an attempt goes is ``user_code``'s matter.
 """
 
 import asyncio
 import heapq
-import random
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any, Protocol, cast
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.batch_executor import BatchOutcome
 from actors.model.definition import RESERVED
 from actors.model.events import AttemptStuck
-from actors.model.executor_attributes import policy_of, timeout_ms_of
+from actors.model.executor_attributes import timeout_ms_of
 from actors.model.outcome import Outcome
-from actors.model.task import Task
-from actors.ports.clock import Clock
-from actors.ports.telemetry import Telemetry
-from scheduler.node.attempts import (
-    RunningAttempt,
-    ended_badly,
-    not_started,
-)
+from actors.model.settings import ExecutionSettings
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.calls import Begun, Calls, batched
 from scheduler.node.current_attempt import tell_attempt
-from scheduler.node.durable_starts import DurableStarts
-from scheduler.node.limited_attempts import LimitedAttempts
-from scheduler.node.node_limits import NO_LIMITS, NodeLimits
-from scheduler.node.runner import START_DEADLINE_S
+from scheduler.node.durable_starts import START_DEADLINE_S
+from scheduler.node.endings import not_started
+from scheduler.node.node_limits import NodeLimits
+from scheduler.node.runner import NodeRunner
+from scheduler.node.stages import Following, RunningBatch
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
-from scheduler.node.waiting_attempts import AttemptsInTurn, WaitingAttempts, waiting_attempts
+from scheduler.ports.batches import Batches
 from tests.simulation.loop import SimulatedLoop, named
 from tests.simulation.user_code import Plan, ProcessKilled, plan_of
 
@@ -46,346 +44,356 @@ class AttemptObserver(Protocol):
     def attempt_ended(self, number: int, ending: str) -> None:
         """Note that user code ended."""
 
+    def miscalled(self, running: RunningAttempt, complaint: str) -> None:
+        """Note what is wrong with how a stage let an attempt go on."""
+
 
 @dataclass(slots=True)
 class _Slot:
-    """An attempt on its way from the queue to its end."""
+    """An attempt, or a batch by its first one, on its way from the queue to its end."""
 
     running: RunningAttempt
     queued_ms: float
-    asked_ms: float = 0.0
-    """When its start was sent to be made durable."""
-    number: int = -1
-    plan: Plan | None = None
-    outcome: Callable[[], AttemptEnded] | None = None
-    recorded: "Future[None] | None" = None
-    ended: bool = False
+    lane: str
+    batch: RunningBatch | None = None
     immediate: ImmediateWork | None = None
     """The fast path, where all that has to be waited for is an answer."""
+    asked_ms: float = 0.0
+    """When its start was sent to be made durable."""
+    recorded: "Future[None] | None" = None
+    number: int = -1
+    is_blocking: bool = False
+    is_ended: bool = False
 
 
-_BEHIND = "immediate"
-"""What follows another attempt takes no place of its own."""
-
-
-class SimulatedRunner(LimitedAttempts):
-    """Implements ``Runner``: a bounded pool for blocking code, one lane for suspects.
-
-    ``_behind`` holds what follows an attempt that waits, by that one, ``_not_done`` what ended in a
-    way that leaves its task open.
-    """
+class SimulatedWorkers:
+    """A bounded pool for blocking code, a loop, and one lane each for suspects and for batches."""
 
     def __init__(
         self,
+        calls: Calls,
+        settings: ExecutionSettings,
         *,
-        clock: Clock,
-        gate: Callable[[Attempt], bool],
-        telemetry: Telemetry,
         observer: AttemptObserver,
-        workers: int,
         loop: SimulatedLoop,
-        rng: random.Random,
-        limits: NodeLimits = NO_LIMITS,
     ) -> None:
-        self._loop, self._observer = loop, observer
-        super().__init__(
-            clock=clock,
-            gate=gate,
-            telemetry=telemetry,
-            limits=limits,
-            wake_later=lambda _: None,  # ``next_ms`` says when.
-            rng=rng,
+        self._calls, self._observer, self._loop = calls, observer, loop
+        self._room = Counter(
+            threads=settings.workers, suspects=1, batches=100_000, immediate=100_000
         )
-        self._room = {"workers": workers, "suspects": 1, "loop": 1_000, "immediate": 100_000}
-        self._queues: dict[str, WaitingAttempts] = {
-            "workers": waiting_attempts(limits.rules),
-            "suspects": AttemptsInTurn(),
-            "loop": waiting_attempts(limits.rules),
-            "immediate": AttemptsInTurn(),
-        }
-        self._queued = dict[int, _Slot]()  # What is known of those that wait, by attempts' ids.
-        self._behind, self._not_done = dict[Attempt, RunningAttempt](), set[Attempt]()
-        self._starting, self._sequence = list[tuple[str, _Slot]](), count()
-        self._ends: list[tuple[float, int, str, _Slot]] = []
-        self._starts = DurableStarts(
-            2 * workers,
-            gate=gate,
-            submit=self._queue_all,
-            refuse=self._refuse,
-            give_up_later=lambda call: loop.call_later(START_DEADLINE_S, call).cancel,
-            flow_rules=limits.rules,
-        )
+        self._room["async"] = settings.async_attempts_max
+        self._queues = {lane: deque[_Slot]() for lane in self._room}
+        self._queued_ms = dict[RunningAttempt, float]()
+        self._batches_running = Counter[Batches]()
+        self._starting, self._sequence = list[_Slot](), count()
+        self._ends: list[tuple[float, int, _Slot, Callable[[], object]]] = []
 
-    def _submit_allowed(self, allowed: Sequence[RunningAttempt]) -> None:
-        """Queue attempts for workers, overdue ones once their starts are durable."""
-        overdue = []
-        for running in allowed:
-            attempt = running.attempt
-            is_ours = attempt.task.key.ordering_id.startswith(RESERVED)
-            by_others = attempt.suspect or attempt.was_given_up or is_ours
-            if attempt.record_starts is None or by_others:
-                self._queue(running)
-            else:
-                overdue.append(running)
-        self._starts.add(overdue)
+    def noting(self, following: Following) -> Following:
+        """Return a stage that notes when attempts come to it."""
 
-    def _queue_all(self, recorded: Sequence[RunningAttempt]) -> None:
-        for running in recorded:
-            self._queue(running)
+        def enter(attempts: Sequence[RunningAttempt]) -> None:
+            self._queued_ms.update(dict.fromkeys(attempts, self._calls.clock.monotonic_ms()))
+            following(attempts)
 
-    def _queue(self, running: RunningAttempt) -> None:
-        attempt, executor = running.attempt, running.executor
-        if attempt.follows is not None:
-            self._queue_behind(running, attempt.follows)
-            return
-        immediate = None
-        if not attempt.suspect and isinstance(executor, SystemExecutor):
-            immediate = executor.immediate(attempt.task)
-        if immediate is not None:
-            self._append("immediate", running, immediate)
-            return
-        own = attempt.task.key.ordering_id.startswith(RESERVED)
-        blocking = not own and bool(attempt.task.to_task().data["blocking"])
-        lane = "suspects" if attempt.suspect else "workers" if blocking else "loop"
-        self._append(lane, running, None)
+        return enter
 
-    def _queue_behind(self, running: RunningAttempt, follows: Attempt) -> None:
-        before = self._registry.find(follows)
-        if before is not None and before.started_monotonic_ms is None and before.ended is None:
-            self._behind[follows] = running
-        else:
-            self._refuse_behind(running)
+    # The last stage.
 
-    def _refuse_behind(self, running: RunningAttempt | None) -> None:
-        """Refuse what follows an attempt that did not begin, and what follows that."""
-        while running is not None:
-            if running.attempt.record_starts is not None:
-                self._starts.leave()
-            self._refuse(running)
-            running = self._behind.pop(running.attempt, None)
+    def run(self, attempts: Sequence[RunningAttempt]) -> None:
+        """Queue each attempt for its worker."""
+        for running in attempts:
+            lane = "suspects" if running.attempt.suspect else self.pool_of(running) or ""
+            self._append(self._slot(running, lane))
 
-    def _append(self, lane: str, running: RunningAttempt, immediate: ImmediateWork | None) -> None:
-        slot = _Slot(running, self._clock.monotonic_ms(), immediate=immediate)
-        self._queued[id(running)] = slot
-        self._queues[lane].extend((running,))
+    def run_at_once(self, running: RunningAttempt) -> bool:
+        """Queue a system task that passes no stage; False where it is none."""
+        executor = running.executor
+        if running.attempt.suspect or not isinstance(executor, SystemExecutor):
+            return False
+        work = executor.immediate(running.attempt.task)
+        if work is not None or executor.unslotted:
+            slot = self._slot(running, "immediate")
+            slot.immediate = work
+            self._append(slot)
+        return work is not None or executor.unslotted
 
-    def drain(self, partitions: Collection[int] | None, *, give_up: str | None = None) -> None:
-        """End what waits for something that others do, and all that can be ended."""
-        super().drain(partitions, give_up=give_up)
-        if partitions is None:
-            self._starts.forget()
+    def run_batch(self, batch: RunningBatch) -> None:
+        """Queue a batch."""
+        slot = self._slot(batch.members[0], "batches")
+        slot.batch, limits = batch, batch.batches.limits
+        self._batches_running[batch.batches] += 1
+        if self._batches_running[batch.batches] > limits.batches_max:
+            self._observer.miscalled(slot.running, f"is in a batch beside {limits.batches_max}")
+        if len(batch.members) > limits.tasks_max:
+            self._observer.miscalled(slot.running, f"is in a batch of {len(batch.members)}")
+        self._append(slot)
 
-    def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
-        """Return the attempts of a partition whose user code has been running for so long."""
-        return self._registry.running_for(partition, at_least_ms, self._clock.monotonic_ms())
+    def pool_of(self, running: RunningAttempt) -> str | None:
+        """Name the workers that an attempt waits for with others; None where it does not."""
+        if running.attempt.suspect:
+            return None
+        return "threads" if _is_blocking(running) else "async"
 
-    def _give_up(self, abandoned: Sequence[RunningAttempt], reason: str) -> None:
-        super()._give_up(abandoned, reason)
-        for _, _, lane, slot in sorted(self._ends, key=lambda entry: entry[:2]):
-            if slot.running in abandoned and slot.plan and not slot.plan.blocking:
-                self._end_slot(lane, slot, "cancelled", not_started(slot.running.attempt, 0))
+    def call_later(self, delay_ms: float, call: Callable[[], object]) -> Callable[[], object]:
+        """Call something after a delay; return what calls that off."""
+        return self._loop.call_later(delay_ms / 1000, call).cancel
+
+    def wake_later(self, delay_ms: float, call: Callable[[], object]) -> object:
+        """Have the limits looked at by ``SimulatedRunner``."""
+
+    def _slot(self, running: RunningAttempt, lane: str) -> _Slot:
+        now_ms = self._calls.clock.monotonic_ms()
+        return _Slot(running, self._queued_ms.pop(running, now_ms), lane)
+
+    def _append(self, slot: _Slot) -> None:
+        self._queues[slot.lane].append(slot)
+        has_turns = slot.running.freed is not None and slot.lane in {"threads", "async"}
+        if has_turns and len(self._queues[slot.lane]) > self._room[slot.lane]:
+            self._observer.miscalled(slot.running, f"waits for {slot.lane} out of its turn")
+
+    # What the simulation asks for.
 
     def blocking_partitions(self) -> tuple[int, ...]:
         """Return the partitions of which code runs that cannot be cancelled."""
-        running = (slot for *_, slot in self._ends if not slot.ended)
-        blocking = (slot for slot in running if slot.plan is not None and slot.plan.blocking)
-        return tuple(sorted({slot.running.attempt.partition for slot in blocking}))
+        running = (slot for _, _, slot, _ in self._ends if slot.is_blocking and not slot.is_ended)
+        return tuple(sorted({slot.running.attempt.partition for slot in running}))
 
     def next_ms(self) -> float | None:
         """Return the monotonic time at which there is something to do."""
         if any(queue and self._room[lane] for lane, queue in self._queues.items()):
-            return self._clock.monotonic_ms()
-        while self._ends and self._ends[0][3].ended:
+            return self._calls.clock.monotonic_ms()
+        while self._ends and self._ends[0][2].is_ended:
             heapq.heappop(self._ends)
-        times = [slot.asked_ms + 1000 * START_DEADLINE_S for _, slot in self._starting]
-        others = (self._loop.next_ms(), self._limits.next_ms())
-        times += [each for each in others if each is not None]
+        times = [slot.asked_ms + 1000 * START_DEADLINE_S for slot in self._starting]
+        loop_ms = self._loop.next_ms()
+        times += [] if loop_ms is None else [loop_ms]
         return min([*times, *(entry[0] for entry in self._ends[:1])], default=None)
 
     def work_one(self) -> bool:
         """End, begin or refuse one attempt; return whether there was one."""
-        now_ms = self._clock.monotonic_ms()
-        limits_ms = self._limits.next_ms()
-        if limits_ms is not None and limits_ms <= now_ms:
-            self._limits.look()
-            return True
+        now_ms = self._calls.clock.monotonic_ms()
         while self._ends and self._ends[0][0] <= now_ms:
-            _, _, lane, slot = heapq.heappop(self._ends)
-            if not slot.ended:
-                self._end_planned(lane, slot)
+            _, _, slot, end = heapq.heappop(self._ends)
+            if not slot.is_ended:
+                end()
                 return True
-        for lane, slot in self._starting:
+        for slot in self._starting:
             assert slot.recorded is not None, "its start is being made durable"
-            late = now_ms >= slot.asked_ms + 1000 * START_DEADLINE_S
-            if slot.recorded.done() or late:
-                self._starting.remove((lane, slot))
-                durable = slot.recorded.done() and not slot.recorded.cancelled()
-                self._begin(lane, slot, durable=durable and slot.recorded.exception() is None)
+            is_late = now_ms >= slot.asked_ms + 1000 * START_DEADLINE_S
+            if slot.recorded.done() or is_late:
+                self._starting.remove(slot)
+                self._take_recorded(slot, slot.recorded)
                 return True
         for lane, queue in self._queues.items():
             if queue and self._room[lane]:
                 self._room[lane] -= 1
-                self._take(lane, self._queued.pop(id(queue.popleft())))
+                self._take(queue.popleft())
                 return True
         return self._loop.run_one()
 
-    def _take(self, lane: str, slot: _Slot) -> None:
-        """Give an attempt its worker; a suspect's start is made durable there."""
-        attempt = slot.running.attempt
-        is_ours = attempt.task.key.ordering_id.startswith(RESERVED)
-        begins_here = attempt.suspect or (attempt.was_given_up and not is_ours)
-        if attempt.record_starts is None or not begins_here:
-            if attempt.record_starts is not None and not is_ours:
-                self._starts.leave()
-            self._begin(lane, slot, durable=True)
-        elif self._gate(attempt):
-            if attempt.was_given_up and (ended := self._uncalled(slot.running, 0)) is not None:
-                self._room[lane] += 1
-                self._end(slot.running, ended)
-                return
-            slot.asked_ms = self._clock.monotonic_ms()
-            slot.recorded = attempt.record_starts((attempt,))
-            self._starting.append((lane, slot))
-        else:
-            self._begin(lane, slot, durable=False)
+    # Attempts.
 
-    def _begin(self, lane: str, slot: _Slot, *, durable: bool) -> None:
+    def _take(self, slot: _Slot) -> None:
+        """Give an attempt its worker; the start of what was given up is made durable there."""
+        calls, running, attempt = self._calls, slot.running, slot.running.attempt
+        if slot.batch is not None:
+            self._begin_batch(slot, slot.batch)
+        elif not calls.may_begin(running):
+            self._end(slot, not_started(attempt, calls.clock.now_ms()))
+        elif (uncalled := calls.uncalled(running)) is not None:
+            self._end(slot, uncalled)
+        elif attempt.was_given_up and attempt.record_starts is not None:
+            slot.asked_ms = calls.clock.monotonic_ms()
+            slot.recorded = attempt.record_starts((attempt,))
+            self._starting.append(slot)
+        else:
+            self._begin(slot)
+
+    def _take_recorded(self, slot: _Slot, recorded: "Future[None]") -> None:
+        is_durable = recorded.done() and not recorded.cancelled() and not recorded.exception()
+        if is_durable and self._calls.gate(slot.running.attempt):
+            self._begin(slot)
+        else:
+            self._end(slot, not_started(slot.running.attempt, self._calls.clock.now_ms()))
+
+    def _begin(self, slot: _Slot) -> None:
         running, attempt = slot.running, slot.running.attempt
-        if not (durable and self._may_begin(running)):
-            self._room[lane] += 1
-            self._refuse(running)
-            self._refuse_behind(self._behind.pop(attempt, None))
-            return
-        uncalled = self._uncalled(running, self._clock.now_ms())
-        if uncalled is not None:
-            self._room[lane] += 1
-            self._end(running, uncalled)
-            self._refuse_behind(self._behind.pop(attempt, None))
-            return
         tell_attempt(attempt, running.executor)
         slot.number = self._observer.attempt_started(running, slot.queued_ms)
+        started_ms = self._calls.clock.now_ms()
+        if slot.immediate is not None:
+            answer = named(str(slot.number), slot.immediate)
+            answer.add_done_callback(partial(self._take_end, slot, started_ms))
+        elif attempt.task.key.ordering_id.startswith(RESERVED):
+            self._begin_own(slot, started_ms)
+        else:
+            self._begin_users(slot, started_ms)
+
+    def _begin_users(self, slot: _Slot, started_ms: int) -> None:
+        """Call user code, which ends when its plan says so."""
+        running, attempt = slot.running, slot.running.attempt
         task = attempt.task.to_task()
-        if task.key.ordering_id.startswith(RESERVED):
-            self._begin_own(lane, slot, task)
-            return
-        slot.plan = plan_of(task, attempt.number)
-        end_ms = self._begin_users(lane, slot, task, None)
-        self._begin_behind(slot, end_ms)
-
-    def _begin_behind(self, before: _Slot, end_ms: float) -> None:
-        """Begin what follows an attempt in its batch, which ends as a whole."""
-        while (running := self._behind.pop(before.running.attempt, None)) is not None:
-            attempt = running.attempt
-            if not self._may_begin(running):
-                self._refuse_behind(running)
-                return
-            if attempt.record_starts is not None:
-                self._starts.leave()
-            slot = _Slot(running, before.queued_ms)
-            self._room[_BEHIND] -= 1
-            tell_attempt(attempt, running.executor)
-            slot.number = self._observer.attempt_started(running, slot.queued_ms)
-            task, first = attempt.task.to_task(), before.plan
-            assert first is not None, "user code of the one before was called"
-            plan = plan_of(task, attempt.number)
-            slot.plan = Plan(plan.kind, first.duration_ms, first.blocking)
-            self._begin_users(_BEHIND, slot, task, end_ms)
-            before = slot
-
-    def _begin_users(self, lane: str, slot: _Slot, task: Task, end_ms: float | None) -> float:
-        """Call user code; return when it ends, which is ``end_ms`` where that is given."""
-        running, attempt, plan = slot.running, slot.running.attempt, slot.plan
-        assert plan is not None, "its data says how it goes"
-        started_ms = self._clock.now_ms()
-        timeout_ms = attempt.timeout_ms
+        plan = plan_of(task, attempt.number)
+        slot.is_blocking, duration_ms, timeout_ms = plan.blocking, plan.duration_ms, None
+        outcome: object
+        ending = Ending.FAILED
         try:
-            timeout_ms = timeout_ms_of(running.executor, timeout_ms)
+            timeout_ms = timeout_ms_of(running.executor, attempt.timeout_ms)
+            _die_of(plan)
             outcome = running.executor.execute(task)
-            slot.outcome = lambda: self._returned(
-                running, outcome, started_ms, self._clock.now_ms()
-            )
         except ProcessKilled:
             raise
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
-            # Bound outside the handler, which forgets its own name for the error.
-            failure = error
-            slot.outcome = lambda: self._raised(running, failure, started_ms)
-        duration_ms = plan.duration_ms
+            outcome = error
         if timeout_ms is not None and timeout_ms < duration_ms:
             if plan.blocking:
-                event = AttemptStuck(attempt.partition, attempt.task.key, timeout_ms)
-                self._telemetry.emit(event)
-            else:
-                duration_ms = float(timeout_ms)
-                slot.outcome = lambda: self._raised(
-                    running, TimeoutError(), started_ms, Ending.TIMED_OUT
+                self._calls.telemetry.emit(
+                    AttemptStuck(attempt.partition, attempt.task.key, timeout_ms)
                 )
-        if end_ms is None:
-            end_ms = self._clock.monotonic_ms() + duration_ms
-        heapq.heappush(self._ends, (end_ms, next(self._sequence), lane, slot))
-        return end_ms
+            else:
+                duration_ms, outcome = float(timeout_ms), TimeoutError()
+                ending = Ending.TIMED_OUT
 
-    def _raised(
-        self,
-        running: RunningAttempt,
-        error: BaseException,
-        started_ms: int,
-        ending: Ending = Ending.FAILED,
-    ) -> AttemptEnded:
-        """Return the end of an attempt whose user code raised, now."""
-        policy, now_ms = policy_of(running.executor), self._clock.now_ms()
-        attempt = running.attempt
-        return ended_badly(attempt, error, started_ms, now_ms, ending, policy, self._rng)
+        def end() -> None:
+            if isinstance(outcome, BaseException):
+                ended = self._calls.failed(running, outcome, started_ms, ending)
+            else:
+                ended = self._calls.ended_with(running, outcome, started_ms)
+            self._end(slot, ended)
 
-    def _begin_own(self, lane: str, slot: _Slot, task: Task) -> None:
+        if not plan.blocking:
+            self._calls.registry.let_cancel(running, partial(self._cancel, slot))
+        self._end_at(duration_ms, slot, end)
+
+    def _begin_own(self, slot: _Slot, started_ms: int) -> None:
         """Let the executor of a system task run on the loop: what it awaits takes its time."""
         running, attempt = slot.running, slot.running.attempt
-        started_ms = self._clock.now_ms()
-        if slot.immediate is not None:
-            self._begin_immediate(lane, slot, slot.immediate, started_ms)
-            return
-        work = cast("Coroutine[Any, Any, Outcome | None]", running.executor.execute(task))
+        made = running.executor.execute(attempt.task.to_task())
+        work = cast("Coroutine[Any, Any, Outcome | None]", made)
         job = self._loop.begin(work, str(slot.number))
-        self._registry.let_cancel(running, job.cancel)
+        self._calls.registry.let_cancel(running, job.cancel)
 
         def end(done: "asyncio.Task[Outcome | None]") -> None:
             if done.cancelled():
-                self._end_slot(lane, slot, "cancelled", not_started(attempt, 0))
+                self._cancel(slot)
             else:
-                self._take_end(lane, slot, started_ms, done)
+                self._take_end(slot, started_ms, done)
 
         job.add_done_callback(end)
 
-    def _begin_immediate(
-        self, lane: str, slot: _Slot, work: ImmediateWork, started_ms: int
-    ) -> None:
-        """Hand a task's work over, and end when it is answered."""
-        answer = named(str(slot.number), work)
-        answer.add_done_callback(lambda done: self._take_end(lane, slot, started_ms, done))
-
     def _take_end(
-        self, lane: str, slot: _Slot, started_ms: int, done: "Future[Any] | asyncio.Future[Any]"
+        self, slot: _Slot, started_ms: int, done: "Future[Any] | asyncio.Future[Any]"
     ) -> None:
-        running, now_ms, error = slot.running, self._clock.now_ms(), done.exception()
-        if error is not None:
-            ended = self._raised(running, error, started_ms)
+        error = done.exception()
+        outcome = done.result() if error is None else error
+        self._end(slot, self._calls.ended_with(slot.running, outcome, started_ms))
+
+    def _cancel(self, slot: _Slot) -> None:
+        if not slot.is_ended:
+            self._end(slot, not_started(slot.running.attempt, 0), "cancelled")
+
+    def _end_at(self, duration_ms: float, slot: _Slot, end: Callable[[], object]) -> None:
+        end_ms = self._calls.clock.monotonic_ms() + duration_ms
+        heapq.heappush(self._ends, (end_ms, next(self._sequence), slot, end))
+
+    def _end(self, slot: _Slot, ended: AttemptEnded, ending: str | None = None) -> None:
+        slot.is_ended = True
+        self._room[slot.lane] += 1
+        if slot.number >= 0:
+            self._observer.attempt_ended(slot.number, ending or ended.ending)
+        self._calls.end(slot.running, ended)
+
+    # Batches.
+
+    def _begin_batch(self, slot: _Slot, batch: RunningBatch) -> None:
+        """Call user code of a batch, which ends as a whole."""
+        begun = self._calls.begin_batch(batch.members)
+        numbers = [self._observer.attempt_started(each, slot.queued_ms) for each, _ in begun]
+        before: set[Attempt | None] = {None}
+        for each, _ in begun:
+            if each.attempt.follows not in before:
+                self._observer.miscalled(each, "began without the one before it in its batch")
+            before.add(each.attempt)
+        if not begun:
+            self._end_batch(slot, batch, begun, (), ())
+            return
+        plans = [plan_of(each.attempt.task.to_task(), each.attempt.number) for each, _ in begun]
+        for plan in plans:
+            _die_of(plan)
+        slot.is_blocking = True
+        outcomes = batch.batches.run(batched(begun), _not_awaited)
+        end = partial(self._end_batch, slot, batch, begun, numbers, outcomes)
+        self._end_at(max(plan.duration_ms for plan in plans), slot, end)
+
+    def _end_batch(
+        self,
+        slot: _Slot,
+        batch: RunningBatch,
+        begun: Begun,
+        numbers: Sequence[int],
+        outcomes: Sequence[BatchOutcome],
+    ) -> None:
+        slot.is_ended = True
+        self._room[slot.lane] += 1
+        self._batches_running[batch.batches] -= 1
+        not_done = set[Attempt]()
+        for (running, started_ms), number, outcome in zip(begun, numbers, outcomes, strict=True):
+            ended = self._calls.ended_with(running, outcome, started_ms)
+            # Nothing comes of what follows a task that is not done.
+            is_void = running.attempt.follows in not_done
+            if is_void or ended.ending not in {Ending.DONE, Ending.DROPPED}:
+                not_done.add(running.attempt)
+            self._observer.attempt_ended(number, "void" if is_void else ended.ending)
+            self._calls.end(running, ended)
+        batch.ended()
+
+
+class SimulatedRunner:
+    """The runner of one node, its workers, and whatever else is done when its time comes."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        settings: ExecutionSettings,
+        limits: NodeLimits,
+        *,
+        observer: AttemptObserver,
+        loop: SimulatedLoop,
+    ) -> None:
+        self._calls = calls
+        self.workers = workers = SimulatedWorkers(calls, settings, observer=observer, loop=loop)
+        self.runner = NodeRunner(calls, workers, settings, limits)
+        # When an attempt came to the stage behind its limits.
+        if self.runner.limits:
+            self.runner.limits._following = workers.noting(self.runner.limits._following)
         else:
-            ended = self._returned(running, done.result(), started_ms, now_ms)
-        self._end_slot(lane, slot, ended.ending, ended)
+            self.runner._enter = workers.noting(self.runner._enter)
 
-    def _end_planned(self, lane: str, slot: _Slot) -> None:
-        assert slot.outcome is not None, "only what began ends"
-        ended = slot.outcome()
-        self._end_slot(lane, slot, ended.ending, ended)
+    def next_ms(self) -> float | None:
+        """Return the monotonic time at which there is something to do."""
+        times = (self.workers.next_ms(), self.runner.limits.next_ms())
+        return min((each for each in times if each is not None), default=None)
 
-    def _end_slot(self, lane: str, slot: _Slot, ending: str, ended: AttemptEnded) -> None:
-        slot.ended = True
-        self._room[lane] += 1
-        attempt = slot.running.attempt
-        if attempt.follows in self._not_done:
-            # Nothing that comes of it counts.
-            ending = "void"
-        if ending not in {Ending.DONE, Ending.DROPPED}:
-            self._not_done.add(attempt)
-        self._observer.attempt_ended(slot.number, ending)
-        self._end(slot.running, ended)
+    def work_one(self) -> bool:
+        """End, begin or refuse one attempt; return whether there was one."""
+        limits_ms = self.runner.limits.next_ms()
+        if limits_ms is not None and limits_ms <= self._calls.clock.monotonic_ms():
+            self.runner.limits.look()
+            return True
+        return self.workers.work_one()
+
+
+def _is_blocking(running: RunningAttempt) -> bool:
+    task = running.attempt.task
+    own = task.key.ordering_id.startswith(RESERVED)
+    return not own and bool(task.to_task().data["blocking"])
+
+
+def _die_of(plan: Plan) -> None:
+    """Take the process down where a plan says so; nothing of ours may catch that."""
+    if plan.kind == "kill":
+        raise ProcessKilled
+
+
+def _not_awaited(found: object) -> object:
+    raise AssertionError(f"user code of a simulation returned {found}")

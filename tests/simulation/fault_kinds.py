@@ -85,7 +85,7 @@ def _tree(world: FaultyWorld, rng: random.Random) -> None:
 
 def _tree_while_blocking(world: FaultyWorld, rng: random.Random) -> None:
     """A tree is rebuilt while user code that nobody can cancel goes on."""
-    busy = [member for member in world.members if member.runner.blocking_partitions()]
+    busy = [member for member in world.members if member.workers.blocking_partitions()]
     _fail_tree(world, rng.choice(busy or world.members))
 
 

@@ -97,9 +97,9 @@ def commits_alone(world: FaultyWorld, rng: random.Random) -> None:
 def move(world: FaultyWorld, rng: random.Random) -> None:
     """A partition goes to another node and comes back, best while blocking code runs there."""
     members = [m for m in world.members if m.log.membership is not None]
-    here = rng.choice([m for m in members if m.runner.blocking_partitions()] or world.members)
+    here = rng.choice([m for m in members if m.workers.blocking_partitions()] or world.members)
     first, there = here.log.membership, rng.choice(world.members).log.membership
-    partitions = here.runner.blocking_partitions() or here.node.partitions
+    partitions = here.workers.blocking_partitions() or here.node.partitions
     if first is None or there is None or there is first or not partitions:
         return
     partition, coordinator = rng.choice(partitions), world.coordinator

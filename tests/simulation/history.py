@@ -353,8 +353,18 @@ class Misdelivered:
     complaint: str
 
 
+@dataclass(frozen=True, slots=True)
+class Miscalled:
+    """User code was called as no stage may let it be."""
+
+    at_ms: float
+    key: TaskKey
+    complaint: str
+
+
 Entry = (
     Started
+    | Miscalled
     | Misdelivered
     | Ended
     | Asked

@@ -34,6 +34,7 @@ from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import Settings
 from scheduler.node.attempts import RunningAttempt
+from scheduler.node.calls import Calls
 from scheduler.node.node import Node
 from scheduler.node.node_limits import NodeLimits
 from scheduler.observe.node_telemetry import NodeTelemetry
@@ -49,6 +50,7 @@ from tests.simulation.user_code import (
     ProcessKilled,
     Shares,
     hostile,
+    in_batches,
     simulated_executor,
 )
 from tests.simulation.watched import NodeClock, Trace, TracingSystem, WatchedLease, WatchedLog
@@ -69,6 +71,9 @@ class MemberObserver(Protocol):
 
     def data_arrived(self, key: TaskKey, complaint: str) -> None:
         """Note sealed data that user code or middleware was given, and what is wrong with it."""
+
+    def miscalled(self, key: TaskKey, complaint: str) -> None:
+        """Note what is wrong with how user code was called."""
 
     def reported(self, member: "Member", event: Event) -> None:
         """Note an event."""
@@ -159,9 +164,8 @@ class Member:
         self._loop = SimulatedLoop(clock, self._woken)  # type: ignore[abstract]
         self.doors: NodeDoors | None = None
         self._payloads = node_codecs(knows_new=self.knows_kinds)
-        self.runner = self._make_runner(site)
-        if site.sealed:
-            self.runner.require_codecs = self._payloads.require
+        self._execution = self._make_runner(site)
+        self.runner, self.workers = self._execution.runner, self._execution.workers
         self.system: TracingSystem
         stores = open_memory_stores(site.data, deliver)
         self.node = self._make_node(site, stores)
@@ -169,20 +173,20 @@ class Member:
         self._report_at_ms = 0.0
 
     def _make_runner(self, site: Site) -> SimulatedRunner:
+        calls = Calls(clock=self.clock, gate=self.lease.allows, telemetry=self, rng=self.rng)
+        if site.sealed:
+            calls.require_codecs = self._payloads.require
         return SimulatedRunner(
-            clock=self.clock,
-            gate=self.lease.allows,
-            telemetry=self,
-            observer=_AttemptsOf(self, site.observer),
-            workers=site.settings.tree.execution.workers,
-            loop=self._loop,
-            rng=self.rng,
-            limits=NodeLimits(
+            calls,
+            site.settings.tree.execution,
+            NodeLimits(
                 site.flow_rules,
                 partitions=len(site.broker.partitions),
                 held=self.lease,
                 lend=site.lend,
             ),
+            observer=_AttemptsOf(self, site.observer),
+            loop=self._loop,
         )
 
     def _make_reporter(self, stores: Stores) -> Reporter:
@@ -257,6 +261,8 @@ class Member:
             )
         make_executor = routed(users, {}) if self.doors is None else self.doors.factory_with(users)
         made = hostile(make_executor, site.policy, site.hostile, self.rng)
+        if site.runs:
+            made = in_batches(made, site.policy, site.runs, site.observer.miscalled)
         if not site.sealed:
             return made
         lots = random.Random(self.rng.getrandbits(64))
@@ -329,7 +335,7 @@ class Member:
         if self.doors is not None:
             self.doors.step()
         self._work_off(self._turn())
-        times = [self._poll_at_ms, self.system.next_timer_ms(), self.runner.next_ms()]
+        times = [self._poll_at_ms, self.system.next_timer_ms(), self._execution.next_ms()]
         if self.doors is not None:
             times.append(self.doors.next_ms())
         if self._reporter is not None:
@@ -351,7 +357,7 @@ class Member:
                 if self.crash_in == 0:
                     raise ProcessKilled
                 self.crash_in -= 1
-            sources = [self.system.run_one, self.runner.work_one]
+            sources = [self.system.run_one, self._execution.work_one]
             if self.rng.random() < 0.1:
                 sources.reverse()
             if not (sources[0]() or sources[1]()):
@@ -484,3 +490,7 @@ class _AttemptsOf:
     def attempt_ended(self, number: int, ending: str) -> None:
         """Note its end."""
         self._observer.attempt_ended(self._member, number, ending)
+
+    def miscalled(self, running: RunningAttempt, complaint: str) -> None:
+        """Note what is wrong with how it was called."""
+        self._observer.miscalled(running.attempt.task.key, complaint)

@@ -30,6 +30,7 @@ from tests.simulation.history import (
     Ended,
     Heeded,
     Held,
+    Miscalled,
     Misdelivered,
     Noted,
     Revoked,
@@ -191,6 +192,10 @@ class Recorder(StoreRecorder):
         self.counts["sealed data arrived"] += 1
         if complaint:
             self._history.add(Misdelivered(self._now_ms(), key, complaint))
+
+    def miscalled(self, key: TaskKey, complaint: str) -> None:
+        """Note what is wrong with how user code was called."""
+        self._history.add(Miscalled(self._now_ms(), key, complaint))
 
     def held(self, member: Member, partitions: int) -> None:
         """Note how many partitions a node may start attempts of."""

@@ -88,6 +88,10 @@ class _Listening:
         """Pass on."""
         self._observer.attempt_ended(member, number, ending)
 
+    def miscalled(self, key: TaskKey, complaint: str) -> None:
+        """Pass it on."""
+        self._observer.miscalled(key, complaint)
+
     def data_arrived(self, key: TaskKey, complaint: str) -> None:
         """Pass on."""
         self._observer.data_arrived(key, complaint)

@@ -5,7 +5,7 @@ time itself: that is the runner's matter.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -14,11 +14,17 @@ from tenacity import RetryCallState
 from tenacity.wait import wait_base
 
 from actors.model.backoff import RetryPolicy, default_wait
+from actors.model.batch_executor import BatchExecutor, BatchOutcome
+from actors.model.definition import RESERVED
 from actors.model.errors import UnknownKind
+from actors.model.key import TaskKey
 from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
+from scheduler.executors.batches import KindBatches
 from scheduler.executors.guests import GuestKind
+from scheduler.executors.middleware import MiddlewareStack
+from scheduler.ports.batches import BatchMember
 from scheduler.services.system_tasks import RoutedFactory
 from tests.simulation.task_maker import SICK
 
@@ -38,6 +44,9 @@ class OwnError(BaseException):
 class PlannedInterrupt(KeyboardInterrupt):
     """Like that of somebody at the keyboard, who is told from it."""
 
+
+Miscalled = Callable[[TaskKey, str], None]
+"""Is told what is wrong with how user code was called for a task."""
 
 RAISED: Mapping[str, type[BaseException]] = {
     "exit": SystemExit,
@@ -107,6 +116,70 @@ def simulated_executor(
     executor = SimulatedExecutor(policy)
     executor.kind = kind
     return executor
+
+
+class SimulatedBatch(BatchExecutor):
+    """Does what the data of its tasks says: where one is to fail, all of them fail at first.
+
+    Called for each task alone then, it fails of those that are to fail.  It tells of a task that it
+    is called with behind one of its ordering id that failed so.
+    """
+
+    batch_wait = timedelta(milliseconds=30)
+    batches_max = 2
+    runs_of_one_id = True
+
+    def __init__(self, policy: RetryPolicy, tasks_max: int, complain: Miscalled) -> None:
+        self.retry = policy
+        self.batch_tasks_max = tasks_max
+        self._complain = complain
+        self._failed = set[str]()
+        """Ordering ids of which a task of this batch failed alone."""
+
+    @property
+    def retries_alone(self) -> bool:  # type: ignore[override]
+        """Say so, once for each batch."""
+        self._failed.clear()
+        return True
+
+    def execute_many(self, tasks: Sequence[Task]) -> Sequence[BatchOutcome]:
+        """End as planned."""
+        return [self._execute(*each) for each in zip(tasks, self.attempts, strict=True)]
+
+    def _execute(self, task: Task, attempt: int) -> Outcome | None:
+        if task.ordering_id in self._failed:
+            self._complain(task.key, "ran alone behind one of its ordering id that failed")
+        single, one = SimulatedExecutor(self.retry), len(self.attempts) == 1
+        single.attempt = attempt
+        try:
+            outcome = single.execute(task)
+        except BaseException:
+            self._failed.update({task.ordering_id} if one else ())
+            raise
+        if one and isinstance(outcome, Retry):
+            self._failed.add(task.ordering_id)
+        return outcome
+
+
+def in_batches(
+    make: RoutedFactory,
+    policy: RetryPolicy,
+    tasks_max: Mapping[str | None, int],
+    complain: Miscalled,
+) -> RoutedFactory:
+    """Return what makes executors whose tasks run in batches, those of sick ids in their own."""
+    batches: dict[tuple[str | None, bool], KindBatches] = {}
+
+    def made(ordering_id: str, kind: str | None) -> TaskExecutor:
+        of = kind, ordering_id.startswith(SICK)
+        if ordering_id.startswith(RESERVED) or kind not in tasks_max:
+            return make(ordering_id, kind)
+        if of not in batches:
+            guests = GuestKind(partial(SimulatedBatch, policy, tasks_max[kind], complain))
+            batches[of] = KindBatches(guests, MiddlewareStack())
+        return BatchMember(batches[of])
+
+    return made
 
 
 class HostileExecutor(SimulatedExecutor):

@@ -95,8 +95,8 @@ SITES = {
     "scheduler/executors/registry.py Hourhand.batch batch_tasks_max": BUILT,
     "scheduler/executors/registry.py Hourhand.batch batch_wait": BUILT,
     "scheduler/executors/registry.py Hourhand.batch batches_max": BUILT,
-    "scheduler/node/runner.py WorkerRunner._attempt execute": FORWARDED,
-    "scheduler/node/runner.py WorkerRunner._execute_async execute": FORWARDED,
+    "scheduler/node/workers.py NodeWorkers._attempt execute": FORWARDED,
+    "scheduler/node/workers.py NodeWorkers._execute_async execute": FORWARDED,
     "scheduler/payloads/codecs.py PayloadCodecs._decoded decode": "decode",
     "scheduler/payloads/codecs.py PayloadCodecs._lacking knows": "knows",
     # In the thread of a client, which gets the error.
@@ -104,7 +104,7 @@ SITES = {
     "scheduler/ports/batches.py BatchMember.retry retry": FORWARDED,
     "scheduler/ports/batches.py BatchMember.timeout timeout": FORWARDED,
     "scheduler/testing/__init__.py execute_task execute": KIT,
-    "scheduler/testing/virtual.py VirtualRunner._executed execute": FORWARDED,
+    "scheduler/testing/virtual.py VirtualWorkers._executed execute": FORWARDED,
 }
 """Each place where a name of user code is read or called, and the place of it in ``CALLS``."""
 

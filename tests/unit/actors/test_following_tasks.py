@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from actors.following_tasks import Follower
 from actors.messages import (
     AdoptAttempt,
     AttemptRecorded,
@@ -34,6 +35,8 @@ from actors.model.attempts import Attempt, Ending
 from actors.model.backoff import RetryPolicy
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.events import AttemptFinished
+from actors.model.key import first_key_at
+from actors.model.ordering_queue import OrderingQueue
 from actors.model.outcome import Outcome
 from actors.model.settings import TreeSettings, WindowSettings
 from actors.model.status import Completion, CompletionResult
@@ -487,3 +490,17 @@ def test_a_run_of_another_epoch_is_waited_for_and_runs_again() -> None:
     assert not bench.tracker.has(RecordCompletion)
     bench.load("ab")
     assert bench.running == "ab"
+
+
+def test_p4_what_waits_behind_a_task_that_is_left_to_the_store_is_read_again_with_it() -> None:
+    """What is left there may begin before it: in memory, the later one would overtake it."""
+    bench, tasks = Bench(), OrderingQueue()
+    following, (before, behind) = bench.role._following, (task_named(name) for name in "bd")
+    tasks.add(behind)
+    tasks.spill(first_key_at(before.key.scheduled_ms), behind.key)
+    following._add(Follower(before))
+
+    released = following.give_back(tasks, tasks_max=20)
+
+    assert tasks.spilled is not None and tasks.spilled[0] < before.key
+    assert (len(tasks), released) == (0, 2)

@@ -53,7 +53,7 @@ def running() -> Iterator[Callable[..., Running]]:
 
     yield make
     for each in made:
-        each.bench.runner.close()
+        each.bench.close()
 
 
 def test_attempts_of_a_real_runner_run_in_one_batch(running: Callable[..., Running]) -> None:

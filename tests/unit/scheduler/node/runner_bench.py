@@ -1,18 +1,22 @@
-"""A WorkerRunner with real threads, whose gate the test holds."""
+"""A NodeRunner with real threads, whose gate the test holds."""
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
 from actors.model.attempts import Attempt, AttemptEnded
 from actors.model.outcome import Drop, Outcome
 from actors.model.settings import ExecutionSettings
 from actors.model.task import StoredTask, Task
+from actors.ports.clock import Clock
 from actors.ports.runner import Executable
 from scheduler.adapters.clock import SystemClock
+from scheduler.node.calls import Calls
 from scheduler.node.node_limits import NO_LIMITS, NodeLimits
-from scheduler.node.runner import WorkerRunner
+from scheduler.node.runner import NodeRunner
+from scheduler.node.worker_watch import WorkerPool
+from scheduler.node.workers import NodeWorkers
 from scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 
@@ -68,22 +72,35 @@ class Quick:
 
 
 class Bench:
-    """A WorkerRunner whose gate the test holds."""
+    """A NodeRunner with real threads, whose gate the test holds."""
 
-    def __init__(self, async_attempts_max: int = WORKERS, limits: NodeLimits = NO_LIMITS) -> None:
+    def __init__(
+        self,
+        async_attempts_max: int = WORKERS,
+        limits: NodeLimits = NO_LIMITS,
+        *,
+        workers: int = WORKERS,
+        clock: Clock | None = None,
+    ) -> None:
         self.open = True
         self.refuses: Attempt | None = None
         """What does not begin, however open the gate is."""
         self.asked: list[Attempt] = []
         self.telemetry = RecordingTelemetry()
         self.ends: SimpleQueue[AttemptEnded] = SimpleQueue()
-        self.runner = WorkerRunner(
-            clock=SystemClock(),
-            gate=self._gate,
-            telemetry=self.telemetry,
-            settings=ExecutionSettings(workers=WORKERS, async_attempts_max=async_attempts_max),
-            limits=limits,
-        )
+        self.calls = Calls(clock=clock or SystemClock(), gate=self._gate, telemetry=self.telemetry)
+        settings = ExecutionSettings(workers=workers, async_attempts_max=async_attempts_max)
+        self.workers = NodeWorkers(self.calls, settings)
+        self.runner = NodeRunner(self.calls, self.workers, settings, limits)
+
+    def pools(self) -> Sequence[WorkerPool]:
+        """Return its pools of workers."""
+        return self.runner.pools(self.workers.pools())
+
+    def close(self) -> None:
+        """End its threads."""
+        self.runner.close()
+        self.workers.close()
 
     def _gate(self, attempt: Attempt) -> bool:
         self.asked.append(attempt)

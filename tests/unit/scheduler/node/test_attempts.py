@@ -1,7 +1,6 @@
 """Attempts: one at a time per ordering id, each end told once, none lost, and what it means."""
 
 import asyncio
-from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -11,17 +10,18 @@ from actors.model.backoff import RetryPolicy
 from actors.model.outcome import Done, Drop, Retry
 from actors.ports.runner import AttemptListener
 from scheduler.node.attempts import (
+    AttemptRegistry,
+    RunningAttempt,
+)
+from scheduler.node.endings import (
     ERROR_MESSAGE_CHARS_MAX,
     ERROR_STACK_CHARS_MAX,
-    AttemptRegistry,
-    RegisteredAttempts,
-    RunningAttempt,
     ended_badly,
     ended_well,
     not_started,
 )
-from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, RecordingExecutable, a_stored_task, an_attempt
+from tests.unit.scheduler.node.runner_bench import Bench
 
 EXECUTOR = RecordingExecutable()
 
@@ -38,13 +38,6 @@ def added(registry: AttemptRegistry, attempt: Attempt, listener: AttemptListener
     """Register one attempt."""
     (running,) = registry.add([(attempt, EXECUTOR)], listener)
     return running
-
-
-class Unmoved(RegisteredAttempts):
-    """Runs nothing."""
-
-    def _submit(self, started: Sequence[RunningAttempt]) -> None:
-        raise AssertionError(f"{started} are not to run")
 
 
 def test_p3_an_ordering_id_has_one_attempt_at_a_time() -> None:
@@ -113,16 +106,18 @@ def test_an_abandoned_attempt_that_never_began_is_forgotten_when_it_ends() -> No
 
 def test_p16_the_end_of_an_abandoned_attempt_is_kept_for_whoever_adopts_it() -> None:
     """Its partition may come back; whoever stops the node meanwhile has nothing to wait for."""
-    attempts, ends, attempt = Unmoved(RecordingTelemetry()), Ends(), an_attempt()
-    running = added(attempts._registry, attempt, Ends())
-    attempts._registry.abandon((0,))
+    bench, ends, attempt = Bench(), Ends(), an_attempt()
+    registry = bench.calls.registry
+    running = added(registry, attempt, Ends())
+    registry.abandon((0,))
     ended = ended_well(attempt, None, NOW_MS, NOW_MS)
-    attempts._registry.end(running, ended)
+    registry.end(running, ended)
 
-    assert (attempts.unsettled(0), attempts.unsettled(0, given_up=False)) == ([attempt], [])
-    attempts.adopt(attempt, ends)
-    attempts.settle([attempt])
-    assert (ends, attempts.unsettled(0)) == ([ended], [])
+    assert bench.runner.unsettled(0) == [attempt]
+    assert bench.runner.unsettled(0, given_up=False) == []
+    bench.runner.adopt(attempt, ends)
+    bench.runner.settle([attempt])
+    assert ends == [ended] and not bench.runner.unsettled(0)
 
 
 @pytest.mark.parametrize("fails", [True, False])

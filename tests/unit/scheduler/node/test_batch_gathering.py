@@ -1,12 +1,13 @@
 """Which attempts go into a batch together, and when it begins."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.waiting_attempts import BatchGathering
-from scheduler.ports.batches import BatchLimits
-from tests.builders import an_attempt
+from scheduler.node.batch_gathering import BatchGathering
+from scheduler.node.stages import RunningBatch
+from scheduler.ports.batches import BatchLimits, BatchMember
+from tests.builders import RecordingExecutable, an_attempt
 
 
 class Batches:
@@ -27,9 +28,11 @@ class Clock:
         """Return it."""
         return self.now_ms
 
-    def call_later(self, delay_ms: float, call: Callable[[], None]) -> None:
+    def call_later(self, delay_ms: float, call: Callable[[], None]) -> Callable[[], object]:
         """Keep it until ``advance``."""
-        self.timers.append((self.now_ms + delay_ms, call))
+        timer = (self.now_ms + delay_ms, call)
+        self.timers.append(timer)
+        return lambda: self.timers.remove(timer)
 
     def advance(self, delay_ms: float) -> None:
         """Let time pass, and call what is due."""
@@ -47,21 +50,27 @@ class Gathered:
         self.clock = Clock()
         self.begun: list[int] = []
         self.members: list[RunningAttempt] = []
+        self.batches: list[RunningBatch] = []
+        self.passed: list[RunningAttempt] = []
         self.gathering = BatchGathering(
             monotonic_ms=self.clock.monotonic_ms,
             call_later=self.clock.call_later,
-            begin=self._begin,
+            run_batch=self._run_batch,
+            following=self.passed.extend,
         )
 
-    def _begin(self, _batches: object, members: Sequence[RunningAttempt]) -> None:
-        self.begun.append(len(members))
-        self.members += members
+    def _run_batch(self, batch: RunningBatch) -> None:
+        self.begun.append(len(batch.members))
+        self.members += batch.members
+        self.batches.append(batch)
 
-    def add(self, batches: Any, count: int) -> list[RunningAttempt]:
+    def add(self, batches: Any, count: int, partition: int = 0) -> list[RunningAttempt]:
         """Let so many attempts come."""
-        listener: Any = None
-        added = [RunningAttempt(an_attempt(), listener, None) for _ in range(count)]
-        self.gathering.add(batches, added)
+        member = BatchMember(batches)
+        added = [
+            RunningAttempt(an_attempt(partition=partition), member, None) for _ in range(count)
+        ]
+        self.gathering.enter(added)
         return added
 
 
@@ -101,7 +110,7 @@ def test_no_more_run_at_once_than_may() -> None:
     gathered.clock.advance(100)
     gathered.add(batches, 1)
     assert gathered.begun == [3]
-    gathered.gathering.end(batches)  # type: ignore[arg-type]
+    gathered.batches[0].ended()
 
     assert gathered.begun == [3, 2]
 
@@ -123,6 +132,42 @@ def test_without_a_wait_each_goes_as_it_comes() -> None:
     gathered.add(batches, 1)
     gathered.add(batches, 1)
     gathered.add(batches, 2)
-    gathered.gathering.end(batches)  # type: ignore[arg-type]
+    gathered.batches[0].ended()
 
     assert gathered.begun == [1, 3]
+
+
+def test_what_has_no_batch_and_what_runs_alone_passes() -> None:
+    """A suspect has no company."""
+    gathered, member = Gathered(), BatchMember(Batches(5, wait_ms=10))  # type: ignore[arg-type]
+    plain = RunningAttempt(an_attempt(), RecordingExecutable(), None)
+    suspect = RunningAttempt(an_attempt(suspect=True), member, None)
+
+    gathered.gathering.enter([plain, suspect])
+
+    assert gathered.passed == [plain, suspect] and not gathered.clock.timers
+
+
+def test_what_goes_to_another_owner_waits_for_company_no_longer() -> None:
+    """Nor does what waits with it; others do, and nobody looks at a batch that has begun."""
+    gathered = Gathered()
+    leaving, staying = Batches(5, wait_ms=1_000), Batches(5, wait_ms=1_000)
+    gathered.add(leaving, 1, partition=3)
+    gathered.add(leaving, 1)
+    gathered.add(staying, 1)
+
+    gathered.gathering.drain([3])
+
+    assert gathered.begun == [2] and len(gathered.clock.timers) == 1
+
+
+def test_what_leaves_goes_as_soon_as_another_batch_has_ended() -> None:
+    """No more run at once than may."""
+    gathered, batches = Gathered(), Batches(2, wait_ms=1_000)
+    gathered.add(batches, 3)
+
+    gathered.gathering.drain([0])
+    before = list(gathered.begun)
+    gathered.batches[0].ended()
+
+    assert before == [2] and gathered.begun == [2, 1]

@@ -108,10 +108,10 @@ def test_a_runner_says_what_its_threads_are_at() -> None:
 
     attempt = bench.run(Blocking(work))
     assert begun.wait(TIMEOUT_S)
-    (at_work,) = bench.runner.at_work().items()
+    (at_work,) = bench.workers.at_work().items()
     go.set()
     bench.ended()
-    bench.runner.close()
+    bench.close()
 
     assert at_work[0] == clocks[0] and at_work[1].attempt is attempt  # type: ignore[attr-defined]
     assert thread_ms(own_clock()) is not None

@@ -4,13 +4,24 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 import pytest
+from msgspec.structs import replace
 
 from actors.model.attempts import Attempt
+from actors.model.flow import FlowRules
+from actors.model.task import AttemptState, Task
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.durable_starts import DurableStarts
+from scheduler.node.durable_starts import DurableStarts, StartGroups
+from scheduler.node.system_executor import SystemExecutor
 from tests.builders import RecordingExecutable, a_stored_task, an_attempt
 
 READY_MAX = 8
+
+
+class Waiter(SystemExecutor):
+    """A system executor without a fast path."""
+
+    async def execute(self, task: Task) -> None:
+        """Do nothing."""
 
 
 class Bench:
@@ -23,7 +34,7 @@ class Bench:
         self.deadlines: list[Callable[[], object]] = []
         self.shut: set[str] = set()
         """Ordering ids that the gate keeps out."""
-        self.starts = DurableStarts(
+        self.starts = StartGroups(
             READY_MAX,
             gate=lambda attempt: attempt.task.key.ordering_id not in self.shut,
             submit=self.submitted.extend,
@@ -169,3 +180,67 @@ def test_what_has_no_durable_start_is_refused_where_its_tree_failed() -> None:
     bench.add(1)
     bench.asked[-1][1].set_result(None)
     assert len(bench.submitted) == READY_MAX + 1
+
+
+class StageBench(Bench):
+    """The stage itself, in front of whatever is behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stage = DurableStarts(
+            READY_MAX,
+            gate=lambda _: True,
+            following=self.submitted.extend,
+            refuse=self.refused.append,
+            call_later=lambda _, call: self._give_up_later(call),
+            rules=FlowRules.NONE,
+        )
+
+    def running(self, name: str, *, suspect: bool = False, used: int = 0) -> RunningAttempt:
+        """Return an attempt that asks for a durable start."""
+        task = a_stored_task(due_in_ms=0, ordering_id=name, overdue_when_loaded=True)
+        task = replace(task, attempts=AttemptState(used=used))
+        attempt = Attempt(task, 0, 1, 1, suspect=suspect, record_starts=self.record)
+        return RunningAttempt(attempt, RecordingExecutable(), None)
+
+
+def test_one_suspect_has_a_durable_start_until_it_has_ended() -> None:
+    """If the process dies of it, no other task is taken for the one that did it."""
+    bench = StageBench()
+    first, second = (bench.running(name, suspect=True) for name in "ab")
+
+    bench.stage.enter([first, second])
+    bench.asked[0][1].set_result(None)
+    begun = list(bench.submitted)
+    assert first.freed is not None
+    first.freed()
+    bench.asked[1][1].set_result(None)
+
+    assert [len(attempts) for attempts, _ in bench.asked] == [1, 1]
+    assert begun == [first] and bench.submitted == [first, second]
+
+
+def test_what_needs_no_durable_start_passes() -> None:
+    """What was given up has it later; of system tasks only a suspect is ever given up."""
+    bench = StageBench()
+    plain = RunningAttempt(an_attempt(), RecordingExecutable(), None)
+    given_up, system, overdue = (bench.running(name, used=int(name == "a")) for name in "abc")
+    system.executor = Waiter()
+
+    bench.stage.enter([plain, given_up, system, overdue])
+
+    assert bench.submitted == [plain, given_up, system]
+    assert [attempts for attempts, _ in bench.asked] == [[overdue.attempt]]
+
+
+def test_suspects_and_overdue_attempts_of_a_failed_tree_are_refused() -> None:
+    """Nobody will answer for them; those of partitions that go away are still answered."""
+    bench = StageBench()
+    waiting = [bench.running(name, suspect=name < "c") for name in "abcd"]
+    bench.stage.enter(waiting)
+
+    bench.stage.drain([0])
+    before = list(bench.refused)
+    bench.stage.drain(None)
+
+    assert not before and sorted(map(id, bench.refused)) == sorted(map(id, waiting))

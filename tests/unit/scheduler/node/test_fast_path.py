@@ -13,9 +13,7 @@ from actors.model.attempts import Attempt, Ending
 from actors.model.errors import LogUnavailable
 from actors.model.events import AttemptFailed
 from actors.model.outcome import Drop, Outcome
-from actors.model.settings import ExecutionSettings
 from actors.model.task import StoredTask, Task
-from scheduler.node.fast_path import NodeRunner
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, Bench, Waiting
@@ -68,18 +66,11 @@ class Unslotted(SystemExecutor):
 
 
 class NodeBench(Bench):
-    """The same bench around a node's runner."""
+    """The same bench in virtual time."""
 
     def __init__(self) -> None:
-        super().__init__(async_attempts_max=1)
-        self.runner.close()
         self.clock = VirtualClock()
-        self.runner = NodeRunner(
-            clock=self.clock,
-            gate=self._gate,
-            telemetry=self.telemetry,
-            settings=ExecutionSettings(workers=1, async_attempts_max=1),
-        )
+        super().__init__(async_attempts_max=1, workers=1, clock=self.clock)
 
 
 @pytest.fixture
@@ -87,7 +78,7 @@ def bench() -> Iterator[NodeBench]:
     """One runner, closed at the end."""
     bench = NodeBench()
     yield bench
-    bench.runner.close()
+    bench.close()
 
 
 def test_a_task_that_is_handed_over_ends_with_its_answer(bench: NodeBench) -> None:

@@ -54,7 +54,7 @@ class LimitsBench:
             ),
             gate=gate,
             monotonic_ms=self.clock.monotonic_ms,
-            submit=self.passed.extend,
+            following=self.passed.extend,
             refuse=self.refused.append,
             wake_later=lambda _: None,
         )
@@ -83,7 +83,7 @@ class LimitsBench:
         """Have some attempts wait for what they need."""
         task = a_stored_task(data=data if kind is None else with_kind(data, kind))
         attempts = [an_attempt(task=task) for _ in range(count)]
-        self.limits.begin([RunningAttempt(each, Quick(), None) for each in attempts])
+        self.limits.enter([RunningAttempt(each, Quick(), None) for each in attempts])
 
     def work(self, running: RunningAttempt) -> None:
         """Begin and end one."""
@@ -307,7 +307,7 @@ def test_what_waits_of_a_failed_tree_is_forgotten() -> None:
 
     assert not bench.runner.limited() and not bench.runner.unsettled(attempts[0].partition)
     assert bench.ends.empty()
-    bench.runner.close()
+    bench.close()
 
 
 def test_only_what_waits_for_an_allowance_is_withdrawn_as_limited() -> None:
@@ -329,7 +329,7 @@ def test_only_what_waits_for_an_allowance_is_withdrawn_as_limited() -> None:
     assert not bench.runner.withdraw(waits, limited=True)
     gate.set()
     endings = {bench.ended().attempt: each for each in ("first", "second")}
-    bench.runner.close()
+    bench.close()
     assert set(endings) == {runs, waits}
 
 
@@ -340,7 +340,7 @@ def test_what_waits_of_a_partition_that_is_given_up_is_let_go() -> None:
     bench.begin(3)
 
     allowed = False
-    left = bench.limits.leave_all((bench.passed[0].attempt.partition,))
+    left = bench.limits.drain((bench.passed[0].attempt.partition,))
     bench.begin(1)
 
     assert len(left) == 2 and len(bench.refused) == 1 and bench.waiting() == 0
@@ -481,7 +481,7 @@ def test_threads_and_coroutines_keep_a_rate(executor: Callable[[], Any]) -> None
     assert bench.runner.withdraw(withdrawn)
     ended = [bench.ends.get(timeout=60) for _ in range(21)]
     took_ms = clock.monotonic_ms() - began_ms
-    bench.runner.close()
+    bench.close()
 
     endings = {each.attempt: each.ending for each in ended}
     assert endings.pop(withdrawn) is Ending.NOT_STARTED
@@ -494,18 +494,18 @@ def test_a_wait_for_a_limit_is_not_rounded_up(monkeypatch: pytest.MonkeyPatch) -
     rules = FlowRules({None: FlowRule((Limit(rate=400, burst=1),))})
     bench = Bench(limits=NodeLimits(rules))
     asked_ms: list[float] = []
-    call_later = bench.runner._timers.call_later
+    call_later = bench.workers.wake_later
 
     def noted(delay_ms: float, call: Callable[[], object]) -> Callable[[], object]:
         asked_ms.append(delay_ms)
         return call_later(delay_ms, call)
 
-    monkeypatch.setattr(bench.runner._timers, "call_later", noted)
+    monkeypatch.setattr(bench.workers, "wake_later", noted)
     attempts = [an_attempt(task=task_of(f"id-{number}")) for number in range(4)]
     bench.runner.start([(each, Quick()) for each in attempts], bench.ends.put)
     for _ in attempts:
         bench.ended()
-    bench.runner.close()
+    bench.close()
 
     assert asked_ms and max(asked_ms) <= 2.5
 
@@ -522,4 +522,4 @@ def test_a_drain_ends_what_waits_for_an_allowance() -> None:
     bench.runner.drain((attempts[0].partition,))
 
     assert {bench.ended().ending for _ in range(2)} == {Ending.NOT_STARTED}
-    bench.runner.close()
+    bench.close()

@@ -1,4 +1,4 @@
-"""WorkerRunner: real threads and a real loop, each attempt ended exactly once."""
+"""NodeRunner: real threads and a real loop, each attempt ended exactly once."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ def bench() -> Iterator[Bench]:
     """A runner that is closed afterwards."""
     made = Bench()
     yield made
-    made.runner.close()
+    made.close()
 
 
 def test_a_blocking_attempt_runs_on_a_worker_and_knows_its_number(bench: Bench) -> None:
@@ -156,7 +156,7 @@ def test_starts_become_durable_together(executor: type[Blocking] | type[Quick]) 
 
     assert Ending.NOT_STARTED not in {bench.ended().ending for _ in range(100)}
     assert sum(sizes) == 100 and sizes[0] > 2 and len(sizes) < 50
-    bench.runner.close()
+    bench.close()
 
 
 @pytest.mark.parametrize("executor", [Blocking, Quick])

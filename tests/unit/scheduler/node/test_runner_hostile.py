@@ -1,4 +1,4 @@
-"""WorkerRunner: user code that is hostile to whoever looks at it costs one attempt, no worker."""
+"""NodeRunner: user code that is hostile to whoever looks at it costs one attempt, no worker."""
 
 import asyncio
 import threading
@@ -78,7 +78,7 @@ def bench() -> Iterator[Bench]:
     """A runner that is closed afterwards."""
     made = Bench()
     yield made
-    made.runner.close()
+    made.close()
 
 
 def _expect_all_workers(bench: Bench, make: Callable[[], Executable]) -> None:

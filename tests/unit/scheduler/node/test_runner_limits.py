@@ -1,4 +1,4 @@
-"""WorkerRunner: how many run at a time, timeouts, letting go and taking over."""
+"""NodeRunner: how many run at a time, timeouts, letting go and taking over."""
 
 import asyncio
 import contextlib
@@ -12,10 +12,7 @@ from msgspec.structs import replace
 from actors.model.attempts import AttemptEnded, Ending
 from actors.model.backoff import RetryPolicy
 from actors.model.events import AttemptAbandoned, AttemptStuck
-from actors.model.settings import ExecutionSettings
 from actors.model.task import Task
-from scheduler.adapters.clock import SystemClock
-from scheduler.node.runner import WorkerRunner
 from scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import (
@@ -42,7 +39,7 @@ def bench() -> Iterator[Bench]:
     """A runner that is closed afterwards."""
     made = Bench()
     yield made
-    made.runner.close()
+    made.close()
 
 
 def test_p3_a_second_attempt_of_an_ordering_id_is_refused(bench: Bench) -> None:
@@ -159,16 +156,12 @@ def test_a_blocking_attempt_that_takes_too_long_is_reported_once_and_runs_on(ben
             if isinstance(event, AttemptStuck):
                 stuck.set()
 
-    telemetry = Reporting()
-    runner = WorkerRunner(
-        clock=SystemClock(), gate=lambda _a: True, telemetry=telemetry, settings=ExecutionSettings()
-    )
-    runner.start(
+    bench.calls.telemetry = telemetry = Reporting()
+    bench.runner.start(
         [(an_attempt(timeout_ms=5), Blocking(lambda: stuck.wait(TIMEOUT_S) and None))],
         bench.ends.put,
     )
     ended = bench.ends.get(timeout=TIMEOUT_S)
-    runner.close()
 
     assert ended.ending is Ending.DONE and len(telemetry.of(AttemptStuck)) == 1
 
@@ -290,6 +283,6 @@ def test_close_cancels_async_attempts_and_lets_threads_end() -> None:
     assert executor.begun.wait(TIMEOUT_S)
     bench.ended()
 
-    bench.runner.close()
+    bench.close()
 
     assert executor.cancelled.wait(TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""WorkerRunner: what is told of an attempt, to its listener, to operators and to user code."""
+"""NodeRunner: what is told of an attempt, to its listener, to operators and to user code."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ from actors.model.status import AttemptResult
 from actors.model.task import AttemptState, Task
 from actors.ports.runner import Executable
 from scheduler.adapters.clock import SystemClock
-from scheduler.node.attempts import ERROR_STACK_CHARS_MAX
+from scheduler.node.endings import ERROR_STACK_CHARS_MAX
 from scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 from tests.conformance.telemetry import Unshowable
@@ -35,7 +35,7 @@ def bench() -> Iterator[Bench]:
     """A runner that is closed afterwards."""
     made = Bench()
     yield made
-    made.runner.close()
+    made.close()
 
 
 def fail() -> None:
@@ -204,7 +204,7 @@ def test_what_ends_after_its_drain_deadline_is_told_unless_it_was_cancelled(benc
             if isinstance(event, AttemptFailed):
                 told.set()
 
-    bench.runner._telemetry = telemetry = Telling()
+    bench.calls.telemetry = telemetry = Telling()
     bench.run(waiting, an_attempt(task=task_of("cancelled")))
     bench.run(Blocking(work))
     assert begun.wait(TIMEOUT_S) and waiting.begun.wait(TIMEOUT_S)

@@ -1,20 +1,19 @@
 """Where attempts wait for a worker: by their flows, and none is lost."""
 
 import threading
-from queue import SimpleQueue
+from collections.abc import Sequence
 
 from actors.model.attempts import Attempt
 from actors.model.flow import FlowRules
 from actors.model.outcome import Outcome
 from actors.model.task import StoredTask, Task
 from scheduler.node.attempts import RunningAttempt
+from scheduler.node.fair_turns import PoolTurns
 from scheduler.node.node_limits import NodeLimits
 from scheduler.node.waiting_attempts import (
     AttemptsByFlow,
-    FairTurns,
     WaitingAttempts,
     waiting_attempts,
-    worker_queue,
 )
 from tests.builders import RecordingExecutable
 from tests.unit.actors.model.test_flow_queues import RULES, task
@@ -75,41 +74,37 @@ def test_what_leaves_out_of_its_turn_is_gone_and_the_others_stay() -> None:
     assert drained(waiting) == ["-1", "-2"]
 
 
-def test_threads_take_what_has_its_turn_and_end_when_told() -> None:
-    """They wait where nothing is there."""
-    waiting, taken = worker_queue(RULES), SimpleQueue[RunningAttempt | None]()
-
-    def work() -> None:
-        while (found := waiting.get()) is not None:
-            taken.put(found)
-        taken.put(None)
-
-    thread = threading.Thread(target=work, daemon=True)
-    for each in backlog()[-3:]:
-        waiting.put(each)
-    waiting.put(None)
-    before = waiting.qsize()
-    thread.start()
-
-    found = [taken.get(timeout=TIMEOUT_S) for _ in range(4)]
-    assert before == 4
-    assert names([each for each in found if each]) == ["-1", "-3", "-2"]
-
-
 def test_so_many_at_most_run_and_the_others_in_their_turns() -> None:
     """None begins once it is closed."""
     begun: list[RunningAttempt] = []
-    turns = FairTurns(RULES, 1, begun.append)
+    turns = PoolTurns(RULES, 1, begun.extend)
     for each in backlog():
-        turns.add(each)
+        turns.enter([each])
 
     for _ in range(2):
-        turns.end()
+        turns.leave()
     waiting = len(turns)
     turns.close()
-    turns.end()
+    turns.leave()
 
     assert names(begun) == ["-99", "-1", "-98"] and waiting == 6 and len(turns) == 0
+
+
+def test_ever_so_many_that_cannot_begin_end_without_a_call_in_a_call() -> None:
+    """A machine without a thread refuses each of them as it is handed on."""
+    refused: list[RunningAttempt] = []
+
+    def refuse(attempts: Sequence[RunningAttempt]) -> None:
+        refused.extend(attempts)
+        for each in attempts:
+            assert each.freed is not None
+            each.freed()
+
+    many = [running(task(number)) for number in range(20_000)]
+    turns = PoolTurns(RULES, 1, refuse)
+    turns.enter(many)
+
+    assert len(refused) == len(many) and len(turns) == 0
 
 
 class Sync:
@@ -145,11 +140,11 @@ def test_a_node_runs_what_waits_for_workers_in_the_order_of_flows() -> None:
         attempts += [each.attempt for each in backlog()[WORKERS:]]
         for attempt in attempts:
             bench.run(executor, attempt)
-        threads, coroutines = (pool.load() for pool in bench.runner.pools())
+        threads, coroutines = (pool.load() for pool in bench.pools())
         executor.go.set()
         for _ in attempts:
             bench.ended()
-        bench.runner.close()
+        bench.close()
 
         assert threads.submitted + coroutines.submitted == len(attempts)
         assert executor.ran.index("-1") <= 2 * WORKERS

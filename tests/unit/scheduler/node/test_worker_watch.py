@@ -7,10 +7,8 @@ import pytest
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.events import LoopBlocked, LoopFreed, WorkersExhausted, WorkersFreed
-from actors.model.settings import ExecutionSettings
 from actors.model.task import Task
 from scheduler.adapters.clock import SystemClock
-from scheduler.node.runner import WorkerRunner
 from scheduler.node.watching import NodeWatch
 from scheduler.node.worker_watch import (
     LoopAtHand,
@@ -116,7 +114,7 @@ def test_the_threads_of_a_runner_are_watched() -> None:
         begun.release()
         gate.wait(TIMEOUT_S)
 
-    watch = WorkerWatch(bench.runner.pools(), clock, bench.telemetry)
+    watch = WorkerWatch(bench.pools(), clock, bench.telemetry)
     for number in range(WORKERS + 1):
         bench.run(Blocking(work), an_attempt(task=task_of(str(number))))
     for _ in range(WORKERS):
@@ -128,7 +126,7 @@ def test_the_threads_of_a_runner_are_watched() -> None:
     for _ in range(WORKERS + 1):
         bench.ended()
     watch.look()
-    bench.runner.close()
+    bench.close()
 
     (told,) = bench.telemetry.of(WorkersExhausted)
     assert (told.pool, told.workers_max, told.waiting) == ("threads", WORKERS, 1)
@@ -137,21 +135,17 @@ def test_the_threads_of_a_runner_are_watched() -> None:
 
 def test_the_slots_for_coroutines_are_watched() -> None:
     """As the threads are, under their own name and setting."""
-    settings = ExecutionSettings(workers=1, async_attempts_max=1)
-    telemetry, clock, first, second = RecordingTelemetry(), VirtualClock(), Waiting(), Waiting()
-    runner = WorkerRunner(
-        clock=SystemClock(), gate=lambda _attempt: True, telemetry=telemetry, settings=settings
-    )
-    watch = WorkerWatch(runner.pools(), clock, telemetry)
-    runner.start([(an_attempt(task=task_of("first")), first)], lambda _ended: None)
+    bench, clock, first, second = Bench(1), VirtualClock(), Waiting(), Waiting()
+    watch = WorkerWatch(bench.pools(), clock, bench.telemetry)
+    bench.run(first, an_attempt(task=task_of("first")))
     assert first.begun.wait(TIMEOUT_S)
-    runner.start([(an_attempt(task=task_of("second")), second)], lambda _ended: None)
+    bench.run(second, an_attempt(task=task_of("second")))
     watch.look()
     clock.advance(1_000)
     watch.look()
-    runner.close()
+    bench.close()
 
-    (told,) = telemetry.of(WorkersExhausted)
+    (told,) = bench.telemetry.of(WorkersExhausted)
     assert (told.pool, told.setting) == ("async", "tree.execution.async_attempts_max")
     assert not second.begun.is_set()
 
@@ -211,10 +205,10 @@ def test_a_blocked_loop_is_told_with_its_task_and_code_and_not_as_exhausted_work
     for number in range(10):
         bench.run(Waiting(), an_attempt(task=task_of(f"{number}")))
 
-    found, pools = bench.runner.loop_at_hand(), bench.runner.pools()
+    found, pools = bench.workers.loop_at_hand(), bench.pools()
     go.set()
     bench.ended()
-    bench.runner.close()
+    bench.close()
 
     assert found.attempt is attempt and " in wait" in found.code
     assert {pool.load().waiting for pool in pools} == {0}
@@ -239,9 +233,9 @@ def test_threads_that_the_machine_did_not_have_are_asked_for_at_each_look(
     quick = bench.run(Blocking(), an_attempt(task=task_of("b")))
     coroutine = bench.run(Quick(), an_attempt(task=task_of("c")))
 
-    NodeWatch(bench.runner, SystemClock(), bench.telemetry, lambda _: None).look()
+    NodeWatch(bench.runner, bench.workers, SystemClock(), bench.telemetry, lambda _: None).look()
     ended = {bench.ended().attempt for _ in range(2)}
     go.set()
 
     assert ended == {quick, coroutine} and bench.ended().attempt is slow and not refused
-    bench.runner.close()
+    bench.close()

@@ -64,7 +64,7 @@ def report_of(
             rates=lambda: rates,
         ),
         stores=open_memory_stores(MemoryStores()),
-        runner=runner or HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry),
+        runner=(runner or HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry)).runner,
         telemetry=telemetry,
         clock=clock,
         interval_ms=1_000,
@@ -201,7 +201,7 @@ def test_what_runs_is_counted_apart_from_what_was_handed_on() -> None:
     telemetry = NodeTelemetry(clock)
     telemetry.emit(events.PartitionLoadReported(PARTITION, 10, 4))
     runner = HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry)
-    runner.start([(an_attempt(partition=PARTITION), Works())], lambda _ended: None)
+    runner.runner.start([(an_attempt(partition=PARTITION), Works())], lambda _ended: None)
     runner.begin()
 
     (partition,) = report_of(telemetry, clock, runner).partitions
@@ -216,7 +216,9 @@ def test_what_runs_is_told_with_its_kind_and_its_start() -> None:
     runner = HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry)
     for number in range(LISTED_MAX + 1):
         task = a_stored_task(ordering_id=f"id-{number:03}", data=with_kind(b"{}", "mail"))
-        runner.start([(an_attempt(task=task, partition=PARTITION), Works())], lambda _ended: None)
+        runner.runner.start(
+            [(an_attempt(task=task, partition=PARTITION), Works())], lambda _ended: None
+        )
         runner.begin()
         clock.advance(1_000)
 

@@ -1,4 +1,4 @@
-"""VirtualRunner: the same promises as the real one, one attempt at a time in the test's thread."""
+"""The virtual workers: the same promises as real ones, one attempt at a time in a test's thread."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -16,7 +16,7 @@ from actors.model.task import Task
 from actors.ports.runner import Executable
 from scheduler.node.current_attempt import current_attempt
 from scheduler.testing import RecordingTelemetry
-from scheduler.testing.virtual import VirtualRunner
+from scheduler.testing.virtual import virtual_runner
 from tests.builders import NOW_MS, RecordingExecutable, a_stored_task, an_attempt
 
 
@@ -32,16 +32,17 @@ class Async:
 
 
 class Bench:
-    """A VirtualRunner whose gate the test holds."""
+    """A virtual runner whose gate the test holds."""
 
     def __init__(self) -> None:
         self.open = True
         self.clock = VirtualClock(NOW_MS)
         self.telemetry = RecordingTelemetry()
         self.ends: list[AttemptEnded] = []
-        self.runner = VirtualRunner(
+        made = virtual_runner(
             clock=self.clock, gate=lambda _attempt: self.open, telemetry=self.telemetry
         )
+        self.runner, self.run_one = made.runner, made.run_one
 
     def start(self, executor: Executable | None = None, attempt: Attempt | None = None) -> Attempt:
         """Queue an attempt."""
@@ -72,11 +73,11 @@ def test_an_attempt_runs_when_it_is_its_turn(
     bench.start(executor, an_attempt(number=2, epoch=4))
 
     early = list(executor.ran)
-    worked = bench.runner.run_one()
+    worked = bench.run_one()
 
     assert not early and worked and len(executor.ran) == 1
     assert bench.endings == [ending] and (executor.attempt, executor.fence) == (2, 4)
-    assert not bench.runner.run_one()
+    assert not bench.run_one()
 
 
 def test_what_a_test_logs_after_an_attempt_is_not_marked_as_its() -> None:
@@ -85,7 +86,7 @@ def test_what_a_test_logs_after_an_attempt_is_not_marked_as_its() -> None:
     bench.start()
 
     def marked_after_it() -> Attempt | None:
-        bench.runner.run_one()
+        bench.run_one()
         return current_attempt()
 
     # Tests before this one may have left a mark in the thread.
@@ -97,7 +98,7 @@ def test_an_async_execute_is_run_to_its_end() -> None:
     bench = Bench()
     bench.start(Async())
 
-    bench.runner.run_one()
+    bench.run_one()
 
     assert bench.endings == [Ending.RETRY]
 
@@ -108,7 +109,7 @@ def test_how_late_an_attempt_began_is_told() -> None:
     bench.start()
     bench.clock.advance(25)
 
-    bench.runner.run_one()
+    bench.run_one()
 
     assert [event.delay_ms for event in bench.telemetry.of(AttemptStarted)] == [25]
 
@@ -119,7 +120,7 @@ def test_p15_the_gate_is_asked_last() -> None:
     bench.start(executor)
 
     bench.open = False
-    bench.runner.run_one()
+    bench.run_one()
 
     assert bench.endings == [Ending.NOT_STARTED] and not executor.ran
 
@@ -129,9 +130,9 @@ def test_user_code_waits_until_its_start_is_durable() -> None:
     bench, executor, recorded = Bench(), RecordingExecutable(), Future[None]()
     bench.start(executor, replace(an_attempt(), record_starts=lambda _attempts: recorded))
 
-    early = bench.runner.run_one()
+    early = bench.run_one()
     recorded.set_result(None)
-    bench.runner.run_one()
+    bench.run_one()
 
     assert not early and len(executor.ran) == 1
 
@@ -146,7 +147,7 @@ def test_a_start_that_could_not_be_recorded_calls_no_user_code(cancelled: bool) 
         recorded.cancel()
     else:
         recorded.set_exception(StoreUnavailable("gone"))
-    bench.runner.run_one()
+    bench.run_one()
 
     assert not executor.ran and bench.endings == [Ending.NOT_STARTED]
 
@@ -170,7 +171,7 @@ def test_p3_an_ordering_id_has_one_attempt_at_a_time() -> None:
     """Until its outcome is settled."""
     bench = Bench()
     attempt = bench.start()
-    bench.runner.run_one()
+    bench.run_one()
 
     with pytest.raises(AssertionError, match="still running"):
         bench.start(attempt=an_attempt(number=2))
@@ -184,7 +185,7 @@ def test_p16_an_outcome_that_nobody_settled_is_told_to_the_adopter() -> None:
     """It ended while no tree was listening."""
     bench = Bench()
     attempt = bench.start()
-    bench.runner.run_one()
+    bench.run_one()
     adopted: list[AttemptEnded] = []
 
     unsettled = list(bench.runner.unsettled(0))
@@ -200,8 +201,8 @@ def test_what_waits_in_the_queue_of_an_abandoned_partition_ends_unheard() -> Non
     bench.start(attempt=an_attempt(task=a_stored_task(ordering_id="o", due_in_ms=0), partition=1))
 
     bench.runner.drain((0,), give_up="the test says so")
-    bench.runner.run_one()
-    bench.runner.run_one()
+    bench.run_one()
+    bench.run_one()
 
     assert len(bench.ends) == 1 and not bench.runner.unsettled(0, given_up=False)
     assert not bench.telemetry.of(AttemptAbandoned)

@@ -1,0 +1,130 @@
+"""Batches that run: each on a thread of its own, or on the event loop.
+
+Decides nothing of what a batch holds.  A blocking batch takes no worker: one that waits for a
+database would hold up what is plain.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
+from functools import partial
+
+from actors.model.batch_executor import BatchOutcome
+from actors.model.display import log_raised
+from actors.model.executor_attributes import timeout_ms_of
+from scheduler.node.async_loop import LoopThread
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.calls import Begun, Calls, batched
+from scheduler.node.stages import RunningBatch
+from scheduler.node.worker_threads import own_clock
+
+logger = logging.getLogger("hourhand.runner")
+
+Watch = Callable[[RunningAttempt, int | None], Callable[[], object] | None]
+
+
+class BatchThreads:
+    """Runs batches as they come; their number is bounded before."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        loop: LoopThread,
+        watch: Watch,
+        later: Callable[[Callable[[], None]], object],
+    ) -> None:
+        """``watch`` reports an attempt that passes its timeout; ``later`` calls once the machine
+        may have a thread again.
+        """
+        self._calls, self._loop, self._watch, self._later = calls, loop, watch, later
+        self.at_work: dict[int, object] = {}
+        """The members of each blocking batch, by the clock of its thread's processor time."""
+
+    def run(self, batch: RunningBatch) -> None:
+        """Begin a batch."""
+        if batch.batches.runs_async:
+            self._loop.submit(partial(self._run_async, batch), partial(self._lose, batch))
+            return
+        thread = threading.Thread(
+            target=Context().run, args=(self._run, batch), name="hourhand-batch", daemon=True
+        )
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError):
+            # Its tasks are started again: an error here would end the tree, for a lack that passes.
+            text = "the machine has no thread for a batch of %d tasks; they are tried again"
+            log_raised(logger, text, len(batch.members))
+            self._refuse(batch)
+            # The next batch would find no thread either.
+            self._later(batch.ended)
+
+    def _refuse(self, batch: RunningBatch) -> None:
+        for running in batch.members:
+            self._calls.refuse(running)
+
+    def _lose(self, batch: RunningBatch) -> None:
+        self._refuse(batch)
+        batch.ended()
+
+    def _run(self, batch: RunningBatch) -> None:
+        def awaited(found: Awaitable[object]) -> object:
+            return self._loop.begin(found, None).result()
+
+        clock = own_clock()
+        self.at_work[clock] = batch.members
+        try:
+            begun = self._calls.begin_batch(batch.members)
+            if begun:
+                watches = self._watches(begun)
+                outcomes = batch.batches.run(batched(begun), awaited)
+                for call_off in watches:
+                    call_off()
+                self._calls.end_batch(begun, outcomes)
+        except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
+            self._break_off(batch, error)
+        del self.at_work[clock]
+        batch.ended()
+
+    async def _run_async(self, batch: RunningBatch) -> None:
+        try:
+            begun = self._calls.begin_batch(batch.members)
+            if begun:
+                running = asyncio.create_task(batch.batches.run_async(batched(begun)))
+                self._let_cancel_together([each for each, _ in begun], running)
+                self._calls.end_batch(begun, await running)
+        except BaseException as error:  # noqa: BLE001 - as for a thread
+            self._break_off(batch, error)
+        batch.ended()
+
+    def _watches(self, begun: Begun) -> Sequence[Callable[[], object]]:
+        """Report the attempts of a blocking batch that pass its timeout; return what calls off."""
+        first = begun[0][0]
+        try:
+            timeout_ms = timeout_ms_of(first.executor, first.attempt.timeout_ms)
+        except BaseException:  # noqa: BLE001 - the batch reads it too, and fails of it
+            return ()
+        watches = (self._watch(running, timeout_ms) for running, _ in begun)
+        return [each for each in watches if each is not None]
+
+    def _let_cancel_together(
+        self, members: Sequence[RunningAttempt], running: "asyncio.Task[Sequence[BatchOutcome]]"
+    ) -> None:
+        """Cancel a batch once that was asked for all of it: the others are waited for."""
+        loop, asked = asyncio.get_running_loop(), set[int]()
+
+        def cancel(number: int) -> None:
+            asked.add(number)
+            if len(asked) == len(members):
+                running.cancel()
+
+        for number, each in enumerate(members):
+            each.task = running
+            cancel_one = partial(loop.call_soon_threadsafe, cancel, number)
+            self._calls.registry.let_cancel(each, cancel_one)
+
+    def _break_off(self, batch: RunningBatch, error: BaseException) -> None:
+        for running in batch.members:
+            if running.ended is None:
+                self._calls.end(running, self._calls.broken_off(running, error))

@@ -1,0 +1,252 @@
+"""Calls of user code: what has to hold before one begins, and what is told of its end.
+
+Every worker begins and ends attempts through this, whatever it is: a thread, the event loop, or
+one that only plays them.  Decides what an ending means, never when an attempt runs.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import cast
+
+from msgspec.structs import replace
+
+from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.backoff import JITTER
+from actors.model.batch_executor import BatchOutcome
+from actors.model.display import UNSHOWN_STACK, log_raised
+from actors.model.errors import CannotRunHere
+from actors.model.events import AttemptFailed, AttemptStarted
+from actors.model.executor_attributes import policy_of
+from actors.model.sealed import is_sealed, refuse_sealed
+from actors.ports.clock import Clock
+from actors.ports.telemetry import Telemetry
+from scheduler.node.attempts import AttemptRegistry, RunningAttempt
+from scheduler.node.endings import (
+    ERROR_STACK_CHARS_MAX,
+    ended_badly,
+    ended_well,
+    not_started,
+    ruling_on,
+)
+from scheduler.ports.batches import BatchedAttempt, BatchMember, TaskNotRun
+from scheduler.process.forking import process
+
+logger = logging.getLogger("hourhand.runner")
+
+Begun = Sequence[tuple[RunningAttempt, int]]
+"""Attempts that began, each with when that was, in milliseconds since 1970."""
+
+
+class Calls:
+    """Begins and ends the attempts of one node; used from any thread."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        gate: Callable[[Attempt], bool],
+        telemetry: Telemetry,
+        require_codecs: Callable[[bytes], None] = refuse_sealed,
+        rng: random.Random = JITTER,
+    ) -> None:
+        """``require_codecs`` raises PayloadSealed where this node cannot open sealed data; waits
+        between attempts take their jitter from ``rng``.
+        """
+        self.registry = AttemptRegistry()
+        self.clock = clock
+        self.gate = gate
+        self.telemetry = telemetry
+        self.require_codecs = require_codecs
+        self._rng = rng
+        self.born = process.generation
+        """Of the process whose node this is."""
+
+    def may_begin(self, running: RunningAttempt) -> bool:
+        """Decide as the last thing before user code: from True on it counts as running."""
+        if running.starts is not None:
+            self._leave_starts(running)
+        now_ms = self.clock.monotonic_ms()
+        if not (self.gate(running.attempt) and self.registry.begin(running, now_ms)):
+            return False
+        if running.limiter is not None:
+            running.limiter.use(running, now_ms)
+        return True
+
+    def uncalled(self, running: RunningAttempt) -> AttemptEnded | None:
+        """Return the end of an attempt that may not call ``execute``; None where it may.
+
+        Called where the attempt runs: policies and codecs are user code.
+        """
+        attempt, used = running.attempt, running.attempt.task.attempts.used
+        if is_sealed(attempt.task.body):
+            # Whatever else codecs raise is raised again where the data is opened.
+            with suppress(BaseException):
+                try:
+                    self.require_codecs(attempt.task.body)
+                except CannotRunHere as error:
+                    now_ms = self.clock.now_ms()
+                    name, message = type(error).__name__, str(error)
+                    return AttemptEnded(
+                        *(attempt, Ending.HELD, now_ms, now_ms),
+                        error_class=name,
+                        error_message=message,
+                    )
+        if used and used >= (policy := policy_of(running.executor)).attempts_max:
+            ruling, now_ms = policy.ruling(used, after_ms=0), self.clock.now_ms()
+            return AttemptEnded(attempt, Ending.USED_UP, now_ms, now_ms, ruling=ruling)
+        return None
+
+    def begin(self, running: RunningAttempt) -> int:
+        """Tell operators that ``execute`` is called now; return when that is."""
+        attempt = running.attempt
+        started_ms = self.clock.now_ms()
+        key, attempts = attempt.task.key, attempt.task.attempts
+        delay_ms = started_ms - max(key.scheduled_ms, attempts.next_attempt_ms)
+        self.telemetry.emit(
+            AttemptStarted(
+                attempt.partition,
+                key,
+                attempt.number,
+                delay_ms,
+                running.limited_ms,
+                attempt.is_beside_others,
+            )
+        )
+        return started_ms
+
+    def end(self, running: RunningAttempt, ended: AttemptEnded) -> None:
+        """Let others through in its place, and tell its end."""
+        if running.starts is not None:
+            self._leave_starts(running)
+        if running.limiter is not None:
+            running.limiter.end(running)
+        try:
+            self.registry.end(running, ended)
+        finally:
+            freed, running.freed = running.freed, None
+            if freed is not None:
+                freed()
+
+    def refuse(self, running: RunningAttempt) -> None:
+        """End an attempt whose user code is not called: the tree starts it again."""
+        self.end(running, not_started(running.attempt, self.clock.now_ms()))
+
+    def begin_or_end(self, running: RunningAttempt) -> int | None:
+        """Begin an attempt where it may, and end it where it may not; return when it began."""
+        if not self.may_begin(running):
+            self.refuse(running)
+        elif (uncalled := self.uncalled(running)) is not None:
+            self.end(running, uncalled)
+        else:
+            return self.begin(running)
+        return None
+
+    def _leave_starts(self, running: RunningAttempt) -> None:
+        starts, running.starts = running.starts, None
+        if starts is not None:
+            starts.leave()
+
+    # What an end means.
+
+    def failed(
+        self,
+        running: RunningAttempt,
+        error: BaseException,
+        started_ms: int,
+        ending: Ending = Ending.FAILED,
+    ) -> AttemptEnded:
+        """Return the end of an attempt whose user code raised, now, and tell operators of it.
+
+        Here, as it is kept nowhere: its trace holds the frames of user code and all their values.
+        """
+        attempt, finished_ms = running.attempt, self.clock.now_ms()
+        cancelled = running.abandoned and running.cancel is not None
+        # Nobody asked for the end of what was cancelled; of code, what it raised counts.
+        policy = None if cancelled else policy_of(running.executor)
+        ended = ended_badly(attempt, error, started_ms, finished_ms, ending, policy, self._rng)
+        if not cancelled:
+            stack = ended.error_stack or ""
+            is_showable, is_whole = stack != UNSHOWN_STACK, len(stack) < ERROR_STACK_CHARS_MAX
+            event = AttemptFailed(
+                attempt.partition,
+                attempt.task.key,
+                attempt.number,
+                ended.result,
+                finished_ms - started_ms,
+                error,
+                is_showable,
+                stack if is_showable and is_whole else None,
+                attempt.task.kind,
+            )
+            self.telemetry.emit(event)
+        return ended
+
+    def returned(self, running: RunningAttempt, outcome: object, started_ms: int) -> AttemptEnded:
+        """Return the end of an attempt from what user code returned; raises what that does."""
+        ended = ended_well(running.attempt, outcome, started_ms, self.clock.now_ms())
+        if ended.ending is not Ending.RETRY:
+            return ended
+        policy = policy_of(running.executor)
+        return replace(ended, ruling=ruling_on(policy, ended, outcome, self._rng))
+
+    def ended_with(self, running: RunningAttempt, outcome: object, started_ms: int) -> AttemptEnded:
+        """Return the end of an attempt from what user code returned, or the exception it raised."""
+        if isinstance(outcome, TaskNotRun):
+            return not_started(running.attempt, self.clock.now_ms())
+        if isinstance(outcome, BaseException):
+            return self.failed(running, outcome, started_ms)
+        try:
+            return self.returned(running, outcome, started_ms)
+        except BaseException as error:  # noqa: BLE001 - what was returned may be user code
+            return self.failed(running, error, started_ms)
+
+    def broken_off(self, running: RunningAttempt, error: BaseException) -> AttemptEnded:
+        """Return the end of an attempt that failed in code of ours, so that nobody waits for ever.
+
+        A ``GeneratorExit`` is user code's: raised by a task that it awaits, it closes each frame
+        up to the loop's own.
+        """
+        if not isinstance(error, GeneratorExit):
+            log_raised(logger, "an attempt failed outside user code; please report this")
+        now_ms = self.clock.now_ms()
+        if running.started_monotonic_ms is None:
+            return not_started(running.attempt, now_ms)
+        ended = ended_badly(running.attempt, error, now_ms, now_ms)
+        # It is tried again whatever the policy says of errors: this one is not the executor's.
+        ruling = ruling_on(policy_of(running.executor), ended, error, self._rng)
+        return replace(ended, ruling=ruling)
+
+    # Batches.
+
+    def begin_batch(self, members: Sequence[RunningAttempt]) -> Begun:
+        """Begin those attempts of a batch that may, and end the others."""
+        begun: list[tuple[RunningAttempt, int]] = []
+        before: set[Attempt | None] = {None}
+        for running in members:
+            # What follows another one is in its batch behind it, or it would overtake it (P4).
+            if running.attempt.follows not in before:
+                self.refuse(running)
+            elif (started_ms := self.begin_or_end(running)) is not None:
+                begun.append((running, started_ms))
+                before.add(running.attempt)
+        return begun
+
+    def end_batch(self, begun: Begun, outcomes: Sequence[BatchOutcome]) -> None:
+        """End the attempts of a batch, each by its own outcome."""
+        for (running, started_ms), outcome in zip(begun, outcomes, strict=True):
+            self.end(running, self.ended_with(running, outcome, started_ms))
+
+
+def batched(begun: Begun) -> Sequence[BatchedAttempt]:
+    """Return attempts of a batch as its executor takes them."""
+    return [
+        BatchedAttempt(
+            each.attempt.task.to_task(),
+            each.attempt.number,
+            each.attempt.epoch,
+            cast("BatchMember", each.executor).around,
+        )
+        for each, _ in begun
+    ]

@@ -1,0 +1,104 @@
+"""What the end of an attempt means: of a value that user code returned, or of what it raised.
+
+Decides nothing of who hears of it.  A policy and its wait are user code: these functions are
+called where the attempt runs.
+"""
+
+import random
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.backoff import JITTER, RetryPolicy, RetryRuling
+from actors.model.display import (
+    class_name_of,
+    message_of,
+    shown,
+    stack_of,
+    storable_text,
+)
+from actors.model.outcome import Done, Drop, Retry
+
+ERROR_MESSAGE_CHARS_MAX = 1_000
+ERROR_STACK_CHARS_MAX = 8_000
+REASON_CHARS_MAX = 1_000
+
+
+def ended_well(
+    attempt: Attempt, outcome: object, started_ms: int, finished_ms: int
+) -> AttemptEnded:
+    """Return what an attempt's return value means; TypeError where it means nothing."""
+    match outcome:
+        case None | Done():
+            return AttemptEnded(attempt, Ending.DONE, started_ms, finished_ms)
+        case Retry(after=after):
+            if not isinstance(after, timedelta | None):
+                raise TypeError(f"Retry takes after= as a timedelta, got {shown(after)}")
+            after_ms = None if after is None else max(0, round(after.total_seconds() * 1000))
+            return AttemptEnded(
+                attempt, Ending.RETRY, started_ms, finished_ms, retry_after_ms=after_ms
+            )
+        case Drop(reason=reason):
+            if not isinstance(reason, str):
+                raise TypeError(f"Drop takes a reason that is text, got {shown(reason)}")
+            kept = storable_text(reason[:REASON_CHARS_MAX])
+            return AttemptEnded(attempt, Ending.DROPPED, started_ms, finished_ms, reason=kept)
+        case _:
+            text = (
+                f"execute returned {shown(outcome)}: it returns nothing, Done(), Retry() or Drop()"
+            )
+            raise TypeError(text)
+
+
+def ended_badly(
+    attempt: Attempt,
+    error: BaseException,
+    started_ms: int,
+    finished_ms: int,
+    ending: Ending = Ending.FAILED,
+    policy: RetryPolicy | None = None,
+    rng: random.Random = JITTER,
+) -> AttemptEnded:
+    """Return what an exception of user code means, with as much of it as history keeps.
+
+    Without a ``policy`` the attempt is one that is tried again, as by the default one.
+    """
+    verdict = "retry" if policy is None else policy.verdict_on(error)
+    name, message = class_name_of(error), message_of(error, ERROR_MESSAGE_CHARS_MAX)
+    dropped = verdict == "drop"
+    ended = AttemptEnded(
+        attempt,
+        Ending.DROPPED if dropped else ending,
+        started_ms,
+        finished_ms,
+        reason=f"{name}: {message}"[:REASON_CHARS_MAX] if dropped else None,
+        error_class=name,
+        error_message=message,
+        error_stack=stack_of(error, ERROR_STACK_CHARS_MAX),
+        uses_up_all=verdict == "give_up",
+    )
+    if policy is None or dropped:
+        return ended
+    return replace(ended, ruling=ruling_on(policy, ended, error, rng))
+
+
+def ruling_on(
+    policy: RetryPolicy, ended: AttemptEnded, outcome: object, rng: random.Random
+) -> RetryRuling:
+    """Ask a policy what follows; for its wait, which is user code, only where there is one."""
+    task = ended.attempt.task
+    used = task.attempts.used + 1
+    has_wait = used < policy.attempts_max and not ended.uses_up_all
+    return policy.ruling(
+        used,
+        outcome,
+        after_ms=ended.retry_after_ms if has_wait else 0,
+        since_due_ms=max(0, ended.finished_ms - task.key.scheduled_ms),
+        rng=rng,
+    )
+
+
+def not_started(attempt: Attempt, now_ms: int) -> AttemptEnded:
+    """Return the end of an attempt whose user code was never called."""
+    return AttemptEnded(attempt, Ending.NOT_STARTED, now_ms, now_ms)

@@ -1,0 +1,97 @@
+"""Fair turns at workers: where kinds have rules, a pool is handed no more than it runs at once.
+
+The others wait in the order of their flows.  Decides which of them goes next; runs nothing.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from actors.model.flow import FlowRules
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.stages import Following, Workers
+from scheduler.node.waiting_attempts import AttemptsByFlow
+
+
+class FairTurns:
+    """The stage before the workers, one ``PoolTurns`` for each pool."""
+
+    def __init__(self, rules: FlowRules, rooms: Mapping[str, int], workers: Workers) -> None:
+        """``rooms`` says how many attempts each pool runs at once; without rules all pass."""
+        self._workers = workers
+        self._pools = {
+            name: PoolTurns(rules, room, workers.run) for name, room in rooms.items() if rules
+        }
+
+    def enter(self, attempts: Sequence[RunningAttempt]) -> None:
+        """Hand attempts on, each at once or when it is its turn."""
+        if not self._pools:
+            self._workers.run(attempts)
+            return
+        for running in attempts:
+            turns = self._pools.get(self._workers.pool_of(running) or "")
+            if turns is None:
+                self._workers.run((running,))
+            else:
+                turns.enter((running,))
+
+    def waiting(self, pool: str) -> int:
+        """Return how many wait for their turn at a pool."""
+        turns = self._pools.get(pool)
+        return 0 if turns is None else len(turns)
+
+    def close(self) -> None:
+        """Begin nothing any more."""
+        for turns in self._pools.values():
+            turns.close()
+
+
+class PoolTurns:
+    """Lets so many attempts at most run at once, the others in the order of their flows."""
+
+    def __init__(self, rules: FlowRules, running_max: int, following: Following) -> None:
+        assert running_max > 0, "something runs at once"
+        self._lock = threading.Lock()
+        self._waiting = AttemptsByFlow(rules)
+        self._running_max = running_max
+        self._following = following
+        self._running = 0
+        self._is_handing = False
+        """Whether a thread, or a call around this one, hands on all that may go."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def enter(self, attempts: Sequence[RunningAttempt]) -> None:
+        """Begin attempts at once, or when it is their turn."""
+        with self._lock:
+            self._waiting.extend(attempts)
+        self._hand_on()
+
+    def leave(self) -> None:
+        """An attempt that was handed on has ended."""
+        with self._lock:
+            self._running -= 1
+            assert self._running >= 0, "more end than began"
+        self._hand_on()
+
+    def close(self) -> None:
+        """Begin nothing any more."""
+        with self._lock:
+            self._waiting.take_out(lambda _: True)
+
+    def _hand_on(self) -> None:
+        """Hand on what there is room for, without a call in a call where none of it can begin."""
+        while (running := self._taken()) is not None:
+            running.freed = self.leave
+            try:
+                self._following((running,))
+            finally:
+                self._is_handing = False
+
+    def _taken(self) -> RunningAttempt | None:
+        with self._lock:
+            if self._is_handing or self._running >= self._running_max or not len(self._waiting):
+                return None
+            self._is_handing = True
+            self._running += 1
+            return self._waiting.popleft()

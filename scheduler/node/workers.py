@@ -1,0 +1,256 @@
+"""The workers of a node: a bounded pool of threads for blocking ``execute``, a loop for ``async``.
+
+Decides which of them runs an attempt.  One attempt is one hand-over, never a list: a slow task may
+not hold others (P7).  Never decides when an attempt may go, nor what follows from an outcome.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextvars import Context
+from functools import partial
+
+from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.errors import HourhandError
+from actors.model.events import AttemptStuck
+from actors.model.executor_attributes import timeout_ms_of
+from actors.model.settings import ExecutionSettings
+from scheduler.node.async_loop import LoopThread
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.batch_threads import BatchThreads
+from scheduler.node.calls import Calls
+from scheduler.node.current_attempt import tell_attempt
+from scheduler.node.durable_starts import START_DEADLINE_S
+from scheduler.node.endings import not_started
+from scheduler.node.fast_path import FastPath
+from scheduler.node.stages import RunningBatch
+from scheduler.node.system_executor import SystemExecutor
+from scheduler.node.worker_threads import WorkerThreads
+from scheduler.node.worker_watch import LoopAtHand, WorkerPool
+from scheduler.process.forking import end_child
+from scheduler.process.user_code import runs_async
+
+THREADS, ASYNC = "threads", "async"
+
+
+class NodeWorkers:
+    """The last stage of a node that runs tasks; implements ``stages.Workers``."""
+
+    def __init__(self, calls: Calls, settings: ExecutionSettings) -> None:
+        self._calls, self._settings = calls, settings
+        # Of their own: user code may block the other loop.
+        self._timers = LoopThread(1, "hourhand-timers")
+        self.call_later = self.wake_later = self._timers.call_later
+        self._threads = WorkerThreads(self._run, settings.workers, "hourhand-worker")
+        # One at a time comes here, and needs no worker that slow tasks may have for long.
+        self._suspects = WorkerThreads(self._run, 1, "hourhand-suspects")
+        self._loop = LoopThread(settings.async_attempts_max)
+        self._batches = BatchThreads(
+            calls, self._loop, self.watch, partial(self.call_later, settings.lease_retry_ms)
+        )
+        self._fast_path = FastPath(calls)
+
+    def run(self, attempts: Sequence[RunningAttempt]) -> None:
+        """Run each attempt as soon as a worker is free for it."""
+        blocking: list[RunningAttempt] = []
+        for running in attempts:
+            if running.attempt.suspect:
+                self._submit(self._suspects, (running,))
+            elif runs_async(running.executor):
+                self._submit_async(running)
+            else:
+                blocking.append(running)
+        if blocking:
+            self._submit(self._threads, blocking)
+
+    def run_at_once(self, running: RunningAttempt) -> bool:
+        """Run a system task that passes no stage and takes no worker; False where it is none."""
+        executor = running.executor
+        if running.attempt.suspect or not isinstance(executor, SystemExecutor):
+            return False
+        work = executor.immediate(running.attempt.task)
+        if work is not None:
+            self._fast_path.submit(running, work)
+        elif executor.unslotted:
+            self._submit_async(running, slotted=False)
+        return work is not None or executor.unslotted
+
+    def run_batch(self, batch: RunningBatch) -> None:
+        """Run some attempts together."""
+        self._batches.run(batch)
+
+    def pool_of(self, running: RunningAttempt) -> str | None:
+        """Name the workers that an attempt waits for with others; None where it does not."""
+        if running.attempt.suspect:
+            return None
+        return ASYNC if runs_async(running.executor) else THREADS
+
+    def pools(self) -> tuple[WorkerPool, ...]:
+        """Return the workers that attempts wait for, to be watched; suspects take turns anyway."""
+        of_threads, of_loop = "tree.execution.workers", "tree.execution.async_attempts_max"
+        threads_max, loop_max = self._settings.workers, self._settings.async_attempts_max
+        return (
+            WorkerPool(THREADS, threads_max, of_threads, self._threads.load),
+            WorkerPool(ASYNC, loop_max, of_loop, self._loop.load),
+        )
+
+    def loop_at_hand(self) -> LoopAtHand:
+        """Return whose code the event loop is in, and where."""
+        task, frame = self._loop.at_hand()
+        attempt = None if task is None else self._calls.registry.of_task(task)
+        if frame is None:
+            return LoopAtHand(attempt, "")
+        code = frame.f_code
+        return LoopAtHand(attempt, f"{code.co_filename}:{frame.f_lineno} in {code.co_name}")
+
+    def at_work(self) -> Mapping[int, object]:
+        """Return what each thread that runs user code is at, by the clock of its processor time."""
+        threads = {**self._threads.at_work, **self._suspects.at_work}
+        return {**threads, **self._batches.at_work, **self._loop.at_work()}
+
+    @property
+    def ask_turn(self) -> Callable[[Callable[[], object]], bool]:
+        """Has something called in the event loop's next turn; False where there is no loop."""
+        return self._loop.ask_turn
+
+    def nudge(self) -> None:
+        """Begin the threads that the machine did not have when they were needed."""
+        for each in (self._threads, self._suspects, self._loop, self._timers, self._fast_path):
+            each.nudge()
+
+    def close(self) -> None:
+        """Take no more attempts; async ones are cancelled, blocking ones end by themselves."""
+        for each in (self._fast_path, self._threads, self._suspects, self._loop, self._timers):
+            each.close()
+
+    def watch(self, running: RunningAttempt, timeout_ms: int | None) -> Callable[[], object] | None:
+        """Report a blocking attempt that passes its timeout; return what calls that off."""
+        left_ms = self._left_ms(running, timeout_ms)
+        if timeout_ms is None or left_ms is None:
+            return None
+        attempt = running.attempt
+        event = AttemptStuck(attempt.partition, attempt.task.key, timeout_ms)
+        return self.call_later(left_ms, lambda: self._calls.telemetry.emit(event))
+
+    def _submit(self, threads: WorkerThreads, ready: Sequence[RunningAttempt]) -> None:
+        if not threads.submit(ready):
+            for running in ready:
+                self._calls.refuse(running)
+
+    def _submit_async(self, running: RunningAttempt, *, slotted: bool = True) -> None:
+        run, lost = partial(self._run_async, running), partial(self._calls.refuse, running)
+        self._loop.submit(run, lost, slotted=slotted)
+
+    def _left_ms(self, running: RunningAttempt, timeout_ms: int | None) -> float | None:
+        """Return how much of its time an attempt has left: its constructor has taken some."""
+        if timeout_ms is None:
+            return None
+        begun_ms = running.started_monotonic_ms
+        assert begun_ms is not None, "only what has begun has a timeout"
+        return max(0.0, begun_ms + timeout_ms - self._calls.clock.monotonic_ms())
+
+    def _not_started(self, running: RunningAttempt) -> AttemptEnded:
+        return not_started(running.attempt, self._calls.clock.now_ms())
+
+    # On a worker thread.
+
+    def _run(self, running: RunningAttempt) -> None:
+        try:
+            # In a context of its own: what it sets there is no other attempt's.
+            ended = Context().run(self._attempt, running)
+        except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
+            ended = self._calls.broken_off(running, error)
+        self._calls.end(running, ended)
+
+    def _attempt(self, running: RunningAttempt) -> AttemptEnded:
+        calls, attempt, executor = self._calls, running.attempt, running.executor
+        if not calls.may_begin(running):
+            return self._not_started(running)
+        uncalled = calls.uncalled(running)
+        if uncalled is not None:
+            return uncalled
+        if attempt.was_given_up and not (_recorded_start(attempt) and calls.gate(attempt)):
+            return self._not_started(running)
+        started_ms = calls.begin(running)
+        watch, awaits = None, False
+        try:
+            tell_attempt(attempt, executor)
+            timeout_ms = timeout_ms_of(executor, attempt.timeout_ms)
+            watch = self.watch(running, timeout_ms)
+            outcome: object = executor.execute(attempt.task.to_task())
+            if outcome is not None and inspect.isawaitable(outcome):
+                awaits = True
+                awaited = self._loop.begin(outcome, self._left_ms(running, timeout_ms))
+                calls.registry.let_cancel(running, awaited.cancel)
+                outcome = awaited.result()
+            ended = calls.returned(running, outcome, started_ms)
+        except FutureTimeoutError as error:
+            end_child(calls.born, error)
+            ending = Ending.TIMED_OUT if awaits else Ending.FAILED
+            ended = calls.failed(running, error, started_ms, ending)
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            end_child(calls.born, error)
+            ended = calls.failed(running, error, started_ms)
+        end_child(calls.born)
+        if watch is not None:
+            watch()
+        return ended
+
+    # On the event loop.
+
+    async def _run_async(self, running: RunningAttempt) -> None:
+        try:
+            ended = await self._attempt_async(running)
+        except BaseException as error:  # noqa: BLE001 - as for a worker
+            ended = self._calls.broken_off(running, error)
+        self._calls.end(running, ended)
+
+    async def _attempt_async(self, running: RunningAttempt) -> AttemptEnded:
+        calls, attempt = self._calls, running.attempt
+        if not calls.may_begin(running):
+            return self._not_started(running)
+        running.task = task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        if task is not None:
+            calls.registry.let_cancel(running, lambda: loop.call_soon_threadsafe(task.cancel))
+        uncalled = calls.uncalled(running)
+        if uncalled is not None:
+            return uncalled
+        if attempt.was_given_up:
+            is_durable = await asyncio.to_thread(_recorded_start, attempt)
+            if not (is_durable and calls.gate(attempt)):
+                return self._not_started(running)
+        return await self._execute_async(running, calls.begin(running))
+
+    async def _execute_async(self, running: RunningAttempt, started_ms: int) -> AttemptEnded:
+        calls, attempt, executor = self._calls, running.attempt, running.executor
+        limit = asyncio.timeout(None)
+        try:
+            tell_attempt(attempt, executor)
+            left_ms = self._left_ms(running, timeout_ms_of(executor, attempt.timeout_ms))
+            if left_ms is not None:
+                limit = asyncio.timeout(left_ms / 1000)
+            async with limit:
+                outcome = executor.execute(attempt.task.to_task())
+                if inspect.isawaitable(outcome):
+                    outcome = await outcome
+            end_child(calls.born)
+            return calls.returned(running, outcome, started_ms)
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            end_child(calls.born, error)
+            ending = Ending.TIMED_OUT if limit.expired() else Ending.FAILED
+            return calls.failed(running, error, started_ms, ending)
+
+
+def _recorded_start(attempt: Attempt) -> bool:
+    """Wait until the start of what was given up is durable; False where that cannot be had."""
+    if attempt.record_starts is None:
+        return True
+    try:
+        attempt.record_starts((attempt,)).result(timeout=START_DEADLINE_S)
+    except (CancelledError, FutureTimeoutError, HourhandError):
+        # The tree went away meanwhile; its successor starts the task again.
+        return False
+    return True
