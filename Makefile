@@ -139,7 +139,7 @@ PROCESSES ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 
 PART_unit := tests/property tests/tidy tests/unit
 PART_simulation := tests/box tests/promises tests/simulation tests/specification
 PART_servers := tests/chaos tests/conformance tests/integration tests/security tests/two_versions
-PART_programs := tests/containers tests/browser tests/crash tests/deploy tests/documents tests/examples tests/fuzz tests/mutation tests/newcomer tests/programs
+PART_programs := tests/containers tests/browser tests/crash tests/deploy tests/documents tests/examples tests/fuzz tests/mutation tests/newcomer tests/power_cut tests/programs
 PART_pipeline := tests/pipeline
 PARTS := unit simulation servers programs pipeline
 
@@ -159,7 +159,7 @@ test-long: need-java need-mvn venv-pipeline jars ## The tests that are too long 
 
 # A night's work. Each runs even where one before it failed.
 NIGHT := test test-long test-cluster test-cassandra-old test-browser test-install test-tutorial test-containers compose-demo \
-	sim sim-fleet sim-mutants crash fuzz chaos \
+	sim sim-fleet sim-mutants crash power-cut fuzz chaos \
 	demo demo-flow demo-night demo-cluster demo-fleet demo-kafka-only demo-relay demo-timers demo-dashboard pipeline-demo bench
 
 .PHONY: test-all
@@ -230,6 +230,10 @@ chaos: need-java need-mvn venv ## Kill nodes and servers for CHAOS_MINUTES=10 an
 .PHONY: crash
 crash: venv ## Kill a node KILLS=200 times over embedded folders, then recount what it promised
 	@CRASH_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest -s $(UNHURRIED) tests/crash
+
+.PHONY: power-cut
+power-cut: venv ## Cut the power under an embedded node CUTS=2000 times, and look for what it acknowledged [SEED=0]
+	@$(BIN)/python -m tests.power_cut --cuts $(or $(CUTS),2000) --seed $(or $(SEED),0)
 
 .PHONY: fuzz
 fuzz: venv ## Give every door hostile input: INPUTS=150000, FUZZ_SEED=0

@@ -14,6 +14,7 @@ from actors.model.display import shown
 from actors.model.errors import PayloadDamaged, SettingsInvalid
 from scheduler.configuration.optional_dependencies import required_by
 from scheduler.payloads.codec import EncodedPayload, OpenedTooLarge
+from scheduler.process.durable_names import sync_folder, sync_folder_and_above
 
 _DIGEST_CHARS = 64
 
@@ -93,10 +94,11 @@ class ClaimCheck:
     def _write_durably(self, path: Path, data: bytes) -> None:
         """Write a file of this machine so that it is whole, and there after a power cut."""
         folder = path.parent
-        _make_durably(folder)
+        _make_folder(folder)
         if folder not in self._durable_folders:
-            # Another process may have made it, and not come to this yet.
-            _sync(folder.parent)
+            # Another process may have made it, and not come to this.
+            sync = sync_folder if self._durable_folders else sync_folder_and_above
+            sync(folder.parent)
             self._durable_folders.add(folder)
         handle, temporary = tempfile.mkstemp(dir=folder)
         with os.fdopen(handle, "wb") as file:
@@ -104,7 +106,7 @@ class ClaimCheck:
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).replace(path)
-        _sync(folder)
+        sync_folder(folder)
 
     def _path_of(self, digest: str) -> str:
         return f"{self._root}/{digest[:2]}/{digest}"
@@ -114,19 +116,8 @@ def _protocols(found: str | tuple[str, ...]) -> tuple[str, ...]:
     return (found,) if isinstance(found, str) else found
 
 
-def _make_durably(folder: Path) -> None:
-    """Make a folder that is for its owner alone, with those above it; there after a power cut."""
-    if folder.is_dir():
-        return
-    _make_durably(folder.parent)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    _sync(folder.parent)
-
-
-def _sync(folder: Path) -> None:
-    """Have the names in a folder outlive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _make_folder(folder: Path) -> None:
+    """Make a folder that is for its owner alone, with those above it."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)

@@ -20,6 +20,10 @@ class Story:
     """What happened to one task, as indices into the journal."""
 
     acknowledged_run: int | None = None
+    committed: bool = False
+    """Written into an outbox, in a transaction whose commit returned."""
+    withdrawn: bool = False
+    """Written into an outbox, in a transaction that was rolled back."""
     starts: list[int] = field(default_factory=list)
     endings: dict[int, tuple[int, str]] = field(default_factory=dict)
     """By start: when it ended, and how."""
@@ -57,6 +61,10 @@ class Journal:
         match event.kind:
             case "acknowledged":
                 story.acknowledged_run = event.run
+            case "committed":
+                story.committed = True
+            case "withdrawn":
+                story.withdrawn = True
             case "started":
                 story.starts.append(index)
             case "failed" | "ended":
@@ -71,9 +79,10 @@ class Journal:
                 assert other == "stopping", other
 
     def owed(self) -> Iterable[Key]:
-        """Yield every key that must have run, by what was acknowledged (P1, P12)."""
+        """Yield every key that must have run, by what was acknowledged (P1, P12, P25)."""
         for key, story in tuple(self.stories.items()):
-            if story.acknowledged_run is None or (story.intended and story.told_run is None):
+            accepted = story.acknowledged_run is not None or story.committed
+            if not accepted or (story.intended and story.told_run is None):
                 # Whether a command that was never acknowledged is in the log, nobody knows.
                 continue
             outcome, to_ms = self.outcomes.get(story.place, ("", 0))
@@ -97,6 +106,15 @@ def lost(journal: Journal) -> list[str]:
         if outcome in {"unknown_key", "undecided"}:
             complaints.append(f"the {story.word} of {key} was acknowledged and is {outcome}")
     return complaints
+
+
+def uninvited(journal: Journal) -> list[str]:
+    """P25: no task of a transaction that was rolled back started."""
+    return [
+        f"{key} started, and its transaction was rolled back"
+        for key, story in journal.stories.items()
+        if story.withdrawn and story.starts
+    ]
 
 
 def revived(journal: Journal) -> list[str]:

@@ -32,8 +32,9 @@ class Event:
     """One line; what a kind does not have is 0 or empty."""
 
     kind: str
-    """``acknowledged``, ``started``, ``failed``, ``ended`` of a task; ``intended``, ``told`` and
-    ``outcome`` of a command; ``stopping``."""
+    """``acknowledged``, ``started``, ``failed``, ``ended`` of a task; ``committed`` and
+    ``withdrawn`` of a task in a transaction of an outbox; ``intended``, ``told`` and ``outcome`` of
+    a command; ``stopping``."""
     run: int
     """Number of the process, counted from the first one of the folder."""
     key: Key = NO_KEY
@@ -73,4 +74,8 @@ class Pen:
         word: str = "-",
     ) -> None:
         """Write one event; it outlives this process from the moment this returns."""
-        os.write(self._descriptor, Event(kind, self._run, key, time_ms, place, word).line())
+        self.take(Event(kind, self._run, key, time_ms, place, word))
+
+    def take(self, event: Event) -> None:
+        """Write an event that was made already."""
+        os.write(self._descriptor, event.line())

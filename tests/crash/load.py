@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import tenacity
+from pydantic import JsonValue
 
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
@@ -19,6 +20,7 @@ from actors.model.settings import ExecutionSettings, TreeSettings, WatermarkSett
 from scheduler import Receipt, RetryPolicy, Scheduler, Settings, Task, TaskExecutor
 from scheduler.adapters.clock import SystemClock
 from scheduler.configuration.settings import EmbeddedSettings, GroupSettings, TopicSettings
+from scheduler.payloads.codecs import PayloadCodecs
 from tests.crash.journal import Key, Pen, Place
 
 ORDERINGS = 40
@@ -51,6 +53,12 @@ def task_key(key: Key) -> TaskKey:
     return TaskKey(key.scheduled_ms, ordering_of(key.number), uniqueness_of(key.number))
 
 
+def data_of(number: int) -> dict[str, JsonValue]:
+    """Return the data of a task by its number; that of some is large."""
+    filler = f"{number} " * (400 if number % 7 == 0 else number % 50)
+    return {"number": number, "filler": filler}
+
+
 def settings_of(folder: Path) -> Settings:
     """Return settings under which everything that happens in hours happens in moments."""
     return Settings(
@@ -65,8 +73,11 @@ def settings_of(folder: Path) -> Settings:
     )
 
 
-class _Recorder(TaskExecutor):
-    """Writes down that it starts and ends; some first attempts fail, some take a while."""
+class Recorder(TaskExecutor):
+    """Writes down that it starts and ends; some first attempts fail, some take a while.
+
+    One that is given wrong data never ends.
+    """
 
     retry = RetryPolicy(wait=tenacity.wait_fixed(0.02))
 
@@ -79,6 +90,8 @@ class _Recorder(TaskExecutor):
         """Run one attempt."""
         key = Key(task.key.scheduled_ms, int(task.uniqueness_key))
         self._pen.note("started", key, self._clock.now_ms())
+        if task.data != data_of(key.number):
+            raise Crash(f"task {key.number} has other data than it was given")
         if key.number % 5 == 0:
             threading.Event().wait(key.number % 7 / 1000)
         if key.number % 23 == 0 and self.attempt == 1:
@@ -91,7 +104,9 @@ class _Recorder(TaskExecutor):
 class Load:
     """Schedules and commands from one seed until the process is killed."""
 
-    def __init__(self, folder: Path, pen: Pen, run: int, seed: int) -> None:
+    def __init__(
+        self, folder: Path, pen: Pen, run: int, seed: int, payloads: PayloadCodecs | None = None
+    ) -> None:
         self._pen = pen
         self._rng = random.Random(f"{seed}/{run}")
         self._clock = SystemClock()
@@ -99,21 +114,25 @@ class Load:
         self._open = threading.Semaphore(_OPEN_MAX)
         self._numbers = itertools.count(run * NUMBERS_OF_A_RUN)
         self._scheduler = Scheduler(
-            settings_of(folder), executor=lambda: _Recorder(pen, self._open)
+            settings_of(folder), executor=lambda: Recorder(pen, self._open), payloads=payloads
         )
         self._waiting: list[Key] = []
         """Acknowledged, due in a while, not yet the aim of a command."""
 
-    def work(self) -> None:
-        """Go on until killed."""
+    def work(self, tasks_max: int | None = None) -> None:
+        """Go on until killed, or until so many tasks were scheduled; then stop the node."""
         self._scheduler.start()
-        while True:
+        asked = 0
+        while tasks_max is None or asked < tasks_max:
             if not self._open.acquire(timeout=0.2):
                 # Most of them wait for later: a few more do no harm.
                 continue
             self._schedule()
+            asked += 1
             if self._waiting and self._rng.random() < 0.1:
                 self._command(self._waiting.pop(self._rng.randrange(len(self._waiting))))
+        self._scheduler.stop()
+        self._scheduler.wait()
 
     def _schedule(self) -> None:
         # Many at once, some soon, some for one of the next processes.
@@ -125,7 +144,7 @@ class Load:
             ordering_id=ordering_of(number),
             scheduled_time=from_millis(scheduled_ms),
             uniqueness_key=uniqueness_of(number),
-            data={"number": number},
+            data=data_of(number),
         )
         self._room.acquire()
         self._scheduler.schedule_task(task).add_done_callback(
@@ -166,9 +185,16 @@ class Load:
 def drain(folder: Path, pen: Pen, run: int, told: list[tuple[Key, Place]]) -> None:
     """Run what is left, until the process is asked to stop; tell what each command achieved."""
     scheduler = Scheduler(
-        settings_of(folder), executor=lambda: _Recorder(pen, threading.Semaphore(0))
+        settings_of(folder), executor=lambda: Recorder(pen, threading.Semaphore(0))
     )
     scheduler.start()
+    note_outcomes(scheduler, pen, told)
+    pen.note("stopping")
+    scheduler.wait()
+
+
+def note_outcomes(scheduler: Scheduler, pen: Pen, told: list[tuple[Key, Place]]) -> None:
+    """Write down what each command achieved, waiting for it for a while."""
     pause = threading.Event()
     for key, place in told:
         receipt = Receipt(task_key(key), *place)
@@ -178,5 +204,3 @@ def drain(folder: Path, pen: Pen, run: int, told: list[tuple[Key, Place]]) -> No
         new_key = found.new_key if found else None
         to_ms = new_key.scheduled_ms if new_key else 0
         pen.note("outcome", key, to_ms, place, found.outcome.value if found else "undecided")
-    pen.note("stopping")
-    scheduler.wait()

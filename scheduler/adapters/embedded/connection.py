@@ -17,6 +17,7 @@ from actors.model.errors import FolderDamaged, OperatorError, SchemaMissing, Use
 from scheduler.adapters.embedded.schema import Schema
 from scheduler.adapters.embedded.seal import Damage
 from scheduler.process import forking
+from scheduler.process.durable_names import sync_folder_and_above
 
 FAILURES = (sqlite3.Error, Damage)
 """What a request on a connection raises where the file cannot serve it; see ``File.failure``."""
@@ -26,7 +27,7 @@ BUSY_MS = 10_000
 """Longest wait for another process's transaction."""
 _RETRY_MS = 5
 _CACHE_KIB = 16_384
-_CHECKPOINT_PAGES = 4_000
+CHECKPOINT_PAGES = 4_000
 _WAL_BYTES_MAX = 67_108_864
 _CAUSES = {
     "SQLITE_FULL": "the disk is full; free space on it, then all goes on",
@@ -165,7 +166,6 @@ def _make_folder(folder: Path) -> None:
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
-    _sync_folder(folder.parent)
 
 
 def _make_private(path: Path) -> None:
@@ -216,21 +216,12 @@ def _held_bytes(path: Path) -> int:
         return 0
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make a new entry of a folder durable: syncing the file alone does not."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _prepare(connection: sqlite3.Connection, file: File) -> None:
     version = _checked_version(connection, file)
     _enter_wal_mode(connection)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
-    connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+    connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
     connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES_MAX}")
     if version < file.schema.version:
         _bring_up_to_date(connection, file)
@@ -247,8 +238,9 @@ def _bring_up_to_date(connection: sqlite3.Connection, file: File) -> None:
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id={file.schema.application_id}")
     set_version(connection, max(version, file.schema.version))
+    # Before anybody sees the version: who does writes at once, and tells that it is durable.
+    sync_folder_and_above(file.path.parent)
     connection.execute("COMMIT")
-    _sync_folder(file.path.parent)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

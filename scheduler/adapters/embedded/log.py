@@ -39,9 +39,9 @@ from scheduler.configuration.settings import Settings
 
 logger = logging.getLogger("hourhand.embedded")
 
-_KEPT_RECORDS = 1_000
+KEPT_RECORDS = 1_000
 """So many records below a committed offset stay, for a look back and for ``seek``."""
-_PRUNED_TOGETHER = 1_000
+PRUNED_TOGETHER = 1_000
 """Pruning begins when about so many records may go."""
 _POLL_BYTES_MAX = 4_000_000
 """A poll ends with the record that reaches this."""
@@ -237,10 +237,10 @@ class EmbeddedLog:
         # What was prunable before is gone by now: only what was committed since counts.
         known = self._prunable
         grown = sum(offset - known.get(p, 0) for p, offset in next_offsets.items())
-        if grown >= _PRUNED_TOGETHER:
+        if grown >= PRUNED_TOGETHER:
             self._prunable = {**known, **next_offsets}
             self._pruning = self._database.write_in_steps(
-                lambda connection: not self._closed and prune_records(connection, _KEPT_RECORDS),
+                lambda connection: not self._closed and prune_records(connection, KEPT_RECORDS),
                 None,
             )
 

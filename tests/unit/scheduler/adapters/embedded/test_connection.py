@@ -24,6 +24,31 @@ def test_a_new_folder_is_made_with_its_parents(tmp_path: Path) -> None:
     assert (folder / "store.db").is_file()
 
 
+@pytest.mark.parametrize("there", ["", "a", "a/b"])
+def test_p1_each_name_on_the_way_to_a_file_is_synced_before_anybody_may_write_to_it(
+    there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut the folder is there, also where a process made it and died at once."""
+    (tmp_path / there).mkdir(parents=True, exist_ok=True)
+    synced: set[Path] = set()
+    real, folder = os.fsync, tmp_path / "a" / "b"
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        found = os.fstat(descriptor).st_ino
+        for each in (tmp_path, tmp_path / "a", folder):
+            if each.is_dir() and each.stat().st_ino == found:
+                synced.update(each.iterdir())
+        with sqlite3.connect(folder / "log.db") as beside:
+            assert beside.execute("PRAGMA user_version").fetchone() == (0,)
+        beside.close()
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    open_connection(log_file(folder)).close()
+
+    assert {tmp_path / "a", folder, folder / "log.db"} <= synced
+
+
 def test_a_folder_that_cannot_be_one_is_named_with_its_setting(tmp_path: Path) -> None:
     """A file has its name, or a folder above it is a file."""
     (tmp_path / "file").touch()
