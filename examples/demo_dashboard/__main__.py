@@ -97,7 +97,7 @@ def _look(stage: Stage, running: AdminRunning, browser: Browser, folder: Path) -
         unknown.wait_for(timeout=_SILENT_S * 1_000)
         noticed = unknown.count()
         size += write(page, folder / "node-dies-light.webp")
-    letters = len(running.service.letters.page(None, 50).letters)
+    letters = len(running.service.dead_letters.page(None, 50).letters)
     return [
         count_check("complaints of the browser", seen.errors),
         count_check("hosts that were asked", sorted(seen.hosts), 1),
