@@ -21,22 +21,29 @@ from actors.messages import (
     TasksLoaded,
     UpdateTask,
 )
-from actors.model.backlog import (
-    BACKLOG_PAGE_ROWS,
-    BACKLOG_PAUSE_MS,
-    Backlog,
-    backlog_behind,
-)
-from actors.model.backlog_search import FLOW_PAGE_TASKS, SEARCH_FEW, SEARCH_PAGES, FlowRoom
 from actors.model.band import BandName
+from actors.model.flow_room import FlowRoom
 from actors.model.key import TaskKey, first_key_at
-from actors.model.memory_reach import MemoryReach
+from actors.model.read_ahead import Backlog, ReadAhead
 from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 from actors.ports.store import TaskPage
 from actors.schedule_reader import ScheduleReader
 from actors.watermark import WatermarkKeeper
 
+BACKLOG_AT_START_MS = 60_000
+"""A partition whose watermark is further behind than this most likely has one when it begins."""
+BACKLOG_PAUSE_MS = 5_000
+"""Between the end of one and the search for the next one: a search reads the keys of all."""
+BACKLOG_PAGE_ROWS = 5_000
+"""Rows whose ordering ids are read at once; new batches wait meanwhile."""
+FLOW_PAGE_TASKS = 250
+"""So many rows are read at once where a flow has left some: what others write waits for each."""
+SEARCH_PAGES = 4
+"""Pages of a load that one look at the store comes by, before it pauses for a tick."""
+SEARCH_FEW = 4
+"""Up to one row in so many is read by its key, where the others are of ids that leave theirs; where
+more are wanted, the whole page is read."""
 ORDERINGS_LOADED_MAX = 32
 """Ordering ids whose waiting tasks are read at once."""
 
@@ -57,7 +64,7 @@ class Loading:
         siblings: Siblings,
         reader: ScheduleReader,
         watermark: WatermarkKeeper,
-        reach: MemoryReach,
+        reach: ReadAhead,
         operations: Operations,
         partition: int,
     ) -> None:
@@ -86,9 +93,8 @@ class Loading:
             # Nearly always, and to compare each key would take as long as all else here.
             scheduler.tell(ScheduleTasks(tuple(tasks)))
             return
-        if reach.backlog is not None and not reach.backlog.is_known:
-            reach.backlog.add_written(tasks)
-            self._count_backlog(reach.backlog)
+        if reach.add_written(tasks):
+            self._count_backlog()
         punctual, inside, outside = reach.split(tasks)
         if punctual:
             scheduler.tell(ScheduleTasks(tuple(punctual), BandName.ON_TIME))
@@ -105,14 +111,12 @@ class Loading:
 
         Such a key may be done, its row deleted, and is then looked for in memory only (P5).
         """
-        backlog, reached = self._reach.backlog, self._reach.checkpoint.key
-        if backlog is not None and (keys := backlog.unread_keys(tasks, reached)):
+        if keys := self._reach.overdue_keys(tasks):
             yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
 
     def lower(self, key: TaskKey, band: BandName) -> None:
         """Tasks of a band after a key left memory."""
-        on_time = band is BandName.ON_TIME
-        if self._reach.lower(key, self._context.clock.now_ms(), punctual=on_time):
+        if self._reach.lower(key, self._context.clock.now_ms(), band):
             self._end_backlog()
 
     def load(self, message: LoadTasks, *, has_waited: bool = False) -> Operation:
@@ -120,7 +124,7 @@ class Loading:
         reach, backlog = self._reach, self._reach.backlog
         on_time = message.band is BandName.ON_TIME
         if backlog is not None and not backlog.is_known:
-            if reach.search:
+            if reach.has_left:
                 # Others' tasks do not wait until all ids are found.
                 yield from self._load_behind()
                 return
@@ -133,8 +137,8 @@ class Loading:
             self._answer_load(complete=False)
             return
         if backlog is not None and on_time:
-            after = backlog.checkpoint.begin_load()
-        elif (room := self._flow_room()) is not None and reach.search.is_held_up(room):
+            after = backlog.on_time.begin_load()
+        elif (room := self._flow_room()) is not None and reach.is_held_up(room):
             yield from self._load_behind()
             return
         else:
@@ -143,7 +147,7 @@ class Loading:
             self._answer_load(complete=not on_time)
             return
         yield from self._watermark.raise_loaded_until(message.before_ms)
-        limit = min(message.limit, FLOW_PAGE_TASKS) if reach.search else message.limit
+        limit = min(message.limit, FLOW_PAGE_TASKS) if reach.has_left else message.limit
         before_ms = self._reader.end_ms(after, message.before_ms)
         page, tasks = yield from self._reader.page(after, before_ms, limit)
         reached = page.reached(first_key_at(before_ms))
@@ -159,16 +163,16 @@ class Loading:
         reach = self._reach
         if reach.backlog is None:
             self.look_for_backlog()
-        before_ms = reach.search_end_ms(self._context.clock.now_ms())
-        after = reach.search.checkpoint.begin_load()
+        before_ms = reach.end_ms(self._context.clock.now_ms())
+        after = reach.cursor.begin_load()
         before_ms = self._reader.end_ms(after, before_ms)
-        if not reach.search.may_go_on(before_ms, self._siblings.budget.share_bytes):
+        if not reach.may_go_on(before_ms, self._siblings.budget.share_bytes):
             self._answer_load(complete=False, held_up=True)
             return
         limit = SEARCH_PAGES * self._window.page_tasks
         yield from self._watermark.raise_loaded_until(before_ms)
         found = yield self._schedule.find_keys(self._partition, after, before_ms, limit)
-        keys = reach.search.wanted(found.keys)
+        keys = reach.wanted(found.keys)
         room = self._flow_room()
         assert room is not None, "a kind has a rule"
         if SEARCH_FEW * len({key.ordering_id for key in keys}) > len(found.keys):
@@ -211,9 +215,9 @@ class Loading:
         if backlog is None or backlog is not self._reach.backlog:
             # It was worked off meanwhile: the ordinary load brings these.
             return
-        backlog.checkpoint.end_load(reached)
-        self.pass_on([task for task in tasks if backlog.is_punctual(task.key.ordering_id)])
-        reached_ms = backlog.checkpoint.key.scheduled_ms
+        backlog.on_time.end_load(reached)
+        self.pass_on([task for task in tasks if self._reach.is_on_time(task.key.ordering_id)])
+        reached_ms = backlog.on_time.key.scheduled_ms
         self._siblings.throughput_controller.tell(BandsChanged(reached_ms))
 
     # Ordering ids without a backlog need not wait for those that have one.
@@ -221,13 +225,10 @@ class Loading:
     def look_for_backlog(self) -> None:
         """Look for the ids that have a backlog, where memory is far behind the clock."""
         clock = self._context.clock
-        assert self._reach.backlog is None, "there is one backlog at a time"
         if clock.monotonic_ms() < self._search_after_ms:
             return
-        reached, searched = self._reach.checkpoint.key, self._reach.search.checkpoint.key
-        backlog = backlog_behind(self._watermark.mark, reached, clock.now_ms(), searched)
+        backlog = self._reach.look_for_backlog(self._watermark.mark, clock.now_ms())
         if backlog is not None:
-            self._reach.backlog = backlog
             self._operations.begin(self.search(backlog))
 
     def search(self, backlog: Backlog) -> Operation:
@@ -238,46 +239,48 @@ class Loading:
         # There are pauses while the flow that left rows has enough in memory: its next ones are
         # loaded when the ids are known.
         room = self._flow_room()
-        takes_turns = room is not None and self._reach.search.is_held_up(room)
+        takes_turns = room is not None and self._reach.is_held_up(room)
         window = self._window
-        rows = min(window.page_tasks, FLOW_PAGE_TASKS) if self._reach.search else BACKLOG_PAGE_ROWS
+        rows = (
+            min(window.page_tasks, FLOW_PAGE_TASKS) if self._reach.has_left else BACKLOG_PAGE_ROWS
+        )
         page = yield self._schedule.find_keys(
             self._partition, backlog.searched, backlog.end_ms, rows
         )
         if backlog is not self._reach.backlog:
             return
         next_after = None if page.complete else page.keys[-1]
-        is_searched = backlog.add_found([key.ordering_id for key in page.keys], next_after)
-        if not self._count_backlog(backlog):
+        is_searched = self._reach.add_found([key.ordering_id for key in page.keys], next_after)
+        if not self._count_backlog():
             return
         if not is_searched and takes_turns:
             self._context.after(window.tick_ms, SearchDue(backlog))
         elif not is_searched:
             self._operations.begin(self.search(backlog))
-        elif not len(backlog):
+        elif not len(self._reach):
             self._end_backlog()
         else:
             backlog.is_known = True
-            changed = BandsChanged(backlog.checkpoint.key.scheduled_ms)
+            changed = BandsChanged(backlog.on_time.key.scheduled_ms)
             self._siblings.partition_scheduler.tell(changed)
             self._siblings.throughput_controller.tell(changed)
             self._load_what_waited()
 
-    def _count_backlog(self, backlog: Backlog) -> bool:
-        """Count what its ids hold; False where that is too much, and nobody is punctual."""
-        assert not backlog.is_known, "the ids of a known backlog do not change"
-        if not backlog.fits(self._siblings.budget.share_bytes):
+    def _count_backlog(self) -> bool:
+        """Count what its ids hold; False where that is too much, and nobody is on time."""
+        self._count_ids()
+        if not self._reach.fits(self._siblings.budget.share_bytes):
             self._end_backlog()
             return False
-        self._count_ids()
         return True
 
     def _count_ids(self) -> None:
-        self._siblings.budget.keep_ids(self._reach.ids_bytes)
+        self._siblings.budget.keep_ids(self._reach.size_bytes)
 
     def _end_backlog(self) -> None:
-        backlog, self._reach.backlog = self._reach.backlog, None
+        backlog = self._reach.backlog
         assert backlog is not None, "a backlog ends once"
+        self._reach.end_backlog()
         self._count_ids()
         self._search_after_ms = self._context.clock.monotonic_ms() + BACKLOG_PAUSE_MS
         if backlog.is_known:

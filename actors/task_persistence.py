@@ -13,7 +13,7 @@ import msgspec
 from actors.kernel.actor import Actor
 from actors.kernel.context import Look
 from actors.kernel.operations import Operation, Operations, Resolved
-from actors.loading import Loading, SearchDue
+from actors.loading import BACKLOG_AT_START_MS, Loading, SearchDue
 from actors.messages import (
     CompletionRecorded,
     DrainTasks,
@@ -29,11 +29,10 @@ from actors.messages import (
     StatusesLoaded,
     TaskWithdrawn,
 )
-from actors.model.backlog import BACKLOG_AT_START_MS
 from actors.model.commands import all_tasks
 from actors.model.key import first_key_at
-from actors.model.memory_reach import MemoryReach
 from actors.model.ownership import Assignment, first_advance_ms
+from actors.model.read_ahead import ReadAhead
 from actors.persisting import Persisting
 from actors.ports.effects import Effects
 from actors.schedule_reader import ScheduleReader
@@ -131,7 +130,7 @@ class TaskPersistence(Actor):
         effects, assignment, clock = self._effects, self._assignment, self._context.clock
         partition = assignment.ownership.partition
         first = first_key_at(assignment.watermark.watermark_ms)
-        reach = MemoryReach(first, effects.flow_rules, partition)
+        reach = ReadAhead(first, effects.flow_rules, partition)
         self._operations = operations = Operations(self._context)
         reader = ScheduleReader(effects, assignment, self._context, siblings)
         self._watermark = mark = WatermarkKeeper(

@@ -14,8 +14,8 @@ from actors.kernel.operations import Ask, Operation, Steps
 from actors.kernel.ref import Recipient
 from actors.messages import MeasureProgress, ProgressMeasured, Siblings, WatermarkMeasured
 from actors.model.events import WatermarkAdvanced, WatermarkHeld
-from actors.model.memory_reach import MemoryReach
 from actors.model.ownership import Assignment, Watermark
+from actors.model.read_ahead import ReadAhead
 from actors.model.task import StoredTask
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
@@ -33,7 +33,7 @@ class WatermarkKeeper:
         clock: Clock,
         siblings: Siblings,
         reader: ScheduleReader,
-        reach: MemoryReach,
+        reach: ReadAhead,
     ) -> None:
         self._settings = effects.settings.watermark
         self._look_ahead_ms = effects.settings.window.look_ahead_ms

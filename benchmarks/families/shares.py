@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.model.backlog_search import SEARCH_AHEAD_MS
+from actors.model.read_ahead import AHEAD_MS
 from benchmarks.bench import RUN_S, Bench
 from benchmarks.families import backlog
 from benchmarks.figures import Figure, Goal, Line, quantile
@@ -28,7 +28,7 @@ _BACKLOG_FIRST = 10_000_000
 """Numbers of the backlog, apart from all others."""
 _RATIO_MAX = 2.0
 _SHARES = {"p50": 0.5, "p99": 0.99}
-_SEARCH_S = SEARCH_AHEAD_MS / 1000
+_SEARCH_S = AHEAD_MS / 1000
 """So long before it is due the backlog is read, for what is behind it: nothing is judged then."""
 _US_A_ROW = 50.0
 """Writing the backlog takes no longer, or the node is ready too late."""
@@ -152,7 +152,7 @@ def phases(left: Load, coming: Load, executions: Sequence[Execution]) -> Phases:
         raise RuntimeError("the backlog was gone while tasks still came")
     due_ms = left.due_ms(left.first)
     by_due_ms = [(coming.due_ms(number), late) for number, late in late_ms.items()]
-    before = [late for at_ms, late in by_due_ms if at_ms < due_ms - SEARCH_AHEAD_MS]
+    before = [late for at_ms, late in by_due_ms if at_ms < due_ms - AHEAD_MS]
     beside = [late for at_ms, late in by_due_ms if at_ms >= due_ms]
     return Phases(sorted(before), sorted(beside))
 

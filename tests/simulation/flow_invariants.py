@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 
 import msgspec
 
-from actors.model.backlog_search import SEARCH_PAGES
+from actors.loading import SEARCH_PAGES
 from actors.model.events import PartitionAssigned
 from actors.model.key import TaskKey
 from actors.model.task import StoredTask

@@ -2,6 +2,7 @@
 
 import pytest
 
+from actors.loading import BACKLOG_PAUSE_MS
 from actors.messages import (
     BandsChanged,
     FindStatuses,
@@ -11,10 +12,10 @@ from actors.messages import (
     StatusesFound,
     TasksLoaded,
 )
-from actors.model.backlog import BACKLOG_MIN_MS, BACKLOG_PAUSE_MS, BACKLOG_SHARE
 from actors.model.band import BandName
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import Straggler, Watermark
+from actors.model.read_ahead import BACKLOG_MIN_MS, UNREAD_SHARE
 from actors.model.task import StoredTask
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.actors.task_persistence_bench import INTERVAL_MS, LAG_MS, Bench
@@ -94,7 +95,7 @@ def test_a_load_that_is_asked_for_meanwhile_is_done_where_nobody_is_punctual() -
     """There may be too many ids to know."""
     bench = Bench()
     share_bytes = bench.harness.siblings.budget.share_bytes
-    bench.store(task(-BACKLOG_MIN_MS - 1, "x" * (share_bytes // BACKLOG_SHARE)))
+    bench.store(task(-BACKLOG_MIN_MS - 1, "x" * (share_bytes // UNREAD_SHARE)))
     bench.requests.hold("find_keys")
     behind(bench)
     bench.loaded()
@@ -311,7 +312,7 @@ def test_p13_more_ids_than_a_part_of_memory_holds_all_wait() -> None:
     """There is no way past the backlog then."""
     bench = Bench()
     share_bytes = bench.harness.siblings.budget.share_bytes
-    name = "x" * (share_bytes // BACKLOG_SHARE)
+    name = "x" * (share_bytes // UNREAD_SHARE)
     bench.store(task(-BACKLOG_MIN_MS - 1, name))
 
     behind(bench)

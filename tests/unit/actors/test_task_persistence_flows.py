@@ -2,12 +2,12 @@
 
 import pytest
 
+from actors.loading import FLOW_PAGE_TASKS, SEARCH_PAGES
 from actors.messages import BandsChanged, LoadTasks, LowerCheckpoint, TasksLoaded
-from actors.model.backlog import BACKLOG_MIN_MS
-from actors.model.backlog_search import FLOW_PAGE_TASKS, SEARCH_AHEAD_MS, SEARCH_PAGES
 from actors.model.band import BandName
 from actors.model.budget import PartitionBudget
 from actors.model.key import TaskKey
+from actors.model.read_ahead import AHEAD_MS, BACKLOG_MIN_MS
 from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
 from actors.model.task import StoredTask
 from actors.schedule_reader import ROWS_FOUND_FIRST
@@ -168,7 +168,7 @@ def test_rows_are_read_a_few_at_a_time_while_nobody_knows_how_large_they_are() -
 
 def test_the_look_behind_ends_a_little_ahead_of_the_clock() -> None:
     """Later rows are not missed yet, and nothing is read again and again."""
-    later = task(SEARCH_AHEAD_MS + 500)
+    later = task(AHEAD_MS + 500)
     bench, _ = full_of_big(later)
     assert searched(bench) == []
     bench.requests.made.clear()

@@ -1,0 +1,96 @@
+"""How much room a partition has for rows, and which flow may take of it.
+
+A flow that has enough in memory leaves its further rows to the store, for a while.  Decides when it
+has enough, and when so much of it has left that a page of its rows is worth it.  Loads nothing.
+"""
+
+from collections import defaultdict
+
+from actors.model.budget import PartitionBudget
+from actors.model.flow import FlowRules
+from actors.model.task import StoredTask
+
+FLOW_SHARE = 32
+"""Below this part of what a partition may hold, in tasks, a flow leaves none of its rows."""
+FLOW_TASKS_MIN = 4
+"""The same of a partition that may hold few."""
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
+
+
+def refill_share(partition: int) -> float:
+    """Return below which part of what is free a flow's left rows are loaded: 1/4 to 3/4.
+
+    Each partition has its own, spread evenly by multiples of the golden ratio (Knuth, The Art of
+    Computer Programming, 6.4).  A flow is used up equally fast in all partitions, so with one
+    share for all they would load at the same time, and small flows would wait.
+    """
+    return 0.25 + partition * _GOLDEN_RATIO % 1 / 2
+
+
+class FlowRoom:
+    """How much room a partition has, and which flow may take of it: one that holds less than is
+    free, so that one flow alone leaves half (dynamic thresholds, as for slots), and one that holds
+    few in any case: a row that is left waits for all that is overdue before it.
+    """
+
+    def __init__(
+        self,
+        rules: FlowRules,
+        budget: PartitionBudget,
+        tasks_max: int,
+        size_bytes: int,
+        refill_share: float,
+    ) -> None:
+        """There is room for what the flows lack of so many tasks, and for so many more bytes; a
+        flow whose rows were left goes on below this share of what is free.
+        """
+        self._rules = rules
+        self._budget = budget
+        self._least = max(FLOW_TASKS_MIN, tasks_max // FLOW_SHARE)
+        self._tasks = tasks_max - budget.flow_tasks
+        self._bytes = size_bytes
+        self._refill_share = refill_share
+        self._taken: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+        self._sated: set[str] = set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no flow may take anything."""
+        return self._tasks <= 0 or self._bytes <= 0
+
+    def take(self, task: StoredTask) -> bool:
+        """Give room to a task, unless its flow has enough; return whether it did."""
+        assert not self.is_full, "the page ends where there is no room"
+        if self.has_enough(task):
+            return False
+        taken = self._taken[self._rules.flow_of(task)]
+        taken[0] += 1
+        taken[1] += task.held_bytes
+        self._tasks -= 1
+        self._bytes -= task.held_bytes
+        return True
+
+    def has_enough(self, task: StoredTask) -> bool:
+        """Whether the flow of a task has as much as it may; then it gets nothing more of this
+        room, though some of it leaves meanwhile.
+        """
+        flow = self._rules.flow_of(task)
+        if flow in self._sated:
+            return True
+        tasks, size_bytes = self._taken[flow]
+        tasks += self._budget.tasks_of(flow)
+        size_bytes += self._budget.waiting_bytes_of(flow)
+        if tasks < max(self._least, self._tasks) and size_bytes < self._bytes:
+            return False
+        self._sated.add(flow)
+        return True
+
+    def may_go_on(self, flow: str) -> bool:
+        """Whether a flow whose rows were left may have so many of them that a page is worth it."""
+        share = self._refill_share
+        has_tasks = self._budget.tasks_of(flow) <= share * max(self._least, self._tasks)
+        return has_tasks and self._budget.waiting_bytes_of(flow) <= share * self._bytes
+
+    def flow_of(self, task: StoredTask) -> str:
+        """Return the flow of a task."""
+        return self._rules.flow_of(task)

@@ -1,0 +1,403 @@
+"""Up to which key the open tasks of each ordering id are in memory.
+
+One rule holds for all: of an id with an unread row nothing later is in memory, so what it has there
+are its first tasks (P4).  Rows are unread because their flow has enough, or because more is overdue
+than memory may hold.  An id without one is read ahead of the others: as far as the cursor, or, once
+it is known which ids have a backlog, as far as the band of what is on time.  Decides which tasks of
+a page or of a write belong in memory.  Loads nothing, and passes nothing on.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from actors.model.band import ON_TIME_SHARE, BandName
+from actors.model.budget import PartitionBudget
+from actors.model.checkpoint import Checkpoint
+from actors.model.flow import FlowRules
+from actors.model.flow_room import FlowRoom, refill_share
+from actors.model.key import TaskKey, first_key_at
+from actors.model.ownership import Watermark
+from actors.model.task import StoredTask
+
+BACKLOG_MIN_MS = 5_000
+"""What is overdue by more and not in memory is a backlog; what is less late is on time."""
+AHEAD_MS = 5_000
+"""So far into the future other flows' tasks are looked for behind what is left."""
+UNREAD_SHARE = 4
+"""This part of what a partition may hold, at most, is for ordering ids with unread rows."""
+ORDERING_ID_BYTES = 150
+"""What an ordering id holds in memory, less its own bytes."""
+
+
+class Backlog:
+    """The look for the ordering ids with an overdue row, and how far all others are loaded then.
+
+    States: being looked for, where ids are still missing and none is on time; known.
+    """
+
+    __slots__ = ("end_ms", "is_known", "on_time", "searched")
+
+    def __init__(self, after: TaskKey, end_ms: int) -> None:
+        """Every open task is after ``after``, or a straggler's; rows before the end are overdue."""
+        self.searched = after
+        """The ids of all rows up to here are known, and of those that were written since."""
+        self.end_ms = end_ms
+        self.on_time = Checkpoint(first_key_at(end_ms))
+        """Every open task up to here is in memory, of ids without an unread row."""
+        self.is_known = False
+
+    def reach_to(self, key: TaskKey) -> None:
+        """Look at all rows up to ``key`` too, up to which memory reaches for some ids."""
+        assert not self.is_known, "its ids are all known"
+        if key >= self.on_time.key:
+            self.end_ms = key.scheduled_ms + 1
+            self.on_time = Checkpoint(first_key_at(self.end_ms))
+
+
+class _Picked(NamedTuple):
+    """What is taken of a page."""
+
+    tasks: list[StoredTask]
+    gap: TaskKey
+    """Up to this key nothing was left."""
+    reached: TaskKey
+    """Up to this key each task was taken, left, or in memory already."""
+    left: dict[str, TaskKey]
+    """Of these ids rows after a key were left."""
+
+
+class ReadAhead:
+    """The checkpoint of a partition, and which ids are read further; no I/O, no locks."""
+
+    __slots__ = (
+        "_held_up_flow",
+        "_left",
+        "_refill_share",
+        "_rules",
+        "_unread",
+        "backlog",
+        "checkpoint",
+        "cursor",
+        "latest_row_ms",
+        "size_bytes",
+    )
+
+    def __init__(self, key: TaskKey, rules: FlowRules, partition: int) -> None:
+        """Memory of a partition reaches up to a key; tasks have flows where kinds have rules."""
+        self._rules = rules
+        self._refill_share = refill_share(partition)
+        self.checkpoint = Checkpoint(key)
+        """Every open task up to here is in memory."""
+        self.cursor = Checkpoint(key)
+        """Every open task up to here is in memory, or of an id with an unread row before it."""
+        self.backlog: Backlog | None = None
+        self._unread: dict[str, TaskKey | None] = {}
+        """The ids with an unread row, and after which key it is; None where that is not known, and
+        is the cursor."""
+        self._left = 0
+        """How many of them have a key: a flow that had enough left their rows."""
+        self._held_up_flow: str | None = None
+        """Whose row was the first one left; None where the next load is to find out."""
+        self.size_bytes = 0
+        """What the ids hold."""
+        self.latest_row_ms = 0
+        """No row that it reaches is later, of those that were read and of those written."""
+
+    def __len__(self) -> int:
+        """Return how many ids have an unread row."""
+        return len(self._unread)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether a flow has left rows."""
+        return self._left > 0
+
+    def reached(self, ordering_id: str) -> TaskKey:
+        """Return up to which key the open tasks of an id are in memory."""
+        backlog, reached = self.backlog, self.cursor.key
+        if ordering_id not in self._unread:
+            reached = backlog.on_time.key if backlog and backlog.is_known else reached
+        elif (after := self._unread[ordering_id]) is not None:
+            reached = after
+        # What is on time may have left memory, and the cursor with it, while the load went on.
+        return max(reached, self.checkpoint.key)
+
+    def is_on_time(self, ordering_id: str) -> bool:
+        """Whether others have a backlog, and this id has nothing unread that is overdue."""
+        return self._is_known and ordering_id not in self._unread
+
+    def _has_left(self, ordering_id: str) -> bool:
+        return self._unread.get(ordering_id) is not None
+
+    @property
+    def _is_known(self) -> bool:
+        return self.backlog is not None and self.backlog.is_known
+
+    def note_rows(self, rows: Sequence[StoredTask]) -> int:
+        """Note rows that were read or written, and return the time of the latest, 0 for none.
+
+        What memory does not reach yet is read when it does.
+        """
+        latest_ms = max([row.key.scheduled_ms for row in rows], default=0)
+        reached_ms = self.checkpoint.key.scheduled_ms
+        self.latest_row_ms = max(self.latest_row_ms, min(latest_ms, reached_ms))
+        return latest_ms
+
+    def split(
+        self, tasks: Sequence[StoredTask]
+    ) -> tuple[list[StoredTask], list[StoredTask], list[StoredTask]]:
+        """Return tasks that belong in memory, on time and ordinary ones, and the rest."""
+        on_time: list[StoredTask] = []
+        inside: list[StoredTask] = []
+        outside: list[StoredTask] = []
+        for task in tasks:
+            ordering_id = task.key.ordering_id
+            if task.key > self.reached(ordering_id):
+                outside.append(task)
+            else:
+                (on_time if self.is_on_time(ordering_id) else inside).append(task)
+        return on_time, inside, outside
+
+    def lower(self, key: TaskKey, now_ms: int, band: BandName) -> bool:
+        """Tasks of a band after ``key`` left memory; return whether that ends the backlog.
+
+        Where flows take turns, it does if what left was due before: these ids are late themselves.
+        """
+        self.cursor.lower(key)
+        self._held_up_flow = None
+        reached, backlog = self.cursor.key, self.backlog
+        for ordering_id, after in self._unread.items():
+            if after is not None and after > reached:
+                self._unread[ordering_id] = reached
+        if backlog is None or not backlog.is_known or band is BandName.ORDINARY:
+            self.checkpoint.lower(key)
+            return False
+        backlog.on_time.lower(key)
+        if key <= self.checkpoint.key:
+            # None of the others waits in memory by now: they left it first.
+            self.checkpoint.lower(key)
+        is_late = bool(self._rules) and key.scheduled_ms < now_ms - BACKLOG_MIN_MS
+        return self.is_backlog_over or is_late
+
+    # Pages are offered.
+
+    def flow_room(self, budget: PartitionBudget, tasks_max: int) -> FlowRoom | None:
+        """Return what flows may have of so many tasks in memory; None where no kind has a rule."""
+        if not budget.has_flows:
+            return None
+        if self.backlog is not None:
+            tasks_max -= tasks_max // ON_TIME_SHARE
+        return FlowRoom(self._rules, budget, tasks_max, budget.room_bytes, self._refill_share)
+
+    def is_held_up(self, room: FlowRoom) -> bool:
+        """Whether the first left row has to stay where it is for now."""
+        return self._held_up_flow is not None and not room.may_go_on(self._held_up_flow)
+
+    def begin_load(self) -> TaskKey:
+        """Return after which key the ordinary load begins."""
+        self.cursor.begin_load()
+        return self.checkpoint.begin_load()
+
+    def take_page(
+        self, tasks: Sequence[StoredTask], reached: TaskKey, room: FlowRoom | None
+    ) -> Sequence[StoredTask]:
+        """Return what of the open tasks after the checkpoint is to be passed on; with ``room``, of
+        some flows not more than they may have.
+        """
+        tasks, reached = self._unless_on_time(tasks, reached, is_cut=room is not None)
+        if room is None:
+            self.cursor.end_load(reached)
+        else:
+            picked = self._pick(self.checkpoint.key, tasks, reached, room, is_again=True)
+            before, left = self.cursor.key, picked.left
+            if picked.reached >= before:
+                # All that was left so far is taken, or left anew.
+                self._forget_left()
+            else:
+                again = {task.key.ordering_id for task in picked.tasks}
+                left = dict.fromkeys(filter(self._has_left, again), picked.reached) | left
+            self._end(max(before, picked.reached), left)
+            tasks, reached = picked.tasks, picked.gap
+        self.checkpoint.end_load(reached)
+        return tasks
+
+    def take_behind(
+        self, tasks: Sequence[StoredTask], reached: TaskKey, room: FlowRoom
+    ) -> Sequence[StoredTask]:
+        """Return what of the open tasks behind the cursor is to be passed on."""
+        if self.backlog is not None and not self.backlog.is_known:
+            self.backlog.reach_to(reached)
+        tasks, reached = self._unless_on_time(tasks, reached, is_cut=True)
+        held_up_flow = self._held_up_flow
+        picked = self._pick(self.cursor.key, tasks, reached, room, is_again=False)
+        self._held_up_flow = held_up_flow
+        self._end(picked.reached, picked.left)
+        return picked.tasks
+
+    def wanted(self, keys: Iterable[TaskKey]) -> list[TaskKey]:
+        """Return the keys of ids that have not left a row."""
+        return [key for key in keys if not self._has_left(key.ordering_id)]
+
+    def end_ms(self, now_ms: int) -> int:
+        """Return up to when other flows' tasks are looked for behind what is left.
+
+        It goes on while ids are looked for, which takes the longer the more is overdue: small
+        flows would wait for it.
+        """
+        end_ms = now_ms + AHEAD_MS
+        if self.backlog is None or not self.backlog.is_known:
+            return end_ms
+        return min(end_ms, self.backlog.on_time.key.scheduled_ms)
+
+    def may_go_on(self, before_ms: int, share_bytes: int) -> bool:
+        """Whether there is enough to read before a time, and a partition that may hold so many
+        bytes may keep more ids.
+        """
+        ahead_ms = before_ms - self.cursor.key.scheduled_ms
+        return ahead_ms > AHEAD_MS // 2 and self.size_bytes < share_bytes // UNREAD_SHARE
+
+    def _unless_on_time(
+        self, tasks: Sequence[StoredTask], reached: TaskKey, *, is_cut: bool
+    ) -> tuple[Sequence[StoredTask], TaskKey]:
+        """Leave out what the band of what is on time has; where a page ``is_cut``, all that lies
+        beyond it too.
+        """
+        if (backlog := self.backlog) is None:
+            return tasks, reached
+        end = backlog.on_time.key
+        if is_cut:
+            reached = min(reached, end)
+        return [
+            task
+            for task in tasks
+            if task.key <= reached
+            and not (task.key <= end and self.is_on_time(task.key.ordering_id))
+        ], reached
+
+    def _pick(
+        self,
+        after: TaskKey,
+        tasks: Sequence[StoredTask],
+        reached: TaskKey,
+        room: FlowRoom,
+        *,
+        is_again: bool,
+    ) -> _Picked:
+        """Take the tasks of a page that flows have room for; ``is_again`` where rows that were
+        left are among them.
+        """
+        taken: list[StoredTask] = []
+        left: dict[str, TaskKey] = {}
+        last, gap = after, None
+        self._held_up_flow = None
+        for task in tasks:
+            key, ordering_id = task.key, task.key.ordering_id
+            assert last < key <= reached, "a page is in key order"
+            if ordering_id in left or (not is_again and self._has_left(ordering_id)):
+                continue
+            if key > self.reached(ordering_id):
+                if room.is_full:
+                    reached = last
+                    break
+                if not room.take(task):
+                    left[ordering_id] = last
+                    if gap is None:
+                        gap, self._held_up_flow = last, room.flow_of(task)
+                    continue
+                taken.append(task)
+            last = key
+        return _Picked(taken, reached if gap is None else gap, reached, left)
+
+    def _end(self, reached: TaskKey, left: dict[str, TaskKey]) -> None:
+        assert reached >= self.cursor.key, "a page begins where the cursor is"
+        self.cursor.end_load(reached)
+        # Memory may have been lowered while the page was read.
+        reached = self.cursor.key
+        for ordering_id, after in left.items():
+            self._add(ordering_id)
+            self._left += self._unread[ordering_id] is None
+            self._unread[ordering_id] = min(after, reached)
+
+    def _add(self, ordering_id: str) -> None:
+        if ordering_id not in self._unread:
+            self._unread[ordering_id] = None
+            self.size_bytes += ORDERING_ID_BYTES + len(ordering_id)
+
+    def _forget_left(self) -> None:
+        """Nothing is left before the cursor; behind it ids with a backlog may have more."""
+        if self.backlog is not None:
+            self._unread = dict.fromkeys(self._unread)
+        else:
+            self._unread, self.size_bytes = {}, 0
+        self._left = 0
+
+    # Ids without a backlog need not wait for those that have one.
+
+    @property
+    def is_backlog_over(self) -> bool:
+        """Whether memory reaches as far for all as it does for what is on time."""
+        return self.backlog is not None and self.checkpoint.key >= self.backlog.on_time.key
+
+    def look_for_backlog(self, mark: Watermark, now_ms: int) -> Backlog | None:
+        """Begin to look for the ids with an overdue row, where memory reaches far less than now.
+
+        Every open task is behind the watermark or a straggler's, in memory or in the store.
+        """
+        assert self.backlog is None, "there is one backlog at a time"
+        end_ms = now_ms - BACKLOG_MIN_MS
+        if self.checkpoint.key.scheduled_ms >= end_ms:
+            return None
+        self.backlog = Backlog(first_key_at(mark.watermark_ms), end_ms)
+        self.backlog.reach_to(self.cursor.key)
+        for straggler in mark.stragglers:
+            self._add(straggler.ordering_id)
+        return self.backlog
+
+    def add_found(self, ordering_ids: Iterable[str], next_after: TaskKey | None) -> bool:
+        """Take the ids of rows that the look came by; return whether these are all."""
+        backlog = self.backlog
+        assert backlog is not None, "ids are looked for where there is a backlog"
+        assert not backlog.is_known, "its ids are all known"
+        for ordering_id in ordering_ids:
+            self._add(ordering_id)
+        if next_after is not None:
+            assert next_after > backlog.searched, "the look goes on"
+            backlog.searched = next_after
+        return next_after is None
+
+    def add_written(self, tasks: Iterable[StoredTask]) -> bool:
+        """Take note of rows that are written, or opened again, while ids are missing; return
+        whether they are.
+        """
+        backlog = self.backlog
+        if backlog is None or backlog.is_known:
+            return False
+        for task in tasks:
+            if task.key.scheduled_ms < backlog.end_ms:
+                self._add(task.key.ordering_id)
+        return True
+
+    def fits(self, share_bytes: int) -> bool:
+        """Whether a partition that may hold so much may keep the ids."""
+        return self.size_bytes <= share_bytes // UNREAD_SHARE
+
+    def end_backlog(self) -> None:
+        """Keep the ids only of which a flow has left rows."""
+        self.backlog = None
+        self._unread = {each: after for each, after in self._unread.items() if after is not None}
+        self.size_bytes = sum(ORDERING_ID_BYTES + len(each) for each in self._unread)
+
+    def overdue_keys(self, tasks: Iterable[StoredTask]) -> tuple[TaskKey, ...]:
+        """Return the keys that are on time by their id, but lie where the others have their
+        backlog, which no load has read.
+        """
+        backlog, reached = self.backlog, self.checkpoint.key
+        if backlog is None or not backlog.is_known:
+            return ()
+        return tuple(
+            task.key
+            for task in tasks
+            if reached < task.key
+            and task.key.scheduled_ms < backlog.end_ms
+            and task.key.ordering_id not in self._unread
+        )

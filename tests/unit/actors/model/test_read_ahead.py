@@ -1,0 +1,380 @@
+"""How far memory reaches for each ordering id: against a model of a store, with any history."""
+
+import random
+from collections import defaultdict
+
+import pytest
+
+from actors.model.band import BandName
+from actors.model.budget import NodeBudget
+from actors.model.flow import FlowRules
+from actors.model.flow_room import FlowRoom, refill_share
+from actors.model.key import TaskKey, first_key_at
+from actors.model.ownership import Straggler, Watermark
+from actors.model.read_ahead import (
+    AHEAD_MS,
+    BACKLOG_MIN_MS,
+    ORDERING_ID_BYTES,
+    UNREAD_SHARE,
+    ReadAhead,
+)
+from actors.model.task import StoredTask
+from tests.builders import NOW_MS, a_stored_task
+from tests.unit.actors.model.test_flow_queues import RULES, task
+from tests.unit.actors.model.test_flow_room import room
+
+TASKS_MAX = 12
+PARTITION = 3
+FIRST_MS = -1_000
+END = first_key_at(NOW_MS + 10)
+
+
+class Model:
+    """A partition's rows and what of them waits in memory, beside the reach that is tried."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.reach = ReadAhead(first_key_at(NOW_MS + FIRST_MS), RULES, PARTITION)
+        self.rows: dict[TaskKey, StoredTask] = {}
+        self.memory: set[TaskKey] = set()
+        self.late: set[TaskKey] = set()
+        """Overdue and in memory, though it does not reach them: no order is promised for these."""
+
+    def write(self) -> None:
+        """Store a row, and pass it on where memory reaches."""
+        rng = self.rng
+        due_ms = rng.randrange(FIRST_MS + 1, 0)
+        tenant = rng.choice(("big", "big", "big", "small", "other"))
+        row = task(due_ms, tenant=tenant, ordering_id=f"id-{rng.randrange(20)}")
+        if row.key not in self.rows:
+            self.rows[row.key] = row
+            self.reach.add_written([row])
+            self.pass_on([row])
+
+    def pass_on(self, tasks: list[StoredTask]) -> None:
+        """Take what belongs in memory."""
+        punctual, inside, _ = self.reach.split(tasks)
+        self.memory |= {each.key for each in (*punctual, *inside)}
+
+    def room(self) -> FlowRoom:
+        """Return what flows may have."""
+        slots = NodeBudget().begin(0, has_flows=True)
+        for key in self.memory:
+            slots.wait_in(RULES.flow_of(self.rows[key]), 1, self.rows[key].held_bytes)
+        return FlowRoom(RULES, slots, TASKS_MAX, 1_000_000, refill_share(PARTITION))
+
+    def load(self, page: int = 6) -> None:
+        """Load a page, the way TaskPersistence does; memory may be lowered meanwhile."""
+        room, reach = self.room(), self.reach
+        if room.is_full:
+            return
+        is_behind = reach.is_held_up(room)
+        if reach.backlog is not None and not reach.backlog.is_known:
+            is_behind = reach.has_left
+            if not is_behind:
+                return
+        after = reach.cursor.begin_load() if is_behind else reach.begin_load()
+        found = sorted(key for key in self.rows if key > after)[:page]
+        reached = found[-1] if len(found) == page else END
+        tasks = [self.rows[key] for key in found]
+        if self.rng.random() < 0.2:
+            self.shrink()
+        if is_behind:
+            taken = reach.take_behind(tasks, max(after, reached), self.room())
+        else:
+            taken = reach.take_page(tasks, max(after, reached), self.room())
+        self.pass_on(list(taken))
+        if reach.is_backlog_over:
+            reach.end_backlog()
+
+    def load_punctual(self) -> None:
+        """Load of punctual ids what is next."""
+        backlog = self.reach.backlog
+        if backlog is not None and backlog.is_known:
+            after = backlog.on_time.begin_load()
+            found = sorted(key for key in self.rows if key > after)[:4]
+            backlog.on_time.end_load(found[-1] if len(found) == 4 else max(after, END))
+            self.pass_on([self.rows[k] for k in found if self.reach.is_on_time(k.ordering_id)])
+
+    def look_for_backlog(self) -> None:
+        """Begin to look for the ids that have something up to some time."""
+        reach = self.reach
+        now_ms = NOW_MS + self.rng.randrange(FIRST_MS // 2, 0) + BACKLOG_MIN_MS
+        if reach.backlog is None and reach.checkpoint.key < END:
+            reach.look_for_backlog(Watermark(NOW_MS + FIRST_MS, 0), now_ms)
+
+    def find_ids(self) -> None:
+        """Read a page of them; with the last one the others are punctual."""
+        backlog = self.reach.backlog
+        if backlog is not None and not backlog.is_known:
+            end = first_key_at(backlog.end_ms)
+            found = sorted(key for key in self.rows if backlog.searched < key < end)[:5]
+            next_after = found[-1] if len(found) == 5 else None
+            backlog.is_known = self.reach.add_found([key.ordering_id for key in found], next_after)
+
+    def shrink(self) -> None:
+        """Leave the latest to the store: of punctual ids where there is nothing else."""
+        punctual = {key for key in self.memory if self.reach.is_on_time(key.ordering_id)}
+        others = sorted(self.memory - punctual)
+        dropped = others[-self.rng.randrange(1, 4) :]
+        is_punctual = not others and bool(punctual)
+        if is_punctual:
+            dropped = sorted(punctual)[-self.rng.randrange(1, 4) :]
+        if dropped:
+            self.memory -= set(dropped)
+            last = max(
+                (k for k in (punctual if is_punctual else others) if k < dropped[0]), default=None
+            )
+            lowered = last or TaskKey(dropped[0].scheduled_ms - 1, "", "")
+            now_ms = NOW_MS + BACKLOG_MIN_MS - self.rng.randrange(1_000)
+            band = BandName.ON_TIME if is_punctual else BandName.ORDINARY
+            if self.reach.lower(lowered, now_ms, band):
+                self.reach.end_backlog()
+                self.late |= {key for key in self.memory if key > self.reach.cursor.key}
+
+    def finish(self) -> None:
+        """Close the first task in memory of some id."""
+        if self.memory:
+            ordering_id = self.rng.choice(sorted(self.memory)).ordering_id
+            first = min(key for key in self.memory if key.ordering_id == ordering_id)
+            self.memory.remove(first)
+            del self.rows[first]
+
+    def check(self) -> None:
+        """What memory reaches is in it, and of each id it has the first tasks (P4, P8)."""
+        rows = list(self.rows.values())
+        punctual, inside, outside = self.reach.split(rows)
+        assert {each.key for each in (*punctual, *inside)} <= self.memory
+        of_id = defaultdict(list)
+        for key in sorted(self.rows):
+            of_id[key.ordering_id].append(key in self.memory)
+        late = {key.ordering_id for key in self.late & self.memory}
+        for ordering_id, has in of_id.items():
+            if ordering_id in late:
+                continue
+            assert has == sorted(has, reverse=True), f"{ordering_id} lacks an earlier task"
+        assert all(key > self.reach.checkpoint.key for key in (each.key for each in outside))
+        assert (len(self.reach) > 0) is (self.reach.size_bytes > 0)
+        assert self.reach.has_left is any(self.reach._unread.values())
+
+
+@pytest.mark.parametrize("has_backlog", [False, True])
+def test_p4_p8_memory_has_the_first_tasks_of_each_id_and_all_that_it_reaches(
+    *, has_backlog: bool
+) -> None:
+    """Whatever is written, loaded, left, closed, and let go of."""
+    for seed in range(60):
+        model = Model(random.Random(seed))
+        steps = [model.write, model.write, model.load, model.finish, model.finish, model.shrink]
+        if has_backlog:
+            steps += [model.look_for_backlog, model.find_ids, model.load_punctual]
+        for _ in range(120):
+            model.rng.choice(steps)()
+            model.check()
+
+        for _ in range(1_000):
+            if not model.rows:
+                break
+            model.find_ids()
+            model.load()
+            model.finish()
+        model.check()
+        assert not model.rows, f"seed {seed}: a row was never loaded"
+
+
+# Ids that have a backlog.
+
+OVERDUE_MS = NOW_MS - BACKLOG_MIN_MS
+
+
+def behind(*ordering_ids: str, after_ms: int = 5, known: bool = True) -> ReadAhead:
+    """Return one that found these ids and a straggler's, up to the present."""
+    reach = ReadAhead(first_key_at(after_ms), FlowRules.NONE, PARTITION)
+    backlog = reach.look_for_backlog(Watermark(5, 0, 0, (Straggler("held", 1),)), NOW_MS)
+    assert backlog is not None
+    assert reach.add_found(ordering_ids, None)
+    backlog.is_known = known
+    return reach
+
+
+def due(ordering_id: str, after_end_ms: int = 0) -> StoredTask:
+    """Return a task that is due about where the band of what is on time begins."""
+    return a_stored_task(due_in_ms=after_end_ms - BACKLOG_MIN_MS, ordering_id=ordering_id)
+
+
+@pytest.mark.parametrize(("less_ms", "is_behind"), [(0, False), (1, True)])
+def test_a_backlog_begins_where_memory_is_far_behind_the_clock(
+    less_ms: int, *, is_behind: bool
+) -> None:
+    """What is less late is on time."""
+    reach = ReadAhead(first_key_at(OVERDUE_MS - less_ms), FlowRules.NONE, PARTITION)
+
+    backlog = reach.look_for_backlog(Watermark(5, 0), NOW_MS)
+
+    assert (backlog is not None) is is_behind
+    if backlog is not None:
+        assert (backlog.searched, backlog.end_ms) == (first_key_at(5), OVERDUE_MS)
+        assert backlog.on_time.key == first_key_at(OVERDUE_MS)
+
+
+def test_an_id_is_not_on_time_before_all_are_known() -> None:
+    """And never, where it was found, or is a straggler's."""
+    reach = behind("a", known=False)
+    early = reach.is_on_time("b")
+    assert reach.backlog is not None
+    reach.backlog.is_known = True
+
+    assert not early
+    assert [reach.is_on_time(each) for each in ("held", "a", "b")] == [False, False, True]
+
+
+def test_the_look_goes_on_behind_the_last_key_of_a_page() -> None:
+    """Until there is no further one."""
+    reach = behind(known=False)
+
+    assert not reach.add_found(["a"], TaskKey(7, "a", ""))
+    assert reach.backlog is not None and reach.backlog.searched == TaskKey(7, "a", "")
+
+
+def test_a_row_that_is_written_while_ids_are_missing_adds_its_own() -> None:
+    """It may be on a page that was read; one of the present has nothing before it."""
+    reach = behind(known=False)
+
+    added = reach.add_written([due("late", -1), due("on time")])
+    assert reach.backlog is not None
+    reach.backlog.is_known = True
+
+    assert added and not reach.add_written([due("later", -1)])
+    assert [reach.is_on_time(each) for each in ("late", "on time", "later")] == [False, True, True]
+
+
+def test_p5_of_late_keys_only_those_are_known_that_a_load_came_by() -> None:
+    """All others are in the part of the present, of which completions are loaded with the rows."""
+    reach = behind("late", after_ms=due("new", -5).key.scheduled_ms)
+    tasks = [due("new", -6), due("new", -4), due("new", -1), due("new"), due("late", -1)]
+
+    assert reach.overdue_keys(tasks) == (tasks[1].key, tasks[2].key)
+
+
+def test_p3_what_is_on_time_is_in_memory_as_far_as_its_band() -> None:
+    """Nothing of the others is there because of it."""
+    reach = behind("late")
+    assert reach.backlog is not None
+    reach.backlog.on_time.begin_load()
+    reach.backlog.on_time.end_load(due("new", 5).key)
+    tasks = [due("new", 5), due("new", 6), due("late", 5)]
+
+    assert reach.split(tasks) == ([tasks[0]], [], tasks[1:])
+
+
+def test_p13_each_id_counts_once_with_what_it_holds() -> None:
+    """All of them may hold a part of what the partition may; none where nothing is unread."""
+    reach = behind("late", "late", "later")
+
+    size_bytes = 3 * ORDERING_ID_BYTES + len("held" + "late" + "later")
+    assert (len(reach), reach.size_bytes) == (3, size_bytes)
+    assert reach.fits(size_bytes * UNREAD_SHARE)
+    assert not reach.fits(size_bytes * UNREAD_SHARE - 1)
+    reach.end_backlog()
+    assert (len(reach), reach.size_bytes) == (0, 0)
+
+
+# Rows that a flow has left.
+
+AFTER = first_key_at(NOW_MS - 1_000)
+BIG = [task(number - 900, tenant="big") for number in range(10)]
+
+
+def sated(*rows: StoredTask, tasks: int = 8) -> ReadAhead:
+    """Return one that was offered rows with room for so many tasks."""
+    reach = ReadAhead(AFTER, RULES, PARTITION)
+    reach.begin_load()
+    reach.take_page(rows, rows[-1].key, room(tasks))
+    return reach
+
+
+def test_what_was_found_behind_left_rows_is_looked_at_for_its_ids() -> None:
+    """Memory reaches so far for some ids that are not on time."""
+    reach = sated(*BIG)
+    reach.cursor.begin_load()
+    reach.take_behind([], TaskKey(NOW_MS + 1_000, "found", "1"), room(8))
+
+    backlog = reach.look_for_backlog(Watermark(5, 0), NOW_MS + BACKLOG_MIN_MS)
+    assert backlog is not None
+    before = backlog.end_ms
+    reach.cursor.begin_load()
+    reach.take_behind([], TaskKey(NOW_MS + 2_000, "found", "2"), room(8))
+
+    assert (before, backlog.end_ms) == (NOW_MS + 1_001, NOW_MS + 2_001)
+    assert backlog.on_time.key == first_key_at(NOW_MS + 2_001)
+
+
+@pytest.mark.parametrize(("share", "free"), [(0.5, 12), (0.75, 8), (0.25, 24)])
+def test_a_flow_goes_on_when_it_holds_a_share_of_what_is_free(share: float, free: int) -> None:
+    """A row for each place that gets free would cost a page each."""
+    reach = sated(*BIG)
+
+    assert reach.is_held_up(room(free - 1, big=6, share=share))
+    assert not reach.is_held_up(room(free, big=6, share=share))
+
+
+def test_a_page_ends_where_there_is_no_room_for_anybody() -> None:
+    """What lies behind is read later, and not left by its flow."""
+    rows = [task(number - 900, tenant=f"of-{number}") for number in range(4)]
+
+    reach = sated(*rows, tasks=2)
+
+    assert reach.checkpoint.key == reach.cursor.key == rows[1].key
+    assert not reach.has_left
+
+
+def test_what_is_left_is_counted_until_all_before_is_read() -> None:
+    """Each ordering id once."""
+    reach = sated(*BIG)
+    left_bytes, checkpoint = reach.size_bytes, reach.checkpoint.key
+
+    reach.begin_load()
+    taken = reach.take_page(BIG[4:], BIG[-1].key, room(100))
+
+    assert left_bytes == sum(ORDERING_ID_BYTES + len(row.key.ordering_id) for row in BIG[4:])
+    assert checkpoint == BIG[3].key and taken == BIG[4:]
+    assert (len(reach), reach.size_bytes, reach.has_left) == (0, 0, False)
+
+
+def test_p8_what_left_memory_of_an_id_with_left_rows_does_not_count_as_found() -> None:
+    """However far the cursor goes on behind it."""
+    ours = task(-950, ordering_id="both")
+    left = task(-850, tenant="big", ordering_id="both")
+    reach = sated(ours, *BIG, left)
+    before = [key <= reach.reached("both") for key in (ours.key, left.key)]
+
+    reach.lower(first_key_at(ours.key.scheduled_ms), NOW_MS, BandName.ORDINARY)
+    reach.cursor.begin_load()
+    reach.take_behind([], left.key, room(8))
+
+    assert before == [True, False] and ours.key > reach.reached("both")
+
+
+def test_p4_ids_with_a_backlog_stay_behind_when_all_that_was_left_is_read() -> None:
+    """Behind the cursor they may have more, though a flow has left nothing any more."""
+    reach = sated(*BIG)
+    backlog = reach.look_for_backlog(Watermark(5, 0), NOW_MS + BACKLOG_MIN_MS)
+    assert backlog is not None
+
+    reach.begin_load()
+    reach.take_page(BIG[4:], BIG[-1].key, room(100))
+    assert reach.add_found([], None)
+    backlog.is_known = True
+
+    assert not reach.has_left and not reach.is_on_time(BIG[4].key.ordering_id)
+    assert reach.is_on_time(BIG[3].key.ordering_id)
+
+
+def test_p13_it_goes_no_further_than_ids_may_be_kept() -> None:
+    """Nor where only a little has fallen due since."""
+    reach = sated(*BIG)
+    enough, before_ms = UNREAD_SHARE * (reach.size_bytes + 1), NOW_MS + AHEAD_MS
+
+    assert reach.may_go_on(before_ms, enough)
+    assert not reach.may_go_on(before_ms, UNREAD_SHARE * reach.size_bytes)
+    assert not reach.may_go_on(BIG[-1].key.scheduled_ms + AHEAD_MS // 2, enough)
