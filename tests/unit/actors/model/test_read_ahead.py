@@ -370,6 +370,22 @@ def test_p4_ids_with_a_backlog_stay_behind_when_all_that_was_left_is_read() -> N
     assert reach.is_on_time(BIG[3].key.ordering_id)
 
 
+def test_p8_the_cursor_stays_before_the_end_of_what_is_on_time() -> None:
+    """Or rows behind it would count as found when the backlog is over, and nobody has them."""
+    reach = sated(*BIG)
+    backlog = reach.look_for_backlog(Watermark(5, 0), NOW_MS + BACKLOG_MIN_MS)
+    assert backlog is not None
+    assert reach.add_found([row.key.ordering_id for row in BIG], None)
+    backlog.is_known = True
+    behind = [task(-5, tenant="small"), task(5, tenant="small"), task(9, tenant="small")]
+
+    reach.cursor.begin_load()
+    taken = reach.take_behind(behind, behind[-1].key, room(8))
+
+    assert not taken and reach.cursor.key == backlog.on_time.key
+    assert behind[1].key > reach.reached(behind[1].key.ordering_id)
+
+
 def test_p13_it_goes_no_further_than_ids_may_be_kept() -> None:
     """Nor where only a little has fallen due since."""
     reach = sated(*BIG)
