@@ -21,7 +21,7 @@ from benchmarks.loads import LIMIT_BURST, LIMIT_PER_S, NOTE, Load
 from benchmarks.program import Program
 from benchmarks.records import Records, wall_s
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.flow_limits import FlowLimits
+from scheduler.node.limiter import Limiter
 from scheduler.node.node_limits import NodeLimits
 from tests.servers.kafka import keep_session
 
@@ -68,7 +68,7 @@ def _cost(bench: Bench, name: str, key: str | None) -> Line:
 
 def us_an_attempt(rules: FlowRules, count: int) -> float:
     """Return what all calls about the limits of one attempt take of the processor."""
-    limits = FlowLimits(
+    limits = Limiter(
         NodeLimits(rules),
         gate=lambda _: True,
         monotonic_ms=lambda: 1_000 * time.monotonic(),

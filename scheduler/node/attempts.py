@@ -17,7 +17,7 @@ _CANCELLED = frozenset({Ending.FAILED, Ending.TIMED_OUT})
 """How code ends that was cancelled from outside: an ending that says nothing of the task."""
 
 
-class Limiter(Protocol):
+class LimitStage(Protocol):
     """The stage of limits, as far as the begin and the end of an attempt concern it."""
 
     def use(self, running: "RunningAttempt", now_ms: float) -> None:
@@ -65,7 +65,7 @@ class RunningAttempt:
         """Of the listener and of what follows; no other lock is taken while it is held."""
         self.ended: AttemptEnded | None = None
         self.started_monotonic_ms: float | None = None
-        self.limiter: Limiter | None = None
+        self.limiter: LimitStage | None = None
         """The stage that let it through; None where no limit did."""
         self.allowances: Sequence[Any] = ()
         """By what that stage let it through; its own."""

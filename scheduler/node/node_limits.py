@@ -1,6 +1,6 @@
 """What limits the attempts of one node, and what it needs to know of the partitions it holds.
 
-Values only: ``flow_limits`` decides what waits.
+Values only: ``limiter`` decides what waits.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -18,9 +18,10 @@ from scheduler.node.batch_gathering import BatchGathering
 from scheduler.node.calls import Calls
 from scheduler.node.durable_starts import DurableStarts
 from scheduler.node.fair_turns import FairTurns
-from scheduler.node.flow_limits import FlowLimits, Limited, NodeRates
+from scheduler.node.limiter import Limited, Limiter
 from scheduler.node.loans import LoanDesk
 from scheduler.node.node_limits import NO_LIMITS, NodeLimits
+from scheduler.node.shares import NodeRates
 from scheduler.node.stages import Following, Workers
 from scheduler.node.system_executor import SystemExecutor
 from scheduler.node.worker_watch import WorkerLoad, WorkerPool
@@ -59,7 +60,7 @@ class NodeRunner:
             call_later=workers.call_later,
             rules=rules,
         )
-        self.limits = FlowLimits(
+        self.limits = Limiter(
             limits,
             gate=calls.gate,
             monotonic_ms=clock.monotonic_ms,

@@ -35,9 +35,10 @@ from actors.ports.clock import Clock
 from actors.ports.runner import Runner
 from actors.ports.store import Stores
 from scheduler.futures.answers import LOOK_S, answered
-from scheduler.node.flow_limits import NO_RATES, Limited, NodeRates
 from scheduler.node.holdings import Held
+from scheduler.node.limiter import Limited
 from scheduler.node.loans import LoanDesk
+from scheduler.node.shares import NO_RATES, NodeRates
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.troubles import TroubleCounts
 from scheduler.process.guarded_loop import guarded

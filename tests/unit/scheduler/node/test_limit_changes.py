@@ -7,7 +7,7 @@ import pytest
 
 from actors.model.flow import Limit
 from actors.model.limit_change import LimitChange
-from tests.unit.scheduler.node.test_flow_limits import LimitsBench
+from tests.unit.scheduler.node.test_limiter import LimitsBench
 
 
 def change(bench: LimitsBench, *changes: LimitChange) -> list[str]:

@@ -7,9 +7,9 @@ import pytest
 from actors.model.flow import Limit, LimitKey
 from actors.model.limit_change import LimitChange
 from actors.model.oversight import LimitedFlow, LimitLoan, NodeReport, RateShare
-from scheduler.node.flow_limits import NO_RATES
 from scheduler.node.loans import LOAN_MS, Loans
-from tests.unit.scheduler.node.test_flow_limits import LimitsBench
+from scheduler.node.shares import NO_RATES
+from tests.unit.scheduler.node.test_limiter import LimitsBench
 
 KEY = LimitKey("mail#1", "")
 PER_S = 12.0

@@ -23,7 +23,8 @@ from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import Task
 from actors.ports.telemetry import Telemetry
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.node.flow_limits import NO_RATES, Limited, NodeRates
+from scheduler.node.limiter import Limited
+from scheduler.node.shares import NO_RATES, NodeRates
 from scheduler.node.holdings import Held
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.reporting import LISTED_MAX, Reported, Reporter

@@ -1,47 +1,39 @@
 """Which attempts of a node wait because of a limit, and when each may go on.
 
 They wait here before their starts are made durable, and hold no worker; for each limit and value of
-its key in the order in which they came, or by fair shares where their kind has these.  A node has
-the share of a limit that it has of the partitions: what all nodes let through is the limit, and
-nobody is asked.  Of rates it lends and borrows what ``loans`` says.  Decides nothing of what has no
-limit.  Used from any thread.
+its key in the order in which they came, or by fair shares where their kind has these.  Never
+decides how much of a limit the node has: see ``shares``.  Used from any thread.
 """
 
 import heapq
-import logging
 import threading
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
 from actors.model.attempts import Attempt
-from actors.model.errors import InvalidTask
-from actors.model.flow import Limit, LimitKey
+from actors.model.flow import LimitKey
 from actors.model.limit_change import LimitChange
-from actors.model.oversight import LimitLoan, NodeReport, RateShare
+from actors.model.oversight import LimitLoan, NodeReport
 from actors.model.task import StoredTask
 from scheduler.node.allowance import (
     NEVER_MS,
     Allowance,
-    Portion,
     Ticket,
     first_lacking,
     reserve_all,
 )
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.loans import KEPT, LOAN_MS, Loans
+from scheduler.node.loans import LOAN_MS
 from scheduler.node.node_limits import NodeLimits
+from scheduler.node.shares import NO_RATES, ChangedLimit, NodeRates, Shares, node_limit_of
 from scheduler.node.stages import Following
-
-logger = logging.getLogger("hourhand.runner")
 
 VALUES_MAX = 100_000
 """Values of keys that a node keeps an allowance for; those beyond share some, which limits them
 more than was asked, never less."""
-FIRST_MS = 1_000.0
-"""A node that has a partition anew waits no longer than this with the first start of a value, from
-when its rate counts."""
 _SHARED = 1_000
 _MANY = "~"
 """Begins the name of an allowance that stands for many values."""
@@ -49,28 +41,6 @@ _KEPT_MIN = 1_000
 """So many allowances are kept without a look for idle ones."""
 
 Gate = Callable[[Attempt], bool]
-
-
-class ChangedLimit(NamedTuple):
-    """A limit that allows another number of tasks from now on."""
-
-    name: str
-    before: Limit
-    after: Limit
-
-
-class NodeRates(NamedTuple):
-    """What one node may start of the limits of a rate; empty where there are none."""
-
-    rates_per_s: Mapping[str, float]
-    """What each limit allows in the whole cluster, for each value of its key."""
-    share: float
-    """The part of it that this node may use where it lends and borrows nothing."""
-    loans: Sequence[RateShare]
-    """Where it does."""
-
-
-NO_RATES = NodeRates({}, 0.0, ())
 
 
 class Limited(NamedTuple):
@@ -83,8 +53,8 @@ class Limited(NamedTuple):
     waited_ms: float
 
 
-class FlowLimits:
-    """The limits of one node, those of single kinds on the node among them."""
+class Limiter:
+    """The stage of limits, those of single kinds on the node among them."""
 
     def __init__(
         self,
@@ -101,13 +71,10 @@ class FlowLimits:
         ``wake_later`` has ``look`` called after so many milliseconds.
         """
         self._rules = limits.rules
-        self._on_node = {kind: f"{kind or ''}@node" for kind in limits.on_node}
-        self.declared = _declared(limits, self._on_node)
-        """All limits by name, as the code has them."""
-        self._limits: Mapping[str, Limit] = self.declared
-        self._whole = frozenset(self._on_node.values())
+        self._on_node = {kind: node_limit_of(kind) for kind in limits.on_node}
+        self._shares = Shares(limits)
+        self.declared, self.lends = self._shares.declared, self._shares.lends
         self._gate = gate
-        self._held, self._partitions = limits.held, limits.partitions
         self._monotonic_ms = monotonic_ms
         self._following, self._refuse, self._wake_later = following, refuse, wake_later
         self._numbers = count()
@@ -119,29 +86,12 @@ class FlowLimits:
         self._timer_ms = NEVER_MS
         self._tickets: dict[RunningAttempt, Ticket] = {}
         """Of what waits here."""
-        self.lends = limits.lend and any(each.rate for each in self.declared.values())
-        """Whether there is anything to lend or borrow."""
-        self._begin_shares()
-
-    def _begin_shares(self) -> None:
-        self._changed_ms: float | None = None
-        """Since when the node holds other partitions than its portions are of."""
-        self._loans = Loans()
-        self._shift_ms = -NEVER_MS if self.lends else NEVER_MS
-        """When portions are others by the mere passing of time; the first look finds out."""
-        self._rose_ms = -NEVER_MS
-        """When partitions that came were counted last."""
-        self._held_none = self._held is not None and not self._held.held
-        """Whether it held none of them meanwhile, or ever since it began."""
-        self._shared_held = self._shared_counted = 0
-        self._portions: dict[str, Portion] = {}
-        self._set_portions(self._partitions if self._held is None else self._held.held, 0.0)
-        if self._limits and self._held is not None:
-            self._held.watch(self.note_change)
+        if self.declared and limits.held is not None:
+            limits.held.watch(self.note_change)
 
     def __bool__(self) -> bool:
         """Whether any kind has a limit."""
-        return bool(self._limits)
+        return bool(self.declared)
 
     # What a runner tells.
 
@@ -240,22 +190,14 @@ class FlowLimits:
         through goes on at once.  Returns what is not as before.  A change that does not fit what
         this node declares, as another version of the code may, changes nothing here.
         """
-        limits = _changed(self.declared, changes)
         passed: list[RunningAttempt] = []
         with self._lock:
-            before = self._limits
-            changed = [
-                ChangedLimit(name, before[name], limit)
-                for name, limit in limits.items()
-                if before[name] != limit
-            ]
+            now_ms = self._monotonic_ms()
+            self._take_share(now_ms, passed)
+            changed = self._shares.change(changes, now_ms)
             if changed:
-                now_ms = self._monotonic_ms()
-                self._take_share(now_ms, passed)
-                self._limits = limits
-                self._set_portions(self._shared_held, now_ms)
                 for allowance in self._allowances.values():
-                    portion = self._portion_of(allowance.key)
+                    portion = self._shares.portion_of(allowance.key)
                     allowance.change(portion, portion.burst, now_ms, now_ms)
                 self._admit_waiting(now_ms, passed)
         if passed:
@@ -281,7 +223,7 @@ class FlowLimits:
     def note_asked(self, beat: int) -> None:
         """A report with this beat is made now, which says what waits here."""
         with self._lock:
-            self._loans.note_asked(beat, self._monotonic_ms())
+            self._shares.loans.note_asked(beat, self._monotonic_ms())
 
     def heed_reports(self, node: str, reports: Sequence[NodeReport]) -> None:
         """Take what others lend this node, and lend what they wait for and it does not use."""
@@ -289,18 +231,10 @@ class FlowLimits:
         with self._lock:
             now_ms = self._monotonic_ms()
             self._take_share(now_ms, passed)
-            changed = self._loans.take(node, reports, now_ms)
-            asking = self._loans.asking(node, reports)
-            if asking and self._held is not None and now_ms < self._held.alone_until_ms:
-                lendable = (1 - KEPT) * self._counted(now_ms) / self._partitions
-                for key, askers in asking.items():
-                    if self._may_lend(key, now_ms) and self._loans.give(
-                        key, askers, lendable, now_ms
-                    ):
-                        changed.add(key)
-            for key in sorted(changed):
+            may_lend = partial(self._may_lend, now_ms=now_ms)
+            for key in sorted(self._shares.heed_reports(node, reports, now_ms, may_lend)):
                 self._change_rate(key, now_ms, now_ms, passed)
-            self._plan_shift(now_ms)
+            self._set_timer(now_ms)
         if passed:
             self._following(passed)
 
@@ -308,25 +242,15 @@ class FlowLimits:
         """Return what others may use of this node's shares."""
         self.look()
         with self._lock:
-            return self._loans.reported()
+            return self._shares.loans.reported()
 
     def rates(self) -> NodeRates:
         """Return what this node may start of rates now, for those who look."""
-        rates = {name: 1_000 / each.per_ms for name, each in self._limits.items() if each.rate}
-        if not rates:
+        if not self._shares.has_rates:
             return NO_RATES
         self.look()
         with self._lock:
-            if self._held is not None and not self._held.held:
-                # It may start nothing, whatever share it begins with when a partition comes.
-                return NodeRates(rates, 0.0, ())
-            loans = self._loans
-            shares = [
-                RateShare(*key, self._rate_share(lent), lent, loans.borrowed(key))
-                for key in loans
-                for lent in (loans.lent(key),)
-            ]
-            return NodeRates(rates, self._rate_share(0.0), shares)
+            return self._shares.rates()
 
     # Under the lock.
 
@@ -350,32 +274,12 @@ class FlowLimits:
             value = f"{_MANY}{zlib.crc32(value.encode()) % _SHARED}"
             if (found := self._allowances.get((limit, value))) is not None:
                 return found
-        portion = self._portions[limit]
-        made = Allowance(LimitKey(limit, value), portion, self._full_ms(limit, portion))
+        made = Allowance(LimitKey(limit, value), *self._shares.of_new_value(limit))
         self._allowances[made.key] = made
         return made
 
-    def _full_ms(self, limit: str, portion: Portion) -> float:
-        """Return when an allowance is full that has not been used since partitions came.
-
-        What their last owner let through is not known: it begins without tokens then, but for one
-        where the next is far away, as nobody would wait for days after a restart.
-        """
-        if self._held is None or not portion.interval_ms:
-            return 0.0
-        if self._is_slow(limit):
-            first_ms = max(self._held.gained_ms + FIRST_MS, self._rose_ms)
-        else:
-            first_ms = max(self._held.gained_ms, self._rose_ms) + portion.interval_ms
-        return first_ms + (portion.burst - 1) * portion.interval_ms
-
-    def _is_slow(self, limit: str) -> bool:
-        """Whether this node's starts of one value are over a second apart, by what it holds."""
-        per_ms = self._limits[limit].per_ms
-        return per_ms * self._partitions > FIRST_MS * max(1, self._shared_held)
-
     def _forget_idle(self, now_ms: float) -> None:
-        loans = self._loans
+        loans = self._shares.loans
         kept = {
             key: each
             for key, each in self._allowances.items()
@@ -434,7 +338,7 @@ class FlowLimits:
             self._set_timer(now_ms)
 
     def _set_timer(self, now_ms: float) -> None:
-        first_ms = min(self._wakes[0][0], self._shift_ms) if self._wakes else self._shift_ms
+        first_ms = min([self._shares.next_change_ms, *(each[0] for each in self._wakes[:1])])
         if first_ms < self._timer_ms:
             self._timer_ms = first_ms
             self._wake_later(max(0.0, first_ms - now_ms))
@@ -443,12 +347,9 @@ class FlowLimits:
 
     def note_change(self) -> None:
         """The node holds other partitions from now on."""
-        assert self._held is not None, "somebody says how many they are"
         with self._lock:
             now_ms = self._monotonic_ms()
-            if self._changed_ms is None:
-                self._changed_ms = now_ms
-            self._held_none = self._held_none or not self._held.held
+            self._shares.note_change(now_ms)
             # Not here: it takes long where there are many values.
             self._timer_ms = now_ms
             self._wake_later(0.0)
@@ -458,39 +359,19 @@ class FlowLimits:
 
         From a change up to now nothing is gained.
         """
-        if now_ms >= self._shift_ms:
-            for key, ended_ms in self._loans.end(now_ms).items():
-                self._change_rate(key, ended_ms, now_ms, passed)
-            if self._changed_ms is None and self._counted(now_ms) != self._shared_counted:
-                self._changed_ms = now_ms
-            self._take_partitions(now_ms, passed)
-            self._plan_shift(now_ms)
-        elif self._changed_ms is not None:
-            self._take_partitions(now_ms, passed)
-            self._plan_shift(now_ms)
-
-    def _take_partitions(self, now_ms: float, passed: list[RunningAttempt]) -> None:
-        """Have the share of the partitions that are held now; without any, that does not matter.
-
-        A node that held none begins as with a new value: what it did not use then, others did.
-        """
-        changed_ms = self._changed_ms
-        if changed_ms is None:
+        if not self._shares.may_have_changed(now_ms):
             return
-        assert self._held is not None, "somebody said that there is a change"
-        held = self._held.held
-        if not held:
-            return
-        begins_anew, self._changed_ms, self._held_none = self._held_none, None, False
-        self._set_portions(held, now_ms)
-        for allowance in self._allowances.values():
-            name = allowance.key.limit
-            if name in self._whole:
-                continue
-            portion = self._portion_of(allowance.key)
-            tokens_max = float(self._is_slow(name)) if begins_anew else portion.burst
-            allowance.change(portion, tokens_max, changed_ms, now_ms)
-        self._admit_waiting(now_ms, passed)
+        for key, ended_ms in self._shares.end_loans(now_ms).items():
+            self._change_rate(key, ended_ms, now_ms, passed)
+        change = self._shares.take_partitions(now_ms)
+        if change is not None:
+            for allowance in self._allowances.values():
+                if not self._shares.is_of_node(allowance.key.limit):
+                    portion = self._shares.portion_of(allowance.key)
+                    tokens_max = self._shares.tokens_kept(allowance.key, change)
+                    allowance.change(portion, tokens_max, change.since_ms, now_ms)
+            self._admit_waiting(now_ms, passed)
+        self._set_timer(now_ms)
 
     def _admit_waiting(self, now_ms: float, passed: list[RunningAttempt]) -> None:
         """Let through what may go on by new portions, after all have them: it may need several."""
@@ -498,51 +379,9 @@ class FlowLimits:
             if allowance.waiting:
                 self._admit(allowance, now_ms, passed)
 
-    def _set_portions(self, held: int, now_ms: float) -> None:
-        counted = self._counted(now_ms)
-        if self._portions and counted > self._shared_counted:
-            self._rose_ms = now_ms
-        self._shared_held, self._shared_counted = held, counted
-        part = max(1, held) / self._partitions
-        self._portions = {
-            name: Portion.of(limit, 1.0, 1.0)
-            if name in self._whole
-            else Portion.of(limit, part, self._rate_share(0.0))
-            for name, limit in self._limits.items()
-        }
-
-    def _counted(self, now_ms: float) -> int:
-        """Return of how many partitions the node has the rate: of what it held before any loan of
-        the last owner was over, it has no more than nobody lends.
-        """
-        if self._held is None:
-            return self._partitions
-        if not self.lends:
-            return max(1, self._held.held)
-        return sum(each + LOAN_MS <= now_ms for each in self._held.since_ms)
-
-    def _rate_share(self, lent: float) -> float:
-        """Return the node's own part of each rate, where so much is lent."""
-        held, counted = max(1, self._shared_held), self._shared_counted
-        if counted == held and not lent:
-            return held / self._partitions
-        lendable = (1 - KEPT) * counted / self._partitions
-        return KEPT * held / self._partitions + max(0.0, lendable - lent)
-
-    # What is lent and borrowed.
-
-    def _portion_of(self, key: LimitKey) -> Portion:
-        portion = self._portions[key.limit]
-        if not portion.interval_ms or key not in self._loans:
-            return portion
-        loans = self._loans
-        share = min(1.0, self._rate_share(loans.lent(key)) + loans.borrowed(key))
-        return portion._replace(interval_ms=self._limits[key.limit].per_ms / share)
-
-    def _may_lend(self, key: LimitKey, now_ms: float) -> bool:
+    def _may_lend(self, key: LimitKey, *, now_ms: float) -> bool:
         """Whether the node has no work for a value, and one allowance for it and no other."""
-        limit = self._limits.get(key.limit)
-        if limit is None or limit.rate is None or key.value.startswith(_MANY):
+        if key.value.startswith(_MANY):
             return False
         allowance = self._allowances.get(key)
         if allowance is not None:
@@ -552,31 +391,8 @@ class FlowLimits:
     def _change_rate(
         self, key: LimitKey, since_ms: float, now_ms: float, passed: list[RunningAttempt]
     ) -> None:
-        allowance, portion = self._allowances.get(key), self._portions.get(key.limit)
-        if allowance is not None and portion is not None and portion.interval_ms:
-            allowance.change_rate(self._portion_of(key).interval_ms, since_ms, now_ms)
+        allowance, interval_ms = self._allowances.get(key), self._shares.interval_ms(key)
+        if allowance is not None and interval_ms:
+            allowance.change_rate(interval_ms, since_ms, now_ms)
             if allowance.waiting:
                 self._admit(allowance, now_ms, passed)
-
-    def _plan_shift(self, now_ms: float) -> None:
-        """Look again when a loan ends, or when partitions that came begin to count."""
-        since_ms = () if self._held is None or not self.lends else self._held.since_ms
-        counts_ms = [each + LOAN_MS for each in since_ms if each + LOAN_MS > now_ms]
-        self._shift_ms = min([*counts_ms, self._loans.next_end_ms()])
-        self._set_timer(now_ms)
-
-
-def _declared(limits: NodeLimits, on_node: Mapping[str | None, str]) -> Mapping[str, Limit]:
-    there = {name: Limit(concurrency=limits.on_node[kind]) for kind, name in on_node.items()}
-    return {**limits.rules.limits, **there}
-
-
-def _changed(declared: Mapping[str, Limit], changes: Sequence[LimitChange]) -> Mapping[str, Limit]:
-    limits = dict(declared)
-    for change in changes:
-        if change.limit in declared:
-            try:
-                limits[change.limit] = change.of(declared[change.limit])
-            except InvalidTask as error:
-                logger.warning("a changed limit stays as it is declared here: %s", error)
-    return limits

@@ -15,9 +15,9 @@ from actors.model.attempts import Ending
 from actors.model.flow import FairShare, FlowRule, FlowRules, Limit
 from actors.model.kind import with_kind
 from scheduler.adapters.clock import SystemClock
-from scheduler.node import flow_limits
+from scheduler.node import limiter
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.flow_limits import FlowLimits, Limited
+from scheduler.node.limiter import Limited, Limiter
 from scheduler.node.node_limits import NodeLimits
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, Bench, Blocking, Quick, task_of
@@ -44,7 +44,7 @@ class LimitsBench:
         self.done: list[RunningAttempt] = []
         self.gained_ms, self.alone_until_ms = 0.0, 1e18
         self.since_ms = [-1e9] * (partitions if held is None else held)
-        self.limits = FlowLimits(
+        self.limits = Limiter(
             NodeLimits(
                 FlowRules({"mail": FlowRule(limits, fair=fair)}),
                 {} if on_node is None else {"mail": on_node},
@@ -432,9 +432,9 @@ def test_a_node_always_has_a_slot() -> None:
 
 def test_values_that_are_idle_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """And more values than fit share their allowances, which are never exceeded."""
-    monkeypatch.setattr(flow_limits, "_KEPT_MIN", 10)
-    monkeypatch.setattr(flow_limits, "VALUES_MAX", 50)
-    monkeypatch.setattr(flow_limits, "_SHARED", 5)
+    monkeypatch.setattr(limiter, "_KEPT_MIN", 10)
+    monkeypatch.setattr(limiter, "VALUES_MAX", 50)
+    monkeypatch.setattr(limiter, "_SHARED", 5)
     bench = LimitsBench(Limit(rate=1, per=timedelta(hours=1), key="user"))
     bench.limits._kept_max = 10
 
