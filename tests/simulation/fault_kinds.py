@@ -216,6 +216,7 @@ FAULTS: Mapping[str, Fault] = {
     "pages": server_faults.pages,
     "log_fails": server_faults.log_fails,
     "broker": server_faults.broker,
+    "topic_anew": server_faults.topic_anew,
     "commits_fail": server_faults.commits_fail,
     "commits_slow": server_faults.commits_slow,
     "letters_held": hold_faults.letters_held,

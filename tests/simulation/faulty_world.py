@@ -62,6 +62,9 @@ class FaultyWorld(Protocol):
     def rejoin_after(self, member: Member, delay_ms: float) -> None:
         """Start a node of that name again when this one is gone."""
 
+    def make_topic_anew(self) -> None:
+        """Delete the topic and make it again."""
+
     def send_late_tasks(self) -> int:
         """Have a foreign producer send overdue tasks of one partition; return which."""
 

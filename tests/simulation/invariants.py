@@ -3,7 +3,7 @@
 Each yields one sentence for each violation.  Every promise of ``docs/promises.md`` has one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -78,14 +78,14 @@ def p1_accepted_is_durable(run: Run) -> Complaints:
         entries = dict(run.truth.entries(partition))
         for asked in run.history.of(Asked):
             if not asked.error and asked.partition == partition:
-                entry = entries.get(asked.offset)
-                if isinstance(entry, str) or entry is None or not _is_asked(entry, asked):
+                found = run.truth.at_broker_offset(partition, asked.offset)
+                if not any(_is_asked(entry, asked) for entry in found):
                     yield f"{asked.kind} of {asked.key} was acknowledged and is not in the log"
         named = [run.found(partition, e) for e in entries.values() if isinstance(e, Command)]
         commands = {command.key for command in named}
         for key in {e.key: 0 for e in entries.values() if isinstance(e, StoredTask)}:
-            found = run.truth.last_completion(partition, key)
-            result = found[1].result if found else None
+            completion = run.truth.last_completion(partition, key)
+            result = completion[1].result if completion else None
             if result in {CompletionResult.SUCCESS, CompletionResult.FAILURE} and key not in ran:
                 yield f"{key} is closed as {result} and never ran"
             if result in {CompletionResult.CANCELLED, CompletionResult.MOVED} and (
@@ -94,7 +94,9 @@ def p1_accepted_is_durable(run: Run) -> Complaints:
                 yield f"{key} is closed as {result} and nobody asked for it"
 
 
-def _is_asked(entry: StoredTask | Command, asked: Asked) -> bool:
+def _is_asked(entry: StoredTask | Command | str, asked: Asked) -> bool:
+    if isinstance(entry, str):
+        return False
     if not asked.by_pair:
         return entry.key == asked.key
     return isinstance(entry, Command) and entry.by_pair and entry.key[1:] == asked.key[1:]
@@ -132,7 +134,7 @@ def p10_poison_never_blocks(run: Run) -> Complaints:
     # A task that a command moved carries the command's offset and another key.
     for partition in range(run.partitions):
         homeless = run.truth.homeless(partition)
-        for offset, entry in run.truth.entries(partition):
+        for offset, entry in run.truth.counted(partition):
             reason = letters.get((partition, offset))
             if entry == "poison" and not reason:
                 yield f"poison at {partition}/{offset} has no dead letter with a reason"
@@ -170,8 +172,9 @@ def p12_commands_are_ordered(run: Run) -> Complaints:
         if stored.outcome.outcome is CommandOutcome.ALREADY_CLOSED and stored.own_effect:
             yield f"the command at {place} found its own effect and calls it already closed"
     yield from _pairs_mean_what_stands_before(run)
+    yield from _outcomes_of_others(run, first)
     for partition in range(run.partitions):
-        for offset, entry in run.truth.entries(partition):
+        for offset, entry in run.truth.counted(partition):
             if isinstance(entry, Command) and (partition, offset) not in first:
                 yield f"{entry.kind} of {entry.key} at {partition}/{offset} has no outcome"
     for row in run.history.of(RowStored):
@@ -184,6 +187,19 @@ def p12_commands_are_ordered(run: Run) -> Complaints:
             and epoch_of(row.write_time) > epoch_of(outcome.write_time)
         ):
             yield f"the command at {row.partition}/{row.offset} wrote its row twice"
+
+
+def _outcomes_of_others(run: Run, first: Mapping[tuple[int, int], OutcomeStored]) -> Complaints:
+    """An outcome is that of the command which stands there, in its own topic."""
+    for partition in range(run.partitions):
+        entries = dict(run.truth.entries(partition))
+        for (where, offset), stored in first.items():
+            if where != partition:
+                continue
+            entry, outcome = entries.get(offset), stored.outcome
+            own = isinstance(entry, Command) and (entry.by_pair or entry.key == outcome.key)
+            if not own:
+                yield f"the outcome at {partition}/{offset} is of {outcome.key}, there is {entry}"
 
 
 def _pairs_mean_what_stands_before(run: Run) -> Complaints:

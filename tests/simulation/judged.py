@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from actors.model.codec import Command
 from actors.model.events import PartitionAssigned
 from actors.model.key import TaskKey
+from actors.model.log_offset import era_of
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.settings import TreeSettings
 from actors.model.status import CompletionResult
@@ -171,7 +172,11 @@ class Run:
             commits[commit.partition].append(commit)
 
         def since(partition: int, offset: int) -> float:
-            times = (c.at_ms for c in commits[partition] if c.next_offset > offset)
+            times = (
+                c.at_ms
+                for c in commits[partition]
+                if c.next_offset > offset and era_of(c.next_offset) == era_of(offset)
+            )
             return min(times, default=float("inf"))
 
         return since

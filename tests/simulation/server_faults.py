@@ -82,6 +82,22 @@ def broker(world: FaultyWorld, rng: random.Random) -> None:
     world.note(Happened(world.now_ms(), "broker", "", until_ms))
 
 
+def topic_anew(world: FaultyWorld, rng: random.Random) -> None:
+    """The topic is deleted and made again, under the nodes or while they stop and start."""
+
+    def make() -> None:
+        world.make_topic_anew()
+        world.note(Happened(world.now_ms(), "topic made anew", "", world.now_ms()))
+
+    if rng.random() < 0.5:
+        make()
+        return
+    for member in world.members:
+        world.rejoin_after(member, rng.uniform(500.0, 6_000.0) * world.pace)
+        world.stop_member(member)
+    world.after(rng.uniform(0.0, 5_000.0) * world.pace, make)
+
+
 def commits_fail(world: FaultyWorld, rng: random.Random) -> None:
     """Commits of offsets fail, some after they took effect, or take their time."""
     weather = Weather(

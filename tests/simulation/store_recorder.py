@@ -11,6 +11,7 @@ from actors.kernel.simulated import VirtualClock
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.codec import Command
 from actors.model.key import TaskKey
+from actors.model.log_offset import broker_offset
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.ownership import Claim
 from actors.model.status import CommandOutcome, Completion, CompletionResult, RecordedOutcome
@@ -88,7 +89,9 @@ class StoreRecorder:
         data.claims = WatchedDict(self._claim_stored)
         data.outcomes = WatchedDict(self._outcome_stored)
         self._committed: WatchedDict[int, int] = WatchedDict(
-            lambda partition, offset, _before: self._commit(partition, offset, "group")
+            lambda partition, _offset, _before: self._commit(
+                partition, self._committed_offset(partition), "group"
+            )
         )
         self._world.broker.group(self._world.settings.group.id).committed = self._committed
 
@@ -97,11 +100,19 @@ class StoreRecorder:
 
     def is_committed(self) -> bool:
         """Whether every record of the log is committed."""
-        partitions = self._world.broker.partitions
-        return all(
-            self._committed.get(number, 0) >= stored.end_offset
-            for number, stored in enumerate(partitions)
-        )
+        broker = self._world.broker
+        ends = {
+            number: self._truth.kept(number, broker.topic_id, stored.end_offset)
+            for number, stored in enumerate(broker.partitions)
+            if stored.end_offset
+        }
+        return all((self._committed_offset(each) or 0) >= (ends[each] or 0) for each in ends)
+
+    def _committed_offset(self, partition: int) -> int | None:
+        """Return the group's next offset as it is kept; None for a topic that nobody read."""
+        broker, group = self._world.broker, self._world.settings.group.id
+        topic_id = broker.group(group).committed_topics.get(partition, broker.topic_id)
+        return self._truth.kept(partition, topic_id, self._committed.get(partition, 0))
 
     def _row_stored(self, partition: int, key: TaskKey, row: StoredTask, write_time: int) -> None:
         entry = RowStored(self._now_ms(), partition, key, row.offset, write_time)
@@ -215,19 +226,26 @@ class StoreRecorder:
 
     def _claim_stored(self, partition: int, claim: Claim, before: Claim | None) -> None:
         now_ms = self._now_ms()
+        self._truth.note_topic(partition, claim.watermark.topic_id)
         if before is None or before.epoch != claim.epoch:
             self._claimed_ms[partition, claim.epoch] = now_ms
             self._history.add(Claimed(now_ms, partition, claim.epoch))
             return
         mark = claim.watermark
+        next_offset = None
         if mark.next_offset is not None:
-            self._commit(partition, mark.next_offset, "watermark")
-        durable = max(mark.next_offset or 0, self._committed.get(partition, 0))
+            next_offset = self._truth.kept(
+                partition, mark.topic_id, broker_offset(mark.next_offset)
+            )
+            self._commit(partition, next_offset, "watermark")
+        durable = max(next_offset or 0, self._committed_offset(partition) or 0)
         orphans = self._truth.orphans(partition, mark, durable)
         self._history.add(WatermarkSaved(now_ms, partition, mark.watermark_ms, orphans))
 
-    def _commit(self, partition: int, next_offset: int, where: str) -> None:
+    def _commit(self, partition: int, next_offset: int | None, where: str) -> None:
         known = self._durable.get(partition, 0)
+        if next_offset is None:
+            return
         undurable = self._truth.undurable(partition, known, next_offset)
         if next_offset > known:
             self._durable[partition] = undurable[0] if undurable else next_offset

@@ -1,23 +1,28 @@
 """What really is in the log and the store, whatever any node believes.
 
-The simulation looks into the memory adapters directly.  Nothing here changes them.
+The simulation looks into the memory adapters directly.  Nothing here changes them.  Offsets are
+those that are kept: of a topic that was made anew they lie above all of the ones before it.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Generic, TypeVar
+
+from msgspec.structs import replace
 
 from actors.model.codec import Command, CommandKind, LogRecord, decode_record
 from actors.model.errors import PayloadSealed, PoisonRecord, TaskTooLarge, UnknownKind
 from actors.model.instant import INSTANT_MIN_MS
 from actors.model.key import TaskKey, first_key_at
+from actors.model.log_offset import era_of, kept_offset
 from actors.model.ownership import EPOCH_SHIFT, Watermark
 from actors.model.partition import partition_of
 from actors.model.status import Completion, CompletionResult
 from actors.model.task import StoredTask
-from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.broker import MemoryBroker, MemoryPartition
 from scheduler.adapters.memory.stores import MemoryStores
 from scheduler.adapters.memory.tables import Rows
 from scheduler.configuration.settings import Settings
@@ -97,11 +102,65 @@ class Truth:
         self._letters_read, self._lettered = 0, set[TaskKey]()
         self._outside: dict[TaskKey, int] = {}
         """Keys of rows that were written beside the log, and their partition."""
+        self._gone: dict[str, Sequence[MemoryPartition]] = {}
+        """The topics of this name that were deleted, the oldest first."""
+        self._noted: defaultdict[int, list[str]] = defaultdict(list)
+        """By partition: the topics that an owner noted in the store, the oldest first."""
+
+    # The topic, and those that were deleted before it.
+
+    def keep_topic(self) -> None:
+        """Remember the topic, which is about to be deleted."""
+        topic_id = self._broker.topic_id
+        self._gone[topic_id] = self._broker.partitions
+        # Where nobody noted it, the next one has its place.
+        self._decoded = {
+            place: entry
+            for place, entry in self._decoded.items()
+            if era_of(place[1]) < len(self._noted[place[0]])
+        }
+
+    def note_topic(self, partition: int, topic_id: str) -> None:
+        """Remember that the owner of a partition noted the topic in the store."""
+        if topic_id and topic_id not in self._noted[partition]:
+            self._noted[partition].append(topic_id)
+
+    def kept(self, partition: int, topic_id: str, offset: int) -> int | None:
+        """Return how an offset of a topic is kept; None where nobody ever read that topic."""
+        topics = self._topics(partition)
+        return kept_offset(topics.index(topic_id), offset) if topic_id in topics else None
+
+    def _topics(self, partition: int) -> list[str]:
+        """Return the topics that a partition's owners read, and the present one."""
+        noted, present = self._noted[partition], self._broker.topic_id
+        return noted if present in noted else [*noted, present]
+
+    def _is_gone(self, partition: int, offset: int) -> bool:
+        """Whether an offset is of a topic that was deleted."""
+        return self._topics(partition)[era_of(offset)] in self._gone
+
+    def counted(self, partition: int) -> Iterator[tuple[int, StoredTask | Command | str]]:
+        """Yield offset and entry of every record but for those that were deleted unread."""
+        for record in self.records(partition):
+            if not self._is_gone(partition, record.offset) or self._is_durable(record):
+                yield record.offset, self.entry(record)
+
+    def at_broker_offset(self, partition: int, offset: int) -> Iterator[StoredTask | Command | str]:
+        """Yield what stands, or stood, at an offset of the broker's, in each topic."""
+        for topic in (*self._gone.values(), self._broker.partitions):
+            for record in topic[partition].read(offset, 1)[0]:
+                if record.offset == offset:
+                    yield self._decode(record)
 
     def records(self, partition: int, first: int = 0) -> Iterator[LogRecord]:
-        """Yield the records of a partition."""
-        stored = self._broker.partitions[partition]
-        yield from stored.read(first, stored.end_offset + 1)[0]
+        """Yield the records of a partition, those of deleted topics that somebody read first."""
+        for era, topic_id in enumerate(self._topics(partition)):
+            stored = self._gone.get(topic_id, self._broker.partitions)[partition]
+            shift = kept_offset(era, 0)
+            found = stored.read(max(0, first - shift), stored.end_offset + 1)[0]
+            if shift:
+                found = [replace(each, offset=shift + each.offset) for each in found]
+            yield from found
 
     def appended_ms(self, partition: int, offset: int) -> int:
         """Return the wall time at which a record was appended."""
@@ -134,6 +193,8 @@ class Truth:
         """Return the offsets in [first, end) whose record had no durable effect yet; with
         ``own``, of records that concern this partition.
         """
+        # What a topic before this one held unread is gone.
+        first = max(first, kept_offset(era_of(end), 0))
         return tuple(
             record.offset
             for record in self.records(partition, first)
@@ -196,8 +257,25 @@ class Truth:
             headers = dict(letter.headers)
             partition, offset = headers["hourhandPartition"], headers["hourhandOffset"]
             if not _OUTBOX_REASON.match(reason):
-                found[int(partition or b"-1"), int(offset or b"-1")] = reason
+                number, broker_offset = int(partition or b"-1"), int(offset or b"-1")
+                found[number, self._kept_of_letter(letter, number, broker_offset)] = reason
         return found
+
+    def _kept_of_letter(self, letter: LogRecord, partition: int, offset: int) -> int:
+        """Return the kept offset of what a letter tells of, which says the broker's."""
+        eras = len(self._topics(partition)) if partition >= 0 else 1
+        if eras == 1:
+            return offset
+        places = [kept_offset(era, offset) for era in range(eras)]
+        stood = {
+            record.offset: record
+            for place in places
+            for record in islice(self.records(partition, place), 1)
+            if record.offset == place
+        }
+        same = [at for at, record in stood.items() if record.value == letter.value]
+        alike = [at for at, record in stood.items() if record.key == letter.key]
+        return [offset, *stood, *alike, *same][-1]
 
     def has_letter(self, key: TaskKey) -> bool:
         """Whether the dead letters have a task or command of a key."""
@@ -316,7 +394,7 @@ class Truth:
         found = []
         for partition in range(len(self._broker.partitions)):
             latest = {key: -1 for key, place in self._outside.items() if place == partition}
-            for offset, entry in self.entries(partition):
+            for offset, entry in self.counted(partition):
                 if isinstance(entry, StoredTask):
                     latest[entry.key] = offset
                 elif isinstance(entry, Command) and (partition, offset) not in self._decided:

@@ -247,6 +247,11 @@ class World:
                 return member
         return None
 
+    def make_topic_anew(self) -> None:
+        """Delete the topic, with what nobody read of it, and make it again."""
+        self.truth.keep_topic()
+        self.broker.make_anew()
+
     def send_late_tasks(self) -> int:
         """Have a foreign producer send overdue tasks of one partition; return which."""
         return self.driver.producers.send_late()

@@ -74,6 +74,8 @@ class MemoryLog:
         if self._member is None or partition not in self._member.assigned:
             raise ValueError(f"partition {partition} is not assigned")
         self._broker.check_leader(partition)
+        if self._topic_id != self._broker.topic_id:
+            raise LogUnavailable("the topic was made anew since this node joined")
         records = self._broker.partitions[partition]
         found = Found(
             self._coordinator.committed.get(partition),
@@ -107,7 +109,8 @@ class MemoryLog:
         if reaches and not self._member.alive:
             self._lose(self._member, self._listener)
             self._member = self._coordinator.join(self._group)
-        if reaches and self._topic_id != self._broker.topic_id:
+        is_draining = self._revocation is not None
+        if reaches and self._topic_id != self._broker.topic_id and not is_draining:
             self._topic_id = self._broker.topic_id
             self._coordinator.remove(self._member)
             self._lose(self._member, self._listener)
@@ -121,7 +124,9 @@ class MemoryLog:
             self._send_commit()
         if reaches:
             self._serve_membership(self._member, self._listener)
-        return self._fetch(records_max) if records_max > 0 else Polled()
+        # Nothing of a new topic has the offsets of the one before.
+        is_known = self._topic_id == self._broker.topic_id
+        return self._fetch(records_max) if records_max > 0 and is_known else Polled()
 
     def commit(self, next_offsets: Mapping[int, int]) -> None:
         """Ask to store next offsets; what was said of other started partitions goes along."""
@@ -226,8 +231,8 @@ class MemoryLog:
         if revocation.offsets.done() and revocation.offsets.exception() is None:
             for partition, next_offset in revocation.offsets.result().items():
                 if partition in revocation.started:
-                    self._coordinator.committed[partition] = broker_offset(next_offset)
                     self._coordinator.committed_topics[partition] = self._topic_id
+                    self._coordinator.committed[partition] = broker_offset(next_offset)
         self._coordinator.release(member, revocation.partitions)
 
     def _forget(self, partitions: Collection[int]) -> None:
@@ -254,8 +259,8 @@ class MemoryLog:
             self._coordinator.expel_overdue()
             if not member.alive:
                 return False
-            self._coordinator.committed.update(offsets)
             self._coordinator.committed_topics.update(dict.fromkeys(offsets, topic_id))
+            self._coordinator.committed.update(offsets)
             member.contact_ms = self._clock.monotonic_ms()
             return True
 

@@ -46,7 +46,6 @@ class MemoryWriter(FutureWriter):
         """Append a record; TaskTooLarge above this writer's limit and above the broker's."""
         if not 0 <= partition < self.partition_count():
             raise ValueError(f"partition {partition} is none of {self.partition_count()}")
-        stored = self._broker.partitions[partition]
         timestamp_ms = self._broker.clock.now_ms()
         size_bytes, limit_bytes = len(key) + len(value), self._record_bytes_max
 
@@ -55,6 +54,8 @@ class MemoryWriter(FutureWriter):
             if size_bytes > limit_bytes:
                 raise TaskTooLarge(f"the record has {size_bytes} bytes, {limit_bytes} are allowed")
             self._broker.check_size(key, value, headers)
+            # Only now: the topic may have been made anew meanwhile.
+            stored = self._broker.partitions[partition]
             return Position(partition, stored.append(timestamp_ms, key, value, headers))
 
         return self._ask("append", partition, effect)
