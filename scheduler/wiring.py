@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from pkgutil import resolve_name
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from actors.kernel.supervision import FailureListener
@@ -118,7 +118,8 @@ class Port(Generic[_P, _T]):
 
 @opens_drivers
 def _opened(settings: Settings, place: str, *args: Any, **kwargs: Any) -> Any:
-    return resolve_name(place)(settings, *args, **kwargs)
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)(settings, *args, **kwargs)
 
 
 def refuse_tasks(settings: Settings) -> None:
