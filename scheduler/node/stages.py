@@ -42,4 +42,4 @@ class Workers(Protocol):
         """Call something after a delay; return what calls that off."""
 
     def wake_later(self, delay_ms: float, call: Callable[[], object]) -> object:
-        """Have the limits looked at after a delay; whoever does it by itself does nothing here."""
+        """Have the limits looked at after a delay, unless they are looked at anyway."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from actors.model.attempts import Attempt, Ending
 from actors.model.errors import StoreUnavailable
 from actors.model.events import AttemptStarted
+from actors.model.task import AttemptState, Task
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.runner_bench import (
     TIMEOUT_S,
@@ -100,8 +101,20 @@ def test_p15_the_gate_is_asked_last_and_a_refusal_calls_no_user_code(bench: Benc
     assert not bench.telemetry.of(AttemptStarted)
 
 
-def test_the_lease_is_asked_again_after_a_start_became_durable(bench: Bench) -> None:
-    """The write may have taken longer than the lease."""
+class Sleeping(Blocking):
+    """The same as a coroutine."""
+
+    async def execute(self, task: Task) -> None:  # type: ignore[override]
+        """Do the work."""
+        self.work()
+
+
+@pytest.mark.parametrize("executor", [Blocking, Sleeping])
+@pytest.mark.parametrize("used", [0, 1])
+def test_the_lease_is_asked_again_after_a_start_became_durable(
+    bench: Bench, executor: type[Blocking], used: int
+) -> None:
+    """The write may have taken longer than the lease; what was given up is recorded later."""
     recorded: Future[None] = Future()
     ran: list[str] = []
 
@@ -110,9 +123,11 @@ def test_the_lease_is_asked_again_after_a_start_became_durable(bench: Bench) -> 
         recorded.set_result(None)
         return recorded
 
-    bench.run(Blocking(lambda: ran.append("x")), replace(an_attempt(), record_starts=record))
+    task = replace(task_of("a"), attempts=AttemptState(used=used))
+    attempt = replace(an_attempt(task=task), record_starts=record)
+    bench.run(executor(lambda: ran.append("x")), attempt)
 
-    assert bench.ended().ending is Ending.NOT_STARTED and not ran
+    assert bench.ended().ending is Ending.NOT_STARTED and recorded.done() and not ran
 
 
 @pytest.mark.parametrize("suspect", [True, False])
