@@ -95,9 +95,9 @@ class Loading:
             return
         if reach.add_written(tasks):
             self._count_backlog()
-        punctual, inside, outside = reach.split(tasks)
-        if punctual:
-            scheduler.tell(ScheduleTasks(tuple(punctual), BandName.ON_TIME))
+        on_time, inside, outside = reach.split(tasks)
+        if on_time:
+            scheduler.tell(ScheduleTasks(tuple(on_time), BandName.ON_TIME))
         if inside:
             scheduler.tell(ScheduleTasks(tuple(inside)))
         now_ms = self._context.clock.now_ms()
@@ -120,7 +120,7 @@ class Loading:
             self._end_backlog()
 
     def load(self, message: LoadTasks, *, has_waited: bool = False) -> Operation:
-        """Load a page, of punctual ids or of all, or what lies behind what flows have left."""
+        """Load a page, of what is on time or of all, or what lies behind what flows have left."""
         reach, backlog = self._reach, self._reach.backlog
         on_time = message.band is BandName.ON_TIME
         if backlog is not None and not backlog.is_known:
@@ -128,7 +128,7 @@ class Loading:
                 # Others' tasks do not wait until all ids are found.
                 yield from self._load_behind()
                 return
-            # Until the ids are known, which is all that the tasks of punctual ones wait for.
+            # Until the ids are known, which is all that what is on time waits for.
             assert self._waiting_load is None, "one load at a time is asked for"
             self._waiting_load = message
             return
@@ -152,7 +152,7 @@ class Loading:
         page, tasks = yield from self._reader.page(after, before_ms, limit)
         reached = page.reached(first_key_at(before_ms))
         if on_time:
-            self._take_punctual(backlog, reached, tasks)
+            self._take_on_time(backlog, reached, tasks)
         else:
             self._take_page(page, reached, tasks)
         is_whole = page.complete and before_ms == message.before_ms and not on_time
@@ -209,7 +209,7 @@ class Loading:
         if is_open and self._reach.backlog is None:
             self.look_for_backlog()
 
-    def _take_punctual(
+    def _take_on_time(
         self, backlog: Backlog | None, reached: TaskKey, tasks: Sequence[StoredTask]
     ) -> None:
         if backlog is None or backlog is not self._reach.backlog:
@@ -289,7 +289,7 @@ class Loading:
         self._load_what_waited()
 
     def _load_what_waited(self) -> None:
-        """Do the load that waited until ids were known, or nobody is punctual."""
+        """Do the load that waited until ids were known, or nobody is on time."""
         message, self._waiting_load = self._waiting_load, None
         if message is not None:
             self._operations.begin(self.load(message, has_waited=True))

@@ -28,7 +28,7 @@ FIRST_AHEAD_MS = 2_000
 """How far the first load reaches: a partition that changed hands starts nothing before it has
 ended, and the next one has time to bring the rest."""
 ON_TIME_AHEAD_MS = 5_000
-"""How far tasks of punctual ordering ids are loaded, while others have a backlog."""
+"""How far what is on time is loaded, while others have a backlog."""
 
 
 class _MeasureDue(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class ThroughputController(Actor):
         self._has_loaded = False
         """Whether all that was due when the partition began is in memory, or was."""
         self._on_time_ms: int | None = None
-        """How far tasks of punctual ids are loaded, while others have a backlog."""
+        """How far what is on time is loaded, while others have a backlog."""
         self._next_load_ms: int | None = None
         """When the window's end comes near, by the wall clock, where all of it is loaded."""
         self._tick: Timer | None = None
@@ -98,8 +98,8 @@ class ThroughputController(Actor):
     def _load_into(self, room: int, on_time: int) -> None:
         """Load a page; small ones cost a round trip each, so wait for a tenth to be free.
 
-        Of punctual ids half of what memory may hold: they fall due in the order of their times,
-        and what is overdue already may not wait for room that they take.
+        Of what is on time half of what memory may hold: it falls due in the order of its times,
+        and what is overdue already may not wait for room that it takes.
         """
         look_ahead_ms, now_ms = self._window.look_ahead_ms, self._context.clock.now_ms()
         if self._on_time_ms is not None:

@@ -7,10 +7,12 @@ take, and which tasks leave memory first.  Never decides whose tasks are on time
 
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from actors.model.flow_queues import FlowQueues
 from actors.model.key import TaskKey
 from actors.model.task import StoredTask
+from actors.model.task_queue import TaskQueue
 
 ON_TIME_SHARE = 4
 """This part of memory and of the slots is kept for tasks that are on time, while others have a
@@ -26,51 +28,8 @@ class BandName(Enum):
     """Those of punctual ordering ids, while others have a backlog."""
 
 
-class WaitingQueue(Protocol):
-    """Tasks that wait: in key order, or in that of their flows where kinds have rules."""
-
-    takes_turns: bool
-    """Whether flows take turns: then what is due does not leave in key order."""
-
-    @property
-    def size_bytes(self) -> int:
-        """What the tasks hold in memory."""
-
-    def __len__(self) -> int: ...
-
-    def __contains__(self, key: TaskKey) -> bool: ...
-
-    def __iter__(self) -> Iterator[TaskKey]: ...
-
-    def find(self, key: TaskKey) -> StoredTask | None:
-        """Return the task of a key, where it is here."""
-
-    def first(self) -> TaskKey | None:
-        """Return the first key."""
-
-    def first_after(self, now_ms: int) -> int | None:
-        """Return when the first task falls due that is waited for; None where there is none."""
-
-    def add(self, task: StoredTask) -> None:
-        """Take a task, or, where its key is here, what is newer of the two."""
-
-    def update(self, task: StoredTask) -> bool:
-        """Take a later record over where its key is here; return whether it is."""
-
-    def remove(self, key: TaskKey) -> StoredTask | None:
-        """Let go of a key; return its task, where it was here."""
-
-    def pop(self) -> StoredTask | None:
-        """Let go of a task and return it; those of one ordering id leave in key order."""
-
-    def begin_taking(self, now_ms: int) -> None:
-        """Do what has to be done before due tasks are taken at that time."""
-
-    def take_due(self, now_ms: int, free_slots: int) -> StoredTask | None:
-        """Let go of the due task whose turn it is and return it."""
-
-    def keep_first(self, tasks_max: int, bytes_max: int, tasks_min: int) -> list[TaskKey]:
-        """Let go of the latest tasks; return their keys, in order."""
+WaitingQueue = TaskQueue | FlowQueues
+"""Tasks that wait: in key order, or in that of their flows where kinds have rules."""
 
 
 class Band(NamedTuple):

@@ -52,6 +52,7 @@ class FlowQueues:
     """A ``TaskQueue`` for each flow, and which of them goes next; no I/O, no locks."""
 
     takes_turns = True
+    """Whether flows take turns: then what is due does not leave in key order."""
 
     def __init__(self, rules: FlowRules, budget: PartitionBudget) -> None:
         self._rules = rules

@@ -16,6 +16,7 @@ class TaskQueue:
 
     __slots__ = ("_order", "_tasks", "size_bytes")
     takes_turns = False
+    """Whether flows take turns: then what is due does not leave in key order."""
 
     def __init__(self) -> None:
         self._tasks: dict[TaskKey, StoredTask] = {}
