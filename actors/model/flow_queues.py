@@ -156,7 +156,7 @@ class FlowQueues:
         assert tasks_max >= 0, "a number of tasks"
         tasks = sorted((t for f in self._flows.values() for t in f.queue.tasks()), key=_key_of)
         fit = fitting((task.held_bytes for task in tasks), bytes_max)
-        kept = min(tasks_max, max(fit, tasks_min))
+        kept = min(tasks_max, len(tasks), max(fit, tasks_min))
         kept_by_flow = Counter(self._orderings[t.key.ordering_id].flow.name for t in tasks[:kept])
         for flow in tuple(self._flows.values()):
             flow.queue.keep_first(kept_by_flow[flow.name], sys.maxsize, 0)

@@ -119,7 +119,7 @@ class TaskQueue:
         assert tasks_max >= 0, "a number of tasks"
         keys = sorted(self._tasks)
         fit = fitting((self._tasks[key].held_bytes for key in keys), bytes_max)
-        kept = min(tasks_max, max(fit, tasks_min))
+        kept = min(tasks_max, len(keys), max(fit, tasks_min))
         for key in keys[kept:]:
             self.remove(key)
         self._order = keys[:kept]

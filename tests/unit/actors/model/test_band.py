@@ -103,11 +103,13 @@ def test_p13_what_is_on_time_leaves_memory_last(
 
 
 def test_p13_one_task_stays_however_large_where_nothing_runs() -> None:
-    """The first of what goes first."""
-    one, both = _bands((-60, -50)), _bands((-60,), (10, 20))
+    """The first of what goes first; nothing has to stay where nothing is."""
+    one, both, none = _bands((-60, -50)), _bands((-60,), (10, 20)), _bands((-60, -50), ())
 
     one.keep_first(9, 0, 1)
     both.keep_first(9, 0, 1)
+    none.keep_first(9, 0, 1)
 
+    assert (none.first(), len(none)) == (_task(-60).key, 1)
     assert (one.first(), len(one)) == (_task(-60).key, 1)
     assert (both.first(), len(both)) == (_task(10).key, 1)

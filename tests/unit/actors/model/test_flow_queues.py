@@ -259,3 +259,10 @@ def test_whatever_comes_and_goes_nothing_is_lost_early_or_out_of_order(seed: int
         model.take(5)
         model.release()
     assert not model.slots._by_flow and not model.slots._by_id
+
+
+def test_nothing_stays_where_nothing_is() -> None:
+    """Also where one task would stay however large it is."""
+    queue = queues()
+
+    assert queue.keep_first(9, 0, 1) == [] and len(queue) == 0

@@ -57,6 +57,7 @@ def test_what_stays_is_bounded_by_number_and_bytes() -> None:
     assert queue.size_bytes == 3 * held_bytes
     assert len(_queue(*tasks).keep_first(100, 0, 1)) == 9
     assert len(_queue(*tasks).keep_first(0, 0, 1)) == 10
+    assert _queue().keep_first(9, 0, 1) == []
     assert queue.pop() == tasks[0]
     queue.clear()
     assert (len(queue), queue.size_bytes, queue.pop()) == (0, 0, None)
