@@ -18,27 +18,25 @@ from actors.kernel.actor import Actor
 from actors.kernel.futures import gather
 from actors.kernel.ref import Recipient
 from actors.messages import (
-    AttemptRecorded,
-    CheckTask,
-    CompletionRecorded,
-    CompletionsRecorded,
+    CheckTasks,
     FindStatuses,
     LoadStatuses,
     MeetSiblings,
-    RecordAttempt,
-    RecordCompletion,
-    RecordCompletions,
+    OutcomesRecorded,
+    RecordOutcomes,
     RecordStarts,
     Siblings,
     StatusesFound,
     StatusesLoaded,
-    TaskChecked,
+    TaskCheck,
+    TasksChecked,
 )
 from actors.model.attempts import NO_STATUS, KeyStatus, attempt_state, started_record
 from actors.model.key import TaskKey
 from actors.model.known_completions import KnownCompletions
 from actors.model.ownership import Ownership
 from actors.model.status import AttemptRecord, Completion, CompletionResult
+from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 
 WRITES_IN_FLIGHT_MAX = 2
@@ -73,15 +71,13 @@ class _StatusesRead(msgspec.Struct, frozen=True):
 
 
 class _ChecksRead(msgspec.Struct, frozen=True):
-    checks: tuple[CheckTask, ...]
+    checks: tuple[CheckTasks, ...]
     completions: Mapping[TaskKey, Completion]
 
 
 Message = (
-    CheckTask
-    | RecordCompletion
-    | RecordCompletions
-    | RecordAttempt
+    CheckTasks
+    | RecordOutcomes
     | RecordStarts
     | _AttemptsWritten
     | _GroupWritten
@@ -104,22 +100,15 @@ class CompletionTracker(Actor):
         self._known = known
         self._group = _WriteGroup()
         self._in_flight: dict[int, _WriteGroup] = {}
-        self._checks: list[CheckTask] = []
+        self._checks: list[CheckTasks] = []
         self._checking = False
 
     def on_receive(self, message: Message) -> None:
         match message:
-            case CheckTask():
+            case CheckTasks():
                 self._check(message)
-            case RecordCompletion():
-                self._record_completion(message)
-            case RecordCompletions():
-                self._record_completions(message)
-            case RecordAttempt(record=record, reply_to=reply_to):
-                assert record.finished_ms is not None, "it would be taken for a suspect"
-                self._group.attempts.append(record)
-                self._group.replies.append((reply_to, AttemptRecorded(record.key)))
-                self._write_group()
+            case RecordOutcomes():
+                self._record_outcomes(message)
             case RecordStarts(attempts=attempts, recorded=recorded):
                 now_ms = self._context.clock.now_ms()
                 self._group.attempts += [started_record(each, now_ms) for each in attempts]
@@ -150,14 +139,19 @@ class CompletionTracker(Actor):
 
     # Is a key closed?
 
-    def _check(self, check: CheckTask) -> None:
-        task = check.task
-        closed = self._known.is_closed(task)
-        if closed is None:
-            self._checks.append(check)
+    def _check(self, message: CheckTasks) -> None:
+        known = [self._known.is_closed(task) for task in message.tasks]
+        checks = [
+            TaskCheck(task, closed)
+            for task, closed in zip(message.tasks, known, strict=True)
+            if closed is not None
+        ]
+        if checks:
+            message.reply_to.tell(TasksChecked(tuple(checks)))
+        if len(checks) < len(known):
+            unknown = (t for t, closed in zip(message.tasks, known, strict=True) if closed is None)
+            self._checks.append(CheckTasks(tuple(unknown), message.reply_to))
             self._read_checks()
-        else:
-            check.reply_to.tell(TaskChecked(task.key, closed, task.offset))
 
     def _read_checks(self) -> None:
         """Read the completions of old keys, all that gathered during the last read at once."""
@@ -166,45 +160,39 @@ class CompletionTracker(Actor):
         assert self._checks, "a read has keys"
         self._checking = True
         checks, self._checks = tuple(self._checks), []
-        keys = [check.task.key for check in checks]
+        keys = [task.key for check in checks for task in check.tasks]
         future = self._store.find_completions(self._ownership.partition, keys)
         self._context.pipe(future, lambda completions: _ChecksRead(checks, completions))
 
     def _answer_checks(
-        self, checks: tuple[CheckTask, ...], completions: Mapping[TaskKey, Completion]
+        self, checks: tuple[CheckTasks, ...], completions: Mapping[TaskKey, Completion]
     ) -> None:
         assert self._checking, "nobody asked"
         self._checking = False
         for check in checks:
-            key = check.task.key
-            # What was closed while the read was under way is known here only.
-            completion = self._known.find(key) or completions.get(key)
-            closed = completion is not None and completion.closes(check.task.offset)
-            check.reply_to.tell(TaskChecked(key, closed, check.task.offset))
+            answers = tuple(self._checked(task, completions) for task in check.tasks)
+            check.reply_to.tell(TasksChecked(answers))
         self._read_checks()
+
+    def _checked(self, task: StoredTask, completions: Mapping[TaskKey, Completion]) -> TaskCheck:
+        # What was closed while the read was under way is known here only.
+        completion = self._known.find(task.key) or completions.get(task.key)
+        return TaskCheck(task, completion is not None and completion.closes(task.offset))
 
     # Make outcomes durable.
 
-    def _record_completion(self, message: RecordCompletion) -> None:
-        record, completion = message.record, self._unless_done(message.completion)
-        assert record is None or record.key == completion.key, "the last attempt of another key"
-        # Before it is known: what is in no group may be forgotten.
-        self._group.completions[completion.key] = completion
-        self._remember(completion)
-        if message.record is not None:
-            self._group.attempts.append(message.record)
-        recorded = CompletionRecorded(completion.key, completion.result)
-        self._group.replies.append((message.reply_to, recorded))
-        self._write_group()
-
-    def _record_completions(self, message: RecordCompletions) -> None:
-        assert message.completions, "nothing has ended"
-        group = self._group.completions
-        for completion in message.completions:
-            assert completion.result is CompletionResult.SUCCESS, "lanes close what ended well"
-            group[completion.key] = completion
+    def _record_outcomes(self, message: RecordOutcomes) -> None:
+        assert message.completions or message.records, "nothing has ended"
+        group = self._group
+        completions = tuple(map(self._unless_done, message.completions))
+        for completion in completions:
+            # Before it is known: what is in no group may be forgotten.
+            group.completions[completion.key] = completion
             self._remember(completion)
-        self._group.replies.append((message.reply_to, CompletionsRecorded(message.completions)))
+        for record in message.records:
+            assert record.finished_ms is not None, "it would be taken for a suspect"
+        group.attempts += message.records
+        group.replies.append((message.reply_to, OutcomesRecorded(completions, message.records)))
         self._write_group()
 
     def _unless_done(self, completion: Completion) -> Completion:

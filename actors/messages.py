@@ -10,8 +10,6 @@ from concurrent.futures import Future
 
 import msgspec
 
-from actors.following_tasks import Follower
-from actors.held_executors import HeldExecutors
 from actors.kernel.ref import NearRecipient, Recipient
 from actors.model.attempts import Attempt, KeyStatus
 from actors.model.band import BandName
@@ -21,9 +19,8 @@ from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey
 from actors.model.known_completions import KnownCompletions
 from actors.model.operator_sheet import OperatorSheet
-from actors.model.ordering_queue import OrderingQueue
 from actors.model.ownership import Assignment, Straggler
-from actors.model.status import AttemptRecord, Completion, CompletionResult
+from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
 
 
@@ -117,7 +114,7 @@ class LogCaughtUp(msgspec.Struct, frozen=True):
 
 
 class StartTasks(msgspec.Struct, frozen=True):
-    """PartitionSupervisor down to OrderingExecutor: due tasks may be executed from now on."""
+    """PartitionSupervisor down to PartitionExecutor: due tasks may be executed from now on."""
 
 
 class MeasureLoad(msgspec.Struct, frozen=True):
@@ -217,47 +214,8 @@ class ExecuteTasks(msgspec.Struct, frozen=True):
     tasks: tuple[StoredTask, ...]
 
 
-class ExecuteTask(msgspec.Struct, frozen=True):
-    """PartitionExecutor to OrderingExecutor."""
-
-    task: StoredTask
-
-
-class AdoptLane(msgspec.Struct, frozen=True):
-    """PartitionExecutor down to TaskExecutor: go on where the lane of this id stopped."""
-
-    tasks: OrderingQueue
-    """What waits behind the task at hand."""
-    attempt: Attempt | None
-    """Of the task at hand."""
-    executors: HeldExecutors
-    is_recording: bool
-    """The attempt ended well, and its completion is on its way to the store."""
-
-
-class ReturnLane(msgspec.Struct, frozen=True):
-    """OrderingExecutor to PartitionExecutor: its tasks are plain, a lane may go on with them."""
-
-    ordering_id: str
-    received: int
-    """Messages received so far: whether the sender saw everything sent to it."""
-    tasks: OrderingQueue
-    executors: HeldExecutors
-
-
-class KeepLane(msgspec.Struct, frozen=True):
-    """PartitionExecutor to OrderingExecutor: go on with them yourself."""
-
-
-class HoldOrdering(msgspec.Struct, frozen=True):
-    """PartitionExecutor to OrderingExecutor: read this range before anything else runs."""
-
-    after: TaskKey
-    up_to: TaskKey
-
-
 class LoadOrdering(msgspec.Struct, frozen=True):
-    """OrderingExecutor to TaskPersistence: its own tasks that were left to the store."""
+    """PartitionExecutor to TaskPersistence: tasks of an ordering id that were left to the store."""
 
     ordering_id: str
     after: TaskKey
@@ -270,53 +228,38 @@ class LoadOrdering(msgspec.Struct, frozen=True):
 
 
 class OrderingLoaded(msgspec.Struct, frozen=True):
-    """TaskPersistence to OrderingExecutor: open tasks, in key order."""
+    """TaskPersistence to PartitionExecutor: open tasks of an ordering id, in key order."""
 
+    request: LoadOrdering
     tasks: tuple[StoredTask, ...]
     next_after: TaskKey | None
     """Where to go on; None where the range is read to its end."""
-    kind: str | None = None
-    """As it was asked."""
-
-
-class AttemptTask(msgspec.Struct, frozen=True):
-    """OrderingExecutor to TaskExecutor: try this task until it is closed."""
-
-    task: StoredTask
-
-
-class AdoptFollower(msgspec.Struct, frozen=True):
-    """OrderingExecutor to TaskExecutor: go on with a task that was begun behind the one before."""
-
-    follower: Follower
-
-
-class AdoptAttempt(msgspec.Struct, frozen=True):
-    """OrderingExecutor to TaskExecutor: take over an attempt of an earlier tree."""
-
-    attempt: Attempt
 
 
 class UpdateTask(msgspec.Struct, frozen=True):
-    """TaskPersistence down to TaskExecutor: a later record, for the role that has the key (P6)."""
+    """TaskPersistence down to PartitionExecutor: a later record, for who has the key (P6)."""
 
     task: StoredTask
 
 
-class CheckTask(msgspec.Struct, frozen=True):
-    """TaskExecutor to CompletionTracker: is this task closed already?"""
+class CheckTasks(msgspec.Struct, frozen=True):
+    """PartitionExecutor to CompletionTracker: which of these are closed already?"""
 
-    task: StoredTask
+    tasks: tuple[StoredTask, ...]
     reply_to: Recipient
 
 
-class TaskChecked(msgspec.Struct, frozen=True):
-    """CompletionTracker to TaskExecutor."""
+class TaskCheck(msgspec.Struct, frozen=True):
+    """Whether a task is closed, as its record asks; that says nothing about a later one."""
 
-    key: TaskKey
+    task: StoredTask
     closed: bool
-    offset: int
-    """Of the record that was asked about; the answer says nothing about a later one."""
+
+
+class TasksChecked(msgspec.Struct, frozen=True):
+    """CompletionTracker to PartitionExecutor."""
+
+    checks: tuple[TaskCheck, ...]
 
 
 class RecordStarts(msgspec.Struct, frozen=True):
@@ -326,87 +269,26 @@ class RecordStarts(msgspec.Struct, frozen=True):
     recorded: "Future[None]"
 
 
-class RecordAttempt(msgspec.Struct, frozen=True):
-    """TaskExecutor to CompletionTracker: an attempt ended and the task is still open."""
-
-    record: AttemptRecord
-    reply_to: Recipient
-
-
-class AttemptRecorded(msgspec.Struct, frozen=True):
-    """CompletionTracker to TaskExecutor: the attempt is durable."""
-
-    key: TaskKey
-
-
-class RecordCompletion(msgspec.Struct, frozen=True):
-    """To CompletionTracker: the key is closed (or reopened); its last attempt, if kept."""
-
-    completion: Completion
-    record: AttemptRecord | None
-    reply_to: Recipient
-
-
-class CompletionRecorded(msgspec.Struct, frozen=True):
-    """CompletionTracker: the completion is durable."""
-
-    key: TaskKey
-    result: CompletionResult
-
-
-class RecordCompletions(msgspec.Struct, frozen=True):
-    """PartitionExecutor to CompletionTracker: tasks of its lanes ended well."""
+class RecordOutcomes(msgspec.Struct, frozen=True):
+    """To CompletionTracker: these keys are closed (or reopened), these attempts have ended."""
 
     completions: tuple[Completion, ...]
+    records: tuple[AttemptRecord, ...]
     reply_to: Recipient
 
 
-class CompletionsRecorded(msgspec.Struct, frozen=True):
-    """CompletionTracker to PartitionExecutor: these are durable."""
+class OutcomesRecorded(msgspec.Struct, frozen=True):
+    """CompletionTracker: these are durable, as it was asked."""
 
     completions: tuple[Completion, ...]
-
-
-class TaskPostponed(msgspec.Struct, frozen=True):
-    """TaskExecutor to OrderingExecutor: it waits, so what is behind it belongs in the store."""
-
-    key: TaskKey
-
-
-class TaskExecuted(msgspec.Struct, frozen=True):
-    """TaskExecutor to OrderingExecutor: the task is closed, or no longer its business."""
-
-    key: TaskKey
-    offset: int
-    """Of the last record that was taken into account; a later one has had no effect yet."""
-    in_doubt: bool = False
-    """True where the store may know more of the key than this tree was told: it is read again."""
-
-
-class TasksReleased(msgspec.Struct, frozen=True):
-    """OrderingExecutor to PartitionExecutor: what its tasks occupy has changed."""
-
-    ordering_id: str
-    released: int
-    """Slots given back; negative where tasks were loaded from the store."""
-    received: int
-    """Tasks received so far: whether the sender saw everything sent to it."""
-    first_ms: int | None
-    """Scheduled time of its first open task; None where it is idle."""
-    held: bool
-    """The first task waits for a retry or an operator, or runs long."""
+    """Each as it was recorded: what was done before stays done (P5)."""
+    records: tuple[AttemptRecord, ...]
 
 
 class SlotsReleased(msgspec.Struct, frozen=True):
     """PartitionExecutor to PartitionScheduler: this many more tasks may be executed."""
 
     slots: int
-
-
-class SpillQueue(msgspec.Struct, frozen=True):
-    """PartitionExecutor to OrderingExecutor: this runs long; what is behind it leaves memory."""
-
-    key: TaskKey
 
 
 class WithdrawTask(msgspec.Struct, frozen=True):
@@ -449,10 +331,6 @@ class PauseTasks(msgspec.Struct, frozen=True):
     sheet: OperatorSheet
 
 
-class PauseOrdering(msgspec.Struct, frozen=True):
-    """PartitionExecutor to OrderingExecutor: let what runs end, leave the rest to the store."""
-
-
 class RevokePartitions(msgspec.Struct, frozen=True):
     """Node to TopicSupervisor: drain these, at most this long, then end their subtrees."""
 
@@ -462,12 +340,6 @@ class RevokePartitions(msgspec.Struct, frozen=True):
 
 class DrainTasks(msgspec.Struct, frozen=True):
     """Down the subtree: start nothing more, let what runs end."""
-
-
-class OrderingDrained(msgspec.Struct, frozen=True):
-    """OrderingExecutor to PartitionExecutor: nothing of it runs or is being recorded."""
-
-    ordering_id: str
 
 
 class WatermarkMeasured(msgspec.Struct, frozen=True):

@@ -1,103 +1,74 @@
 """PartitionExecutor: one OrderingExecutor for each busy ordering id of a partition.
 
-Decides when an ordering id becomes busy and when it is idle again, and counts the slots its
-tasks occupy.  Never looks inside a task, and never makes one ordering id wait for another
+Decides when an ordering id becomes busy and when it is idle again, and has what a message leads
+to sent at its end.  Never looks inside a task, and never makes one ordering id wait for another
 (P7).
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import starmap
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, assert_never
 
 import msgspec
 
 from actors.kernel.actor import Actor
 from actors.kernel.context import Look
-from actors.kernel.ref import Ref
 from actors.messages import (
-    AdoptAttempt,
-    CompletionRecorded,
-    CompletionsRecorded,
     DrainTasks,
-    ExecuteTask,
     ExecuteTasks,
-    HoldOrdering,
     HoldOrderings,
-    KeepLane,
     MeasureProgress,
     MeetSiblings,
-    OrderingDrained,
-    PauseOrdering,
+    OrderingLoaded,
+    OutcomesRecorded,
     PauseTasks,
     ProgressMeasured,
-    ReturnLane,
     Siblings,
-    SlotsReleased,
-    SpillQueue,
     StartTasks,
+    TasksChecked,
     TasksDrained,
-    TasksReleased,
     TaskWithdrawn,
     UpdateTask,
     WithdrawTask,
 )
+from actors.model.attempts import finished_event
 from actors.model.commands import WithdrawalResult
 from actors.model.events import orderings_measured
 from actors.model.key import first_key_at
 from actors.model.ownership import Ownership, Straggler, stragglers_of
 from actors.model.pauses import NOT_PAUSED, PartitionPause
-from actors.model.status import Completion
 from actors.model.task import StoredTask
 from actors.ordering_executor import OrderingExecutor
-from actors.ordering_lane import EndedAttempts, OrderingLanes
 from actors.ports.effects import Effects
-
-
-@dataclass(slots=True)
-class _Ordering:
-    """What is known of a busy ordering id from outside."""
-
-    ref: Ref
-    first_ms: int | None
-    """At most the scheduled time of its first open task."""
-    sent: int = 1
-    held: bool = False
-
-
-class _ReleaseSlots(msgspec.Struct, frozen=True):
-    pass
-
-
-class _AttemptsEnded(msgspec.Struct, frozen=True):
-    """Attempts of lanes have ended."""
-
-
-class _Left(NamedTuple):
-    """What is known of an ordering id whose open tasks are left to the next owner."""
-
-    first_ms: int | None
-    held: bool
+from actors.turn import AttemptDue, AttemptsEnded, LetterAcknowledged, LookAgain, Turn
 
 
 class _SlowCheckDue(Look, msgspec.Struct, frozen=True):
     pass
 
 
+class _StoredFrom(NamedTuple):
+    """From where on the open tasks of an ordering id are left to the store."""
+
+    first_ms: int
+    is_slow: bool
+    """The watermark passes them, as it passes those of a slow task."""
+
+
 Message = (
     ExecuteTasks
-    | _AttemptsEnded
-    | CompletionsRecorded
-    | TasksReleased
-    | ReturnLane
-    | _ReleaseSlots
+    | AttemptsEnded
+    | OutcomesRecorded
+    | TasksChecked
+    | OrderingLoaded
+    | AttemptDue
+    | LookAgain
+    | LetterAcknowledged
     | _SlowCheckDue
     | UpdateTask
     | WithdrawTask
     | MeasureProgress
     | HoldOrderings
     | StartTasks
-    | OrderingDrained
     | DrainTasks
     | MeetSiblings
     | PauseTasks
@@ -106,43 +77,39 @@ Message = (
 
 
 class PartitionExecutor(Actor):
-    """States: running, draining."""
+    """States: running, draining, drained."""
 
     def __init__(self, effects: Effects, ownership: Ownership) -> None:
         self._effects = effects
         self._ownership = ownership
         self._siblings: Siblings
-        self._orderings: dict[str, _Ordering] = {}
-        self._released = 0
-        self._release_pending = False
-        self._draining = False
-        self._lanes: OrderingLanes
-        self._ended = EndedAttempts(self._tell_of_ended)
-        self._drained: dict[str, _Left] = {}
-        """Their open tasks are left to the next owner, who must load them."""
+        self._turn: Turn
+        self._orderings: dict[str, OrderingExecutor] = {}
+        self._stored: dict[str, _StoredFrom] = {}
+        """Ids whose tasks are handed to nobody: paused ones, and what a drain leaves to the next
+        owner."""
         self._pause = NOT_PAUSED
-        self._parked: dict[str, int] = {}
-        """Paused ids, and those whose last attempt is still ending, to the time from which on
-        their open tasks are left to the store; no task of them is handed on."""
         self._reached_ms = 0
         """Nothing scheduled after this was handed to an id."""
+        self._slow_ids: frozenset[str] = frozenset()
+        """Those that were slow as the drain began."""
+        self._catching_up = False
+        """Attempts of an earlier tree are here, and the partition may not start yet."""
+        self._draining = False
+        self._drained = False
 
     def on_receive(self, message: Message) -> None:
         match message:
             case ExecuteTasks(tasks=tasks):
                 self._execute(tasks)
-            case _AttemptsEnded():
+            case AttemptsEnded():
                 self._take_ended()
-            case CompletionsRecorded(completions=completions):
-                self._take_recorded(completions)
-            case TasksReleased():
-                self._release(message)
-            case ReturnLane():
-                self._take_back(message)
-            case _ReleaseSlots():
-                self._siblings.partition_scheduler.tell(SlotsReleased(self._released))
-                self._released = 0
-                self._release_pending = False
+            case OutcomesRecorded():
+                self._take_recorded(message)
+            case TasksChecked():
+                self._take_checked(message)
+            case OrderingLoaded() | AttemptDue() | LetterAcknowledged() | LookAgain():
+                self._pass_on(message)
             case _SlowCheckDue():
                 self._check_slow()
             case UpdateTask(task=task):
@@ -155,10 +122,7 @@ class PartitionExecutor(Actor):
                 for straggler in message.stragglers:
                     self._hold(straggler, message.watermark_ms)
             case StartTasks():
-                for ordering in self._orderings.values():
-                    ordering.ref.tell(message)
-            case OrderingDrained(ordering_id=ordering_id):
-                self._end_ordering(ordering_id)
+                self._start()
             case DrainTasks():
                 self._drain()
             case PauseTasks(sheet=sheet):
@@ -167,128 +131,144 @@ class PartitionExecutor(Actor):
                 self._meet(siblings)
             case _:
                 assert_never(message)
+        self._end_turn()
+
+    def _end_turn(self) -> None:
+        """Let the ids go on that the message was about, then send all that it led to."""
+        turn, orderings = self._turn, self._orderings
+        while turn.touched:
+            touched, turn.touched = turn.touched, {}
+            for ordering_id in touched:
+                ordering = orderings.get(ordering_id)
+                if ordering is None:
+                    continue
+                if ordering.go_on():
+                    ordering.count()
+                else:
+                    self._let_go(ordering)
+        turn.end()
+        if self._draining and not orderings and not self._drained:
+            self._drained = True
+            self._siblings.supervisor.tell(TasksDrained())
+
+    def _let_go(self, ordering: OrderingExecutor) -> None:
+        """Forget an id that has nothing to do here any more."""
+        ordering_id = ordering.ordering_id
+        del self._orderings[ordering_id]
+        self._turn.occupy(ordering_id, -ordering.counted_tasks, -ordering.counted_bytes)
+        if self._draining:
+            first_ms = ordering.first_ms()
+            if first_ms is not None and ordering_id not in self._stored:
+                is_slow = ordering_id in self._slow_ids
+                self._stored[ordering_id] = _StoredFrom(first_ms, is_slow)
 
     def _meet(self, siblings: Siblings) -> None:
         """Begin by taking over what an earlier tree left running on this node (P16)."""
         self._siblings = siblings
-        self._lanes = OrderingLanes(self._effects, self._ownership, siblings, self._ended)
-        for attempt in self._effects.runner.unsettled(self._ownership.partition):
+        effects, ownership = self._effects, self._ownership
+        self._turn = Turn(effects, ownership, siblings, self._context)
+        for attempt in effects.runner.unsettled(ownership.partition):
+            self._catching_up = True
             key = attempt.task.key
-            assert attempt.partition == self._ownership.partition, "another partition's attempt"
+            assert attempt.partition == ownership.partition, "another partition's attempt"
             self._reached_ms = max(self._reached_ms, key.scheduled_ms)
-            self._send(key.ordering_id, key.scheduled_ms, AdoptAttempt(attempt))
-        self._context.after(self._effects.settings.window.slow_attempt_ms, _SlowCheckDue())
+            self._busy(key.ordering_id).adopt(attempt)
+        self._context.after(effects.settings.window.slow_attempt_ms, _SlowCheckDue())
+
+    def _busy(self, ordering_id: str) -> OrderingExecutor:
+        ordering = self._orderings.get(ordering_id)
+        if ordering is None:
+            ordering = self._orderings[ordering_id] = OrderingExecutor(self._turn, ordering_id)
+        return ordering
+
+    def _start(self) -> None:
+        self._catching_up = False
+        for ordering in self._orderings.values():
+            ordering.start()
+        for ordering_id in tuple(self._stored):
+            self._resume(ordering_id)
+
+    # Tasks begin and end.
 
     def _execute(self, tasks: Sequence[StoredTask]) -> None:
         assert tasks, "nothing is due"
         assert not self._draining, "a partition that is given up is handed nothing"
         assert tasks[0].key <= tasks[-1].key, "what is due comes in key order (P4)"
         self._reached_ms = max(self._reached_ms, tasks[-1].key.scheduled_ms)
-        budget = self._siblings.budget
-        queue_max = budget.queue_tasks_max(self._effects.settings.window)
-        any_held_back = self._parked or self._pause is not NOT_PAUSED
-        parked = 0
+        turn, orderings = self._turn, self._orderings
+        any_held_back = self._stored or self._pause is not NOT_PAUSED
         for task in tasks:
-            key = task.key
-            if any_held_back and self._is_held_back(key.ordering_id):
-                self._park(key.ordering_id, key.scheduled_ms)
-                budget.release((task,))
-                parked += 1
-            elif key.ordering_id in self._orderings or not self._lanes.take(task, queue_max):
-                self._send(key.ordering_id, key.scheduled_ms, ExecuteTask(task))
-        self._lanes.start()
-        self._give_back(parked + self._lanes.take_spilled())
-
-    # Plain tasks: no mailbox, and one message for many of them.
-
-    def _tell_of_ended(self) -> None:
-        self.actor_ref.tell(_AttemptsEnded())
+            ordering_id = task.key.ordering_id
+            if any_held_back and self._is_held_back(ordering_id):
+                self._park(ordering_id, task.key.scheduled_ms)
+                turn.occupy(ordering_id, -1, -task.held_bytes)
+                continue
+            ordering = orderings.get(ordering_id)
+            if ordering is None:
+                ordering = orderings[ordering_id] = OrderingExecutor(turn, ordering_id)
+            ordering.accept(task)
 
     def _take_ended(self) -> None:
-        for ordering_id in self._lanes.record(self._ended.take(), self.actor_ref):
-            self._open(ordering_id)
+        orderings = self._orderings
+        for ended in self._turn.ended.take():
+            key = ended.attempt.task.key
+            ordering = orderings.get(key.ordering_id)
+            role = None if ordering is None else ordering.at_hand(key)
+            if role is not None and role.attempt is ended.attempt:
+                role.take_end(ended)
+            elif ended.ending.is_of_user_code:
+                # It counts no more; operators are told of it all the same.
+                self._turn.emit(finished_event(ended))
 
-    def _take_recorded(self, completions: Sequence[Completion]) -> None:
-        for completion in completions:
-            ordering = self._orderings.get(completion.key.ordering_id)
-            if ordering is not None:
-                # Not counted: it is about the task that the id took over.
-                ordering.ref.tell(CompletionRecorded(completion.key, completion.result))
-        closed = self._lanes.close(completions)
-        for ordering_id in closed.waiting:
-            if self._draining:
-                self._leave(ordering_id)
-            elif not self._lanes.go_on(ordering_id):
-                self._open(ordering_id)
-        self._lanes.start()
-        self._give_back(closed.tasks)
-        self._report_drained()
+    def _pass_on(
+        self, message: OrderingLoaded | AttemptDue | LetterAcknowledged | LookAgain
+    ) -> None:
+        """Tell an id of what it waited for, if it is busy still."""
+        match message:
+            case OrderingLoaded(request=request):
+                if ordering := self._orderings.get(request.ordering_id):
+                    ordering.take_loaded(message)
+            case AttemptDue(key=key):
+                if ordering := self._orderings.get(key.ordering_id):
+                    ordering.take_time(key)
+            case LetterAcknowledged(key=key, letter=letter):
+                if ordering := self._orderings.get(key.ordering_id):
+                    ordering.take_letter(key, letter)
+            case LookAgain(ordering_id=ordering_id):
+                self._turn.looked(ordering_id)
 
-    def _leave(self, ordering_id: str) -> None:
-        """Leave what waits in a lane to the next owner."""
-        lane = self._lanes.remove(ordering_id)
-        assert lane is not None, "what waits has a lane"
-        self._drained[ordering_id] = _Left(lane.first_ms, held=False)
+    def _take_recorded(self, message: OutcomesRecorded) -> None:
+        orderings = self._orderings
+        for completion in message.completions:
+            key = completion.key
+            ordering = orderings.get(key.ordering_id)
+            if ordering is not None and (role := ordering.at_hand(key)) is not None:
+                role.take_completion(completion.result)
+        if message.records:
+            closed = {completion.key for completion in message.completions}
+            for record in message.records:
+                ordering = orderings.get(record.key.ordering_id)
+                if ordering is not None and record.key not in closed:
+                    ordering.take_record(record.key)
 
-    def _open(self, ordering_id: str) -> None:
-        """Give an ordering id that has a lane a mailbox, as it is not plain any more."""
-        lane = self._lanes.remove(ordering_id)
-        assert lane is not None, "an ordering id has a lane or a mailbox"
-        assert ordering_id not in self._orderings, "an ordering id has a lane or a mailbox"
-        first_ms = lane.first_ms
-        ref = self._spawn(ordering_id, lane.handed_over())
-        self._orderings[ordering_id] = _Ordering(ref, first_ms)
-        if self._draining:
-            ref.tell(DrainTasks())
+    def _take_checked(self, message: TasksChecked) -> None:
+        for checked in message.checks:
+            if ordering := self._orderings.get(checked.task.key.ordering_id):
+                ordering.take_check(checked)
 
-    def _take_back(self, message: ReturnLane) -> None:
-        """Let a lane go on with plain tasks, unless something is on its way to their mailbox."""
-        ordering = self._orderings.get(message.ordering_id)
-        if ordering is None or self._draining:
-            # It is told to end.
-            return
-        assert message.received <= ordering.sent, "more is received than was sent"
-        if message.received < ordering.sent or not self._lanes.take_back(
-            message.ordering_id, message.tasks, message.executors
-        ):
-            ordering.ref.tell(KeepLane())
-            return
-        del self._orderings[message.ordering_id]
-        self.stop_child(ordering.ref)
-        self._lanes.start()
+    # Other roles ask about tasks.
 
     def _update(self, task: StoredTask) -> None:
-        ordering_id = task.key.ordering_id
-        if self._lanes.holds(task.key):
-            self._open(ordering_id)
-        ordering = self._orderings.get(ordering_id)
-        if ordering is not None:
-            # Counted like a task, or a lane could go on without it (P6).
-            ordering.sent += 1
-            ordering.ref.tell(UpdateTask(task))
+        if ordering := self._orderings.get(task.key.ordering_id):
+            ordering.update(task)
+            self._turn.touched[task.key.ordering_id] = None
 
-    def _send(self, ordering_id: str, first_ms: int, message: object) -> None:
-        assert ordering_id not in self._parked, "a parked id is handed nothing"
-        if ordering_id in self._lanes:
-            self._open(ordering_id)
-        ordering = self._orderings.get(ordering_id)
+    def _withdraw(self, message: WithdrawTask) -> None:
+        ordering = self._orderings.get(message.key.ordering_id)
         if ordering is None:
-            self._orderings[ordering_id] = _Ordering(self._spawn(ordering_id, message), first_ms)
-            return
-        ordering.sent += 1
-        if ordering.first_ms is None or first_ms < ordering.first_ms:
-            ordering.first_ms = first_ms
-        ordering.ref.tell(message)
-
-    def _spawn(self, ordering_id: str, first_message: object) -> Ref:
-        child = OrderingExecutor(
-            self._effects,
-            self._ownership,
-            ordering_id,
-            partition_executor=self.actor_ref,
-            siblings=self._siblings,
-        )
-        return self.spawn(child, first_message)
+            message.reply_to.tell(TaskWithdrawn(message.key, WithdrawalResult.ABSENT))
+        else:
+            ordering.withdraw(message)
 
     def _hold(self, straggler: Straggler, watermark_ms: int) -> None:
         """Let an id read what the watermark left behind it before it runs anything else."""
@@ -299,133 +279,79 @@ class PartitionExecutor(Actor):
         if self._is_held_back(straggler.ordering_id):
             self._park(straggler.ordering_id, straggler.first_ms)
             return
-        hold = HoldOrdering(first_key_at(straggler.first_ms), first_key_at(watermark_ms))
-        self._send(straggler.ordering_id, straggler.first_ms, hold)
-
-    def _release(self, message: TasksReleased) -> None:
-        if ordering := self._orderings.get(message.ordering_id):
-            self._note_progress(ordering, message)
-        self._siblings.budget.release_slots(message.ordering_id, message.released)
-        self._give_back(message.released)
-
-    def _give_back(self, slots: int) -> None:
-        self._released += slots
-        if slots and not self._release_pending:
-            # One message to the scheduler for all that is released until it is handled.
-            self._release_pending = True
-            self._context.tell_self(_ReleaseSlots())
-
-    def _note_progress(self, ordering: _Ordering, message: TasksReleased) -> None:
-        assert message.received <= ordering.sent, "more is received than was sent"
-        ordering.held = message.held
-        if message.received == ordering.sent:
-            ordering.first_ms = message.first_ms
-            if message.first_ms is None:
-                # It is idle and has seen everything sent to it, so nothing can be lost.
-                self._end_ordering(message.ordering_id)
+        span = first_key_at(straggler.first_ms), first_key_at(watermark_ms)
+        self._busy(straggler.ordering_id).read_first(*span)
 
     def _check_slow(self) -> None:
         slow_ms = self._effects.settings.window.slow_attempt_ms
         for attempt in self._effects.runner.long_running(self._ownership.partition, slow_ms):
             key = attempt.task.key
-            if self._lanes.holds(key):
-                self._open(key.ordering_id)
-            ordering = self._orderings.get(key.ordering_id)
-            # A task without order that is held says nothing of the others of its id.
-            is_any_unordered = bool(self._effects.concurrency_per_id)
-            if ordering is not None and (is_any_unordered or not ordering.held):
-                ordering.ref.tell(SpillQueue(key))
+            if ordering := self._orderings.get(key.ordering_id):
+                ordering.hold_slow(key)
         self._context.after(slow_ms, _SlowCheckDue())
-
-    def _withdraw(self, message: WithdrawTask) -> None:
-        if self._lanes.holds(message.key):
-            self._open(message.key.ordering_id)
-        ordering = self._orderings.get(message.key.ordering_id)
-        if ordering is None:
-            message.reply_to.tell(TaskWithdrawn(message.key, WithdrawalResult.ABSENT))
-        else:
-            # Counted like a task, or the child could be stopped before it answers.
-            ordering.sent += 1
-            ordering.ref.tell(message)
 
     def _measure_progress(self, message: MeasureProgress) -> None:
         earliest_ms = message.earliest_ms
-        found = [*message.held, *starmap(Straggler, self._parked.items())]
-        for ordering_id, left in (*self._busy(), *self._drained.items()):
-            if left.first_ms is None or ordering_id in self._parked:
-                continue
-            if left.held or left.first_ms < message.watermark_ms:
-                found.append(Straggler(ordering_id, left.first_ms))
-            elif earliest_ms is None or left.first_ms < earliest_ms:
-                earliest_ms = left.first_ms
+        found = list(message.held)
+        for ordering_id, first_ms, is_slow in self._open():
+            if is_slow or first_ms < message.watermark_ms:
+                found.append(Straggler(ordering_id, first_ms))
+            elif earliest_ms is None or first_ms < earliest_ms:
+                earliest_ms = first_ms
         held = stragglers_of(found)
         place, now_ms = self._ownership.partition, self._context.clock.now_ms()
-        busy = len(self._orderings) + len(self._lanes)
-        measured = orderings_measured(place, busy, held, earliest_ms, now_ms)
+        measured = orderings_measured(place, len(self._orderings), held, earliest_ms, now_ms)
         self._effects.telemetry.emit(measured)
         message.reply_to.tell(ProgressMeasured(earliest_ms, held))
 
-    def _busy(self) -> Iterator[tuple[str, _Left]]:
+    def _open(self) -> Iterable[tuple[str, int, bool]]:
+        """Return each id that has open tasks, the time of the first, and whether it is slow."""
+        for ordering_id, stored in self._stored.items():
+            yield ordering_id, *stored
         for ordering_id, ordering in self._orderings.items():
-            yield ordering_id, _Left(ordering.first_ms, ordering.held)
-        for ordering_id, first_ms in self._lanes.progress():
-            yield ordering_id, _Left(first_ms, held=False)
+            first_ms = ordering.first_ms()
+            if first_ms is not None and ordering_id not in self._stored:
+                yield ordering_id, first_ms, ordering.is_slow
 
     # What an operator pauses is left to the store, and read there when it may run again.
 
     def _is_held_back(self, ordering_id: str) -> bool:
         pause = self._pause
-        return pause.whole or ordering_id in pause.ordering_ids or ordering_id in self._parked
+        return pause.whole or ordering_id in pause.ordering_ids or ordering_id in self._stored
 
     def _take_pause(self, pause: PartitionPause) -> None:
         self._pause = pause
         if self._draining:
             # Whatever waits is the next owner's, paused or not: an id that begins now ends late.
             return
-        for ordering_id in self._lanes:
-            if pause.whole or ordering_id in pause.ordering_ids:
-                self._open(ordering_id)
         for ordering_id, ordering in self._orderings.items():
             held_back = pause.whole or ordering_id in pause.ordering_ids
-            if held_back and ordering_id not in self._parked and ordering.first_ms is not None:
-                self._park(ordering_id, ordering.first_ms)
-                ordering.sent += 1
-                ordering.ref.tell(PauseOrdering())
-        for ordering_id in tuple(self._parked):
+            first_ms = ordering.first_ms()
+            if held_back and ordering_id not in self._stored and first_ms is not None:
+                self._park(ordering_id, first_ms)
+                ordering.pause()
+        for ordering_id in tuple(self._stored):
             self._resume(ordering_id)
 
     def _park(self, ordering_id: str, first_ms: int) -> None:
         assert first_ms <= self._reached_ms, "a pause that ends would not read it (P8)"
-        known_ms = self._parked.get(ordering_id, first_ms)
-        self._parked[ordering_id] = min(known_ms, first_ms)
+        known = self._stored.get(ordering_id)
+        if known is None or first_ms < known.first_ms:
+            self._stored[ordering_id] = _StoredFrom(first_ms, is_slow=True)
 
     def _resume(self, ordering_id: str) -> None:
-        """Have an id read what was left to the store, unless its last attempt still runs."""
+        """Have an id read what was left to the store, where the partition may start (P4)."""
         pause = self._pause
-        if pause.whole or ordering_id in pause.ordering_ids or ordering_id in self._orderings:
+        if pause.whole or ordering_id in pause.ordering_ids or self._catching_up:
             return
         assert not self._draining, "a partition that is given up begins nothing"
-        first_ms = self._parked.pop(ordering_id)
-        hold = HoldOrdering(first_key_at(first_ms), first_key_at(self._reached_ms + 1))
-        self._send(ordering_id, first_ms, hold)
+        stored = self._stored.pop(ordering_id)
+        span = first_key_at(stored.first_ms), first_key_at(self._reached_ms + 1)
+        self._busy(ordering_id).read_first(*span)
 
     def _drain(self) -> None:
         self._draining = True
-        for ordering in self._orderings.values():
-            ordering.ref.tell(DrainTasks())
-        self._report_drained()
-
-    def _end_ordering(self, ordering_id: str) -> None:
-        """Stop a child; it may have said twice that it is done, once by being idle."""
-        if ordering := self._orderings.pop(ordering_id, None):
-            assert ordering_id not in self._drained, "an id that drained begins nothing again"
-            self.stop_child(ordering.ref)
-            if self._draining:
-                self._drained[ordering_id] = _Left(ordering.first_ms, ordering.held)
-                self._report_drained()
-            elif ordering_id in self._parked:
-                self._resume(ordering_id)
-
-    def _report_drained(self) -> None:
-        if self._draining and not self._orderings and not len(self._lanes):
-            self._siblings.supervisor.tell(TasksDrained())
+        orderings = self._orderings
+        self._slow_ids = frozenset(each for each in orderings if orderings[each].is_slow)
+        for ordering in orderings.values():
+            ordering.drain()

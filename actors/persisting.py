@@ -16,7 +16,7 @@ from actors.messages import (
     FindStatuses,
     LogCaughtUp,
     PersistTasks,
-    RecordCompletion,
+    RecordOutcomes,
     Siblings,
     TasksPersisted,
     WithdrawTask,
@@ -156,7 +156,7 @@ class Persisting:
 
     def _apply(self, command: Command, decision: Decision, outcome: RecordedOutcome) -> Operation:
         if decision.completion is not None:
-            request = RecordCompletion(decision.completion, None, self._asker)
+            request = RecordOutcomes((decision.completion,), (), self._asker)
             yield Ask(self._siblings.completion_tracker, request)
         waiting = decision.row or decision.resumed
         if decision.row is not None:

@@ -178,7 +178,7 @@ class ScheduleReader:
                 assert rows[-1].key <= request.up_to, "not what was asked for"
             next_after = None if page.complete or not page.tasks else page.tasks[-1].key
             tasks = self._open_tasks(page.tasks, statuses)
-            request.reply_to.tell(OrderingLoaded(tasks, next_after, request.kind))
+            request.reply_to.tell(OrderingLoaded(request, tasks, next_after))
 
     def _read(
         self,

@@ -15,13 +15,13 @@ from actors.kernel.context import Look
 from actors.kernel.operations import Operation, Operations, Resolved
 from actors.loading import BACKLOG_AT_START_MS, Loading, SearchDue
 from actors.messages import (
-    CompletionRecorded,
     DrainTasks,
     HoldOrderings,
     LoadOrdering,
     LoadTasks,
     LowerCheckpoint,
     MeetSiblings,
+    OutcomesRecorded,
     PersistTasks,
     ProgressMeasured,
     Siblings,
@@ -53,7 +53,7 @@ Message = (
     | StatusesFound
     | ProgressMeasured
     | TaskWithdrawn
-    | CompletionRecorded
+    | OutcomesRecorded
     | _AdvanceDue
     | SearchDue
     | DrainTasks
@@ -93,7 +93,7 @@ class TaskPersistence(Actor):
                 | StatusesFound()
                 | ProgressMeasured()
                 | TaskWithdrawn()
-                | CompletionRecorded()
+                | OutcomesRecorded()
             ):
                 self._operations.resume(message)
             case _AdvanceDue():

@@ -5,98 +5,62 @@ another kind.  Decides which of its tasks are at hand, which wait in memory, and
 the store.  Never decides what becomes of an attempt, and never reads the store itself.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from typing import Protocol
 
-from actors.kernel.ref import Ref
-from actors.messages import (
-    AdoptAttempt,
-    AttemptTask,
-    CompletionRecorded,
-    DrainTasks,
-    OrderingLoaded,
-    TaskExecuted,
-    TaskWithdrawn,
-    UpdateTask,
-    WithdrawTask,
-)
+from actors.executors_of_kinds import ExecutorsOfKinds
+from actors.messages import OrderingLoaded, WithdrawTask
 from actors.model.attempts import Attempt
 from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.key import TaskKey, first_key_at
+from actors.model.key import TaskKey
 from actors.model.ordering_queue import OrderingQueue
 from actors.model.ordering_state import OrderingMode
 from actors.model.task import StoredTask
-from actors.ports.effects import Effects
+from actors.model.task_state import Phase
+from actors.task_executor import TaskExecutorRole, _Parent
+from actors.turn import Turn
 
 
-@dataclass(slots=True)
-class _AtHand:
-    """A task that an executor has."""
-
-    executor: Ref
-    kind: str | None
-    held_bytes: int
-    is_own: bool = True
-    """False for an attempt that another owner came after: its key is run again."""
-    update: StoredTask | None = None
-    """A later record, until its executor is known to have seen it."""
-    is_withdrawn: bool = False
-    """A command withdrew it that may leave it open."""
-    is_held: bool = False
-    """It takes long, or waits for its next attempt or an operator."""
-
-
-@dataclass(slots=True)
 class _OfKind:
     """What there is of one kind."""
 
-    places: int | None
-    """Tasks at hand at once; None where only memory bounds them."""
-    tasks: OrderingQueue = field(default_factory=OrderingQueue)
-    loading: tuple[TaskKey, TaskKey] | None = None
-    at_hand: int = 0
-    held: int = 0
+    __slots__ = ("at_hand", "places", "slow", "tasks")
 
-    def first_ms(self) -> int | None:
-        loading, first_ms = self.loading, self.tasks.first_ms()
-        if loading is None:
-            return first_ms
-        loading_ms = loading[0].scheduled_ms
-        return loading_ms if first_ms is None else min(first_ms, loading_ms)
+    def __init__(self, places: int | None) -> None:
+        self.places = places
+        """Tasks at hand at once; None where only memory bounds them."""
+        self.tasks = OrderingQueue()
+        self.at_hand = 0
+        self.slow = 0
+        """Of those at hand."""
 
-    def leaves_to_store(self, key: TaskKey) -> bool:
-        """Whether a key is, or is being read, among what was left to the store."""
-        ranges = (self.tasks.spilled, self.loading)
-        return any(each is not None and each[0] < key <= each[1] for each in ranges)
+
+class Ordering(_Parent, Protocol):
+    """An OrderingExecutor, as its tasks without order know it."""
+
+    ordering_id: str
+    mode: OrderingMode
+
+    def has_in_order(self, key: TaskKey) -> bool:
+        """Whether a key is at hand or waits as one that has an order."""
+
+    def leave(self, task: StoredTask) -> None:
+        """Leave a task to the store that turns out to have an order."""
 
 
 class UnorderedTasks:
-    """The tasks without order of one ordering id; its OrderingExecutor says when it may go on."""
+    """The tasks without order of one ordering id, which says when they may go on."""
 
-    def __init__(
-        self,
-        effects: Effects,
-        spawn: Callable[[object], Ref],
-        ask_store: Callable[[TaskKey, TaskKey, str | None], None],
-        leave_ordered: Callable[[StoredTask], None],
-    ) -> None:
-        """``spawn`` makes a TaskExecutor and tells it something; ``ask_store`` asks for a range of
-        keys of a kind; ``leave_ordered`` leaves a task to the store that turns out to have an
-        order.
-        """
-        self._places = effects.concurrency_per_id
-        self._tasks_max = effects.settings.window.ordering_queue_tasks_max
-        self._spawn = spawn
-        self._ask_store = ask_store
-        self._leave_ordered = leave_ordered
+    __slots__ = ("_at_hand", "_idle", "_kinds", "_ordering", "_turn")
+
+    def __init__(self, ordering: Ordering, turn: Turn) -> None:
+        self._ordering = ordering
+        self._turn = turn
         self._kinds: dict[str | None, _OfKind] = {}
-        self._at_hand: dict[TaskKey, _AtHand] = {}
-        self._idle: list[Ref] = []
+        self._at_hand: dict[TaskKey, tuple[TaskExecutorRole, _OfKind]] = {}
+        """With the kind in whose place a task is: a later record may name another one."""
+        self._idle: list[ExecutorsOfKinds] = []
         """Executors without a task."""
-        self._at_hand_bytes = 0
-        self._released = 0
-        self._handed_over = False
-        """A kind has got a task of another one."""
 
     @property
     def is_busy(self) -> bool:
@@ -106,36 +70,36 @@ class UnorderedTasks:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing, here or in the store."""
-        return not self._at_hand and self.first_ms() is None
+        return not self._at_hand and all(each.tasks.is_empty for each in self._kinds.values())
 
     @property
-    def is_held(self) -> bool:
+    def is_slow(self) -> bool:
         """Whether a task at hand takes long or waits."""
-        return any(each.held for each in self._kinds.values())
+        return any(each.slow for each in self._kinds.values())
 
     @property
     def size_bytes(self) -> int:
         """What its tasks hold in memory."""
-        if not self._kinds:
-            return 0
-        return self._at_hand_bytes + sum(each.tasks.size_bytes for each in self._kinds.values())
+        at_hand = sum([role.task.held_bytes for role, _ in self._at_hand.values()])
+        return at_hand + sum([each.tasks.size_bytes for each in self._kinds.values()])
+
+    def __len__(self) -> int:
+        return len(self._at_hand) + sum([len(each.tasks) for each in self._kinds.values()])
 
     def first_ms(self) -> int | None:
         """Scheduled time of the first open task; of the store's, a time not after it."""
-        if not self._kinds:
-            return None
-        times = [each.first_ms() for each in self._kinds.values()]
-        known = [time_ms for time_ms in times if time_ms is not None]
-        return min((*known, *(key.scheduled_ms for key in self._at_hand)), default=None)
+        known = [each.tasks.first_ms() for each in self._kinds.values()]
+        times = [time_ms for time_ms in known if time_ms is not None]
+        return min((*times, *(key.scheduled_ms for key in self._at_hand)), default=None)
 
-    def take_released(self) -> int:
-        """Return how many slots were given back since this was asked."""
-        released, self._released = self._released, 0
-        return released
+    def find(self, key: TaskKey) -> TaskExecutorRole | None:
+        """Return the task of a key, where it is at hand."""
+        found = self._at_hand.get(key)
+        return None if found is None else found[0]
 
     def takes(self, task: StoredTask) -> bool:
         """Whether a task belongs here: it needs no order, or an earlier record needed none."""
-        if task.kind in self._places or task.key in self._at_hand:
+        if task.kind in self._turn.effects.concurrency_per_id or task.key in self._at_hand:
             return True
         return any(task.key in each.tasks for each in self._kinds.values())
 
@@ -144,246 +108,171 @@ class UnorderedTasks:
     def accept(self, task: StoredTask) -> None:
         """Take a task that is not known."""
         assert not self._knows(task.key), "a later record of a known key updates it"
-        if not self._of(task.kind).tasks.take(task, self._tasks_max):
-            self._released += 1
+        self._of(task.kind).tasks.take(task, self._most)
 
     def update(self, task: StoredTask) -> bool:
-        """Take over a later record of a key that is in memory; return whether it is."""
-        known = self._at_hand.get(task.key)
-        if known is None or not known.is_own:
-            return any(each.tasks.update(task) for each in self._kinds.values())
-        known.update = task.later_of(known.update)
-        assert known.update.key == task.key, "another key's record"
-        if task.held_bytes > known.held_bytes:
-            self._at_hand_bytes += task.held_bytes - known.held_bytes
-            known.held_bytes = task.held_bytes
-        known.executor.tell(UpdateTask(task))
-        return True
+        """Take over a later record of a key that waits in memory; return whether one does."""
+        return any(each.tasks.update(task) for each in self._kinds.values())
 
     def leave(self, task: StoredTask) -> None:
         """Leave a task to the store that was found there, unless it is known."""
         of_kind = self._of(task.kind)
-        if not self._knows(task.key) and not of_kind.leaves_to_store(task.key):
+        if not self._knows(task.key) and not of_kind.tasks.leaves_to_store(task.key):
             of_kind.tasks.spill_key(task.key)
 
     def read_first(self, after: TaskKey, up_to: TaskKey) -> None:
         """Have a range of the store read."""
-        assert after <= up_to, "a range of keys ends before it begins"
-        for kind in self._places:
+        for kind in self._turn.effects.concurrency_per_id:
             self._of(kind).tasks.spill(after, up_to)
+
+    @property
+    def _most(self) -> int:
+        return self._turn.effects.settings.window.ordering_queue_tasks_max
 
     def _of(self, kind: str | None) -> _OfKind:
         of_kind = self._kinds.get(kind)
         if of_kind is None:
-            of_kind = self._kinds[kind] = _OfKind(self._places.get(kind, 1))
+            places = self._turn.effects.concurrency_per_id.get(kind, 1)
+            of_kind = self._kinds[kind] = _OfKind(places)
         return of_kind
 
     def _knows(self, key: TaskKey) -> bool:
-        at_hand = self._at_hand.get(key)
-        if at_hand is not None and at_hand.is_own:
+        role = self.find(key)
+        if role is not None and role.is_own:
             return True
         return any(key in each.tasks for each in self._kinds.values())
 
     # The next tasks.
 
-    def go_on(self, now_ms: int) -> int | None:
-        """Begin what has a place, and read on; return when the first that is not due will be."""
-        self._handed_over = False
-        waits_ms = [
-            due_ms
-            for kind, of_kind in tuple(self._kinds.items())
-            if (due_ms := self._go_on(kind, of_kind, now_ms)) is not None
-        ]
-        if self._handed_over:
-            return self.go_on(now_ms)
-        return min(waits_ms, default=None)
+    def go_on(self) -> None:
+        """Begin what has a place, and read on; what waits behind slow tasks alone is left to the
+        store.
+        """
+        for kind, of_kind in tuple(self._kinds.items()):
+            self._begin_next(kind, of_kind)
+            if of_kind.slow == of_kind.at_hand and not self._has_place(of_kind):
+                of_kind.tasks.spill_all()
+        # Of all kinds: one may have got a task of another one.
+        for kind, of_kind in tuple(self._kinds.items()):
+            self._read_on(kind, of_kind)
 
-    def _go_on(self, kind: str | None, of_kind: _OfKind, now_ms: int) -> int | None:
+    def _begin_next(self, kind: str | None, of_kind: _OfKind) -> None:
         tasks = of_kind.tasks
         while self._has_place(of_kind) and (key := tasks.first()) is not None:
             if key in self._at_hand:
                 # Until the old attempt of the key has ended.
-                return None
+                return
             task = tasks.pop()
             assert task is not None, "the first key has a task"
-            if task.kind == kind and kind in self._places:
-                self._begin(of_kind, task)
+            if task.kind not in self._turn.effects.concurrency_per_id:
+                self._ordering.leave(task)
+            elif task.kind != kind:
+                self.leave(task)
             else:
-                self._hand_over(task)
-        if len(tasks) or of_kind.loading or tasks.spilled is None or not self._has_place(of_kind):
-            return None
-        after, up_to = tasks.spilled
-        assert after <= up_to, "a range of keys ends before it begins"
-        if after.scheduled_ms > now_ms:
-            return after.scheduled_ms
-        of_kind.loading, tasks.spilled = (after, up_to), None
-        self._ask_store(after, up_to, kind)
-        return None
+                self._begin(of_kind, task)
+
+    def _read_on(self, kind: str | None, of_kind: _OfKind) -> None:
+        tasks = of_kind.tasks
+        if len(tasks) or tasks.reading or tasks.stored is None or not self._has_place(of_kind):
+            return
+        wait_ms = tasks.stored[0].scheduled_ms - self._turn.clock.now_ms()
+        ordering_id = self._ordering.ordering_id
+        if wait_ms > 0:
+            self._turn.look_again(ordering_id, wait_ms)
+        else:
+            request = self._turn.read(ordering_id, tasks.stored, self._most, kind)
+            tasks.begin_reading(request)
 
     def _has_place(self, of_kind: _OfKind) -> bool:
         """Whether one more may be at hand; where that is unlimited, those that wait count half."""
         if of_kind.places is not None:
             return of_kind.at_hand < of_kind.places
-        runs, most = of_kind.at_hand - of_kind.held, self._tasks_max
+        runs, most = of_kind.at_hand - of_kind.slow, self._most
         return runs < most and of_kind.at_hand < 2 * most
 
     def _begin(self, of_kind: _OfKind, task: StoredTask) -> None:
-        executor = self._told(AttemptTask(task))
         assert task.key not in self._at_hand, "a key never runs beside itself (P3)"
-        of_kind.at_hand += 1
+        self._put_at_hand(of_kind, task).begin()
         assert of_kind.places is None or of_kind.at_hand <= of_kind.places, "it has a place (P3)"
-        self._at_hand[task.key] = _AtHand(executor, task.kind, task.held_bytes)
-        self._at_hand_bytes += task.held_bytes
 
-    def _told(self, message: object) -> Ref:
-        """Return an executor that has no other task, told of this one."""
-        if not self._idle:
-            return self._spawn(message)
-        executor = self._idle.pop()
-        executor.tell(message)
-        return executor
+    def _put_at_hand(self, of_kind: _OfKind, task: StoredTask) -> TaskExecutorRole:
+        executors = self._idle.pop() if self._idle else ExecutorsOfKinds()
+        role = TaskExecutorRole(self._ordering, self._turn, task, executors, is_unordered=True)
+        of_kind.at_hand += 1
+        self._at_hand[task.key] = role, of_kind
+        return role
 
-    def _hand_over(self, task: StoredTask) -> None:
-        """Let a task go whose kind is another one by now."""
-        assert task.key not in self._at_hand, "what runs ends where it is"
-        self._released += 1
-        if task.kind in self._places:
-            self._handed_over = True
-            self.leave(task)
-        else:
-            self._leave_ordered(task)
-
-    def take_loaded(self, message: OrderingLoaded, now_ms: int) -> None:
-        """Take what was read."""
-        of_kind = self._of(message.kind)
-        assert of_kind.loading is not None, "nobody asked for these tasks"
-        (after, up_to), of_kind.loading = of_kind.loading, None
-        found = message.tasks
-        assert not found or after < found[0].key <= found[-1].key <= up_to, "not what was asked for"
-        if message.next_after is not None:
-            of_kind.tasks.spill(message.next_after, up_to)
-        for task in found:
-            if task.key.scheduled_ms > now_ms:
-                # Read again when it is due: its clock may be that of an owner far ahead.
-                of_kind.tasks.spill(first_key_at(task.key.scheduled_ms), up_to)
-                break
-            if task.kind == message.kind:
-                if not self._knows(task.key):
-                    of_kind.tasks.add(task)
-                    self._released -= 1
-            elif task.kind in self._places:
-                self.leave(task)
-            else:
-                self._leave_ordered(task)
-
-    # A task ends, takes long, or is withdrawn.
-
-    def finish(self, message: TaskExecuted, mode: OrderingMode) -> bool:
-        """Let a task go; False where it was not at hand here."""
-        key = message.key
-        at_hand = self._at_hand.pop(key, None)
-        if at_hand is None:
-            return False
-        of_kind = self._of(at_hand.kind)
-        of_kind.at_hand -= 1
-        of_kind.held -= at_hand.is_held
-        assert 0 <= of_kind.held <= of_kind.at_hand, "a task ends once"
-        self._idle.append(at_hand.executor)
-        self._at_hand_bytes -= at_hand.held_bytes
-        assert self._at_hand_bytes >= 0, "more is let go of than was taken"
-        self._released += 1
-        if mode is OrderingMode.LEAVING:
-            return True
-        if at_hand.update is not None and at_hand.update.offset > message.offset:
-            # The task ended before it heard of this record, which may open the key again.
-            self._take_again(at_hand.update)
-        # Where the partition is given up it may have ended open, and others are still at hand.
-        if message.in_doubt or at_hand.is_withdrawn or mode is OrderingMode.DRAINING:
-            of_kind.tasks.spill_key(key)
-        return True
-
-    def _take_again(self, task: StoredTask) -> None:
-        if task.kind in self._places:
-            self._of(task.kind).tasks.add(task)
-            self._released -= 1
-        else:
-            self._leave_ordered(task)
-
-    def has_at_hand(self, key: TaskKey) -> bool:
-        """Whether an executor has this key."""
-        return key in self._at_hand
-
-    def hold(self, key: TaskKey) -> bool:
-        """Note that a task takes long or waits; False where it is not at hand here."""
-        at_hand = self._at_hand.get(key)
-        if at_hand is None:
-            return False
-        if not at_hand.is_held:
-            at_hand.is_held = True
-            of_kind = self._of(at_hand.kind)
-            of_kind.held += 1
-            if of_kind.held == of_kind.at_hand and not self._has_place(of_kind):
-                self._released += of_kind.tasks.spill_all()
-        return True
-
-    def withdraw(self, message: WithdrawTask, *, is_ending: bool) -> bool:
-        """Let go of a key, or have its executor say whether it can; False where it is not here."""
-        key = message.key
-        may_stay_open = message.withdrawal is not Withdrawal.CLOSE
-        at_hand = self._at_hand.get(key)
-        if at_hand is not None and at_hand.is_own:
-            at_hand.is_withdrawn = at_hand.is_withdrawn or may_stay_open
-            at_hand.executor.tell(message)
-            return True
-        for of_kind in self._kinds.values():
-            result = of_kind.tasks.withdraw(key, message.withdrawal)
-            if result is WithdrawalResult.ABSENT:
-                continue
-            if result is WithdrawalResult.WITHDRAWN:
-                self._released += 1
-                if may_stay_open and not is_ending:
-                    of_kind.tasks.spill_key(key)
-            message.reply_to.tell(TaskWithdrawn(key, result))
-            return True
-        return False
-
-    # An earlier tree, and letting go.
-
-    def adopt(self, attempt: Attempt, *, is_own: bool) -> None:
+    def adopt(self, attempt: Attempt) -> None:
         """Wait for an old attempt."""
         task = attempt.task
         assert task.key not in self._at_hand, "an attempt is adopted once"
-        executor = self._told(AdoptAttempt(attempt))
-        self._of(task.kind).at_hand += 1
-        self._at_hand[task.key] = _AtHand(executor, task.kind, task.held_bytes, is_own)
-        self._at_hand_bytes += task.held_bytes
-        self._released -= 1
+        self._put_at_hand(self._of(task.kind), task).adopt(attempt, phase=Phase.RUNNING)
 
-    def adopt_lane(self, attempt: Attempt, executor: Ref) -> None:
-        """Go on with the one task of a lane, which an executor has by now."""
-        task = attempt.task
-        assert not self._at_hand, "a lane is taken over before any task"
-        self._of(task.kind).at_hand += 1
-        self._at_hand[task.key] = _AtHand(executor, task.kind, task.held_bytes)
-        self._at_hand_bytes += task.held_bytes
+    # The store answers.
 
-    def pass_on(self, message: CompletionRecorded) -> bool:
-        """Tell an executor of what its lane asked for; False where it is not here."""
-        at_hand = self._at_hand.get(message.key)
-        if at_hand is not None:
-            at_hand.executor.tell(message)
-        return at_hand is not None
+    def takes_page(self, message: OrderingLoaded) -> bool:
+        """Whether tasks were read for one of the kinds here, which still waits for them."""
+        return any(each.tasks.reading is message.request for each in self._kinds.values())
+
+    def take_page(self, message: OrderingLoaded) -> None:
+        """Take what was read, but for keys that are here as ones that have an order."""
+        kind, now_ms = message.request.kind, self._turn.clock.now_ms()
+        tasks = self._of(kind).tasks
+        for task in tasks.end_reading(message.tasks, message.next_after, now_ms):
+            if self._ordering.has_in_order(task.key):
+                continue
+            if task.kind not in self._turn.effects.concurrency_per_id:
+                self._ordering.leave(task)
+            elif task.kind != kind:
+                self.leave(task)
+            elif not self._knows(task.key):
+                tasks.add(task)
+
+    # A task ends, takes long, or is withdrawn.
+
+    def end(self, role: TaskExecutorRole, *, is_left: bool) -> None:
+        """Let a task go; ``is_left`` where it is left to the store, or may be open there."""
+        _, of_kind = self._at_hand.pop(role.task.key)
+        of_kind.at_hand -= 1
+        of_kind.slow -= role.is_slow
+        assert 0 <= of_kind.slow <= of_kind.at_hand, "a task ends once"
+        self._idle.append(role.executors)
+        if is_left:
+            of_kind.tasks.spill_key(role.task.key)
+
+    def hold(self, role: TaskExecutorRole) -> None:
+        """Note that a task takes long or waits."""
+        if role.is_slow:
+            return
+        role.is_slow = True
+        _, of_kind = self._at_hand[role.task.key]
+        of_kind.slow += 1
+
+    def withdraw(self, message: WithdrawTask, *, is_ending: bool) -> WithdrawalResult:
+        """Let go of a key that waits."""
+        for of_kind in self._kinds.values():
+            result = of_kind.tasks.withdraw(message.key, message.withdrawal)
+            if result is WithdrawalResult.ABSENT:
+                continue
+            may_stay_open = message.withdrawal is not Withdrawal.CLOSE
+            if result is WithdrawalResult.WITHDRAWN and may_stay_open and not is_ending:
+                of_kind.tasks.spill_key(message.key)
+            return result
+        return WithdrawalResult.ABSENT
+
+    # Letting go.
 
     def drain(self) -> None:
-        """Have what is at hand end."""
-        for executor in self._executors():
-            executor.tell(DrainTasks())
-
-    def leave_all(self) -> None:
-        """Leave what waits to the store, from a time on that the parent knows."""
+        """Have what is at hand end; a read under way is answered to nobody."""
         for of_kind in self._kinds.values():
-            self._released += of_kind.tasks.spill_all()
-            of_kind.tasks.spilled = of_kind.loading = None
+            of_kind.tasks.stop_reading()
+        for role in tuple(self._roles()):
+            role.drain()
 
-    def _executors(self) -> Iterator[Ref]:
-        return (each.executor for each in self._at_hand.values())
+    def forget(self) -> None:
+        """Leave what waits to the store, from a time on that the partition knows."""
+        for of_kind in self._kinds.values():
+            of_kind.tasks.forget()
+
+    def _roles(self) -> Iterator[TaskExecutorRole]:
+        return (role for role, _ in self._at_hand.values())

@@ -1,10 +1,11 @@
 """What waits of one ordering id: its first tasks in memory, a range of later ones in the store.
 
-Decides which tasks stay in memory, for the lane of an id and its mailbox alike.  Never reads the
+Decides which tasks stay in memory, and which rows of the store are read again.  Never reads the
 store.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey, first_key_at
@@ -12,58 +13,67 @@ from actors.model.task import StoredTask
 from actors.model.task_queue import TaskQueue
 
 
+class RangeRead(Protocol):
+    """A read of stored rows that is under way."""
+
+    @property
+    def after(self) -> TaskKey:
+        """Rows behind this key are read."""
+
+    @property
+    def up_to(self) -> TaskKey:
+        """The last key that is read."""
+
+    @property
+    def limit(self) -> int:
+        """So many rows are read at most."""
+
+
 class OrderingQueue(TaskQueue):
     """Tasks in key order, and behind them what was left to the store."""
 
-    __slots__ = ("spilled",)
+    __slots__ = ("reading", "stored")
 
     def __init__(self) -> None:
         super().__init__()
-        self.spilled: tuple[TaskKey, TaskKey] | None = None
+        self.stored: tuple[TaskKey, TaskKey] | None = None
         """Open tasks with ``after`` < key <= ``up_to`` were left to the store."""
+        self.reading: RangeRead | None = None
+        """Of what was left to the store, the part whose rows are on their way here."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits, here or in the store."""
-        return self.spilled is None and not len(self)
+        """Whether nothing waits, neither here nor in the store."""
+        return self.stored is None and self.reading is None and not len(self)
 
     def first_ms(self) -> int | None:
         """Return the scheduled time of the first task; of the store's, a time not after it."""
-        first, spilled = self.first(), self.spilled
-        if spilled is None:
-            return None if first is None else first.scheduled_ms
-        left_ms = spilled[0].scheduled_ms
-        return left_ms if first is None else min(left_ms, first.scheduled_ms)
+        first, stored, reading = self.first(), self.stored, self.reading
+        times = [
+            *(() if first is None else (first.scheduled_ms,)),
+            *(() if stored is None else (stored[0].scheduled_ms,)),
+            *(() if reading is None else (reading.after.scheduled_ms,)),
+        ]
+        return min(times, default=None)
 
-    def take(self, task: StoredTask, tasks_max: int) -> bool:
-        """Keep a task in memory; False where it is left to the store."""
+    def take(self, task: StoredTask, tasks_max: int) -> None:
+        """Keep a task as one of at most ``tasks_max``, or leave it to the store."""
         if self.must_spill(task.key, tasks_max):
             self.spill_key(task.key)
-            return False
-        self.add(task)
-        return True
+        else:
+            self.add(task)
 
     def must_spill(self, key: TaskKey, tasks_max: int) -> bool:
         """Once tasks are in the store, later ones join them there, or they would overtake."""
-        spilled = self.spilled
-        return (spilled is not None and key > spilled[0]) or len(self) >= tasks_max
+        stored = self.stored
+        return (stored is not None and key > stored[0]) or len(self) >= tasks_max
 
-    def due_of(
-        self, page: Sequence[StoredTask], next_after: TaskKey | None, up_to: TaskKey, now_ms: int
-    ) -> Sequence[StoredTask]:
-        """Return what is due of a page that was read up to ``next_after``; leave the rest of the
-        range to the store.
-
-        What may still fall due before an early task must not wait behind it, so that is read again
-        when it is due itself.
-        """
-        early = next((task.key for task in page if task.key.scheduled_ms > now_ms), None)
-        if early is not None:
-            self.spill(first_key_at(early.scheduled_ms), up_to)
-            return [task for task in page if task.key < early]
-        if next_after is not None:
-            self.spill(next_after, up_to)
-        return page
+    def leaves_to_store(self, key: TaskKey) -> bool:
+        """Whether a key is, or is being read, among what was left to the store."""
+        stored, reading = self.stored, self.reading
+        if reading is not None and reading.after < key <= reading.up_to:
+            return True
+        return stored is not None and stored[0] < key <= stored[1]
 
     def withdraw(self, key: TaskKey, withdrawal: Withdrawal) -> WithdrawalResult:
         """Let go of a task that waits, unless it is to be moved and was tried already."""
@@ -75,40 +85,73 @@ class OrderingQueue(TaskQueue):
         self.remove(key)
         return WithdrawalResult.WITHDRAWN
 
+    # What is left to the store.
+
     def spill(self, after: TaskKey, up_to: TaskKey) -> None:
         """Leave a range of keys to the store."""
         assert after <= up_to, "a range of keys ends before it begins"
-        first, last = self.spilled or (after, up_to)
-        self.spilled = (min(after, first), max(up_to, last))
+        first, last = self.stored or (after, up_to)
+        self.stored = (min(after, first), max(up_to, last))
 
     def spill_key(self, key: TaskKey) -> None:
         """Leave one key to the store, and no key before it that is in memory: it would be read."""
-        spilled, after = self.spilled, first_key_at(key.scheduled_ms)
-        if spilled is None:
+        stored, after = self.stored, first_key_at(key.scheduled_ms)
+        if stored is None:
             after = max((each for each in self if after < each < key), default=after)
-        elif spilled[0] < key:
-            after = spilled[0]
+        elif stored[0] < key:
+            after = stored[0]
         assert after < key, "what is left is behind where reading begins"
         self.spill(after, key)
 
-    def spill_from(self, key: TaskKey) -> int:
+    def spill_from(self, key: TaskKey) -> None:
         """Forget what is in memory because of a key that may be open, and is not here.
 
-        It is read again before all that waits behind it (P4).  Return how many tasks were here.
+        It is read again before all that waits behind it (P4).
         """
-        count = self.spill_all()
+        self.spill_all()
         self.spill_key(key)
-        return count
 
-    def forget(self) -> int:
-        """Leave all to somebody who knows where reading begins; return how many tasks that is."""
-        count, self.spilled = len(self), None
-        self.clear()
-        return count
-
-    def spill_all(self) -> int:
-        """Forget what is in memory, which the store holds too; return how many tasks that were."""
-        if count := len(self):
+    def spill_all(self) -> None:
+        """Forget what is in memory, which the store holds too."""
+        if len(self):
             self.spill(first_key_at(min(self).scheduled_ms), max(self))
             self.clear()
-        return count
+
+    def forget(self) -> None:
+        """Leave all to somebody who knows where reading begins."""
+        self.stored = self.reading = None
+        self.clear()
+
+    # What is read from the store.
+
+    def begin_reading(self, reading: RangeRead) -> None:
+        """Wait for rows of what was left to the store."""
+        assert self.reading is None, "one page is read at a time"
+        self.reading, self.stored = reading, None
+
+    def end_reading(
+        self, page: Sequence[StoredTask], next_after: TaskKey | None, now_ms: int
+    ) -> Sequence[StoredTask]:
+        """Return what is due of a page that was read up to ``next_after``; leave the rest of the
+        range to the store.
+
+        What may still fall due before an early task must not wait behind it, so that is read again
+        when it is due itself.
+        """
+        reading = self.reading
+        assert reading is not None, "nobody asked for these tasks"
+        after, up_to, self.reading = reading.after, reading.up_to, None
+        assert not page or after < page[0].key <= page[-1].key <= up_to, "not what was asked for"
+        early = next((task.key for task in page if task.key.scheduled_ms > now_ms), None)
+        if early is not None:
+            self.spill(first_key_at(early.scheduled_ms), up_to)
+            return [task for task in page if task.key < early]
+        if next_after is not None:
+            self.spill(next_after, up_to)
+        return page
+
+    def stop_reading(self) -> None:
+        """Leave to the store what is on its way here: nobody waits for the answer."""
+        reading, self.reading = self.reading, None
+        if reading is not None:
+            self.spill(reading.after, reading.up_to)

@@ -1,26 +1,10 @@
-"""The states of an OrderingExecutor: what it waits for, what it may do, and what may follow.
+"""What an ordering id may do, and what may follow.
 
-Decides which transitions there are; whatever else happens is a bug of the tree.
+Decides which changes there are; any other one is a bug of the tree.  Never says what an id waits
+for: that follows from what it has.
 """
 
 from enum import IntEnum, auto
-
-
-class OrderingPhase(IntEnum):
-    """What an ordering id waits for."""
-
-    IDLE = auto()
-    """A task, or leave to go on."""
-    BUSY = auto()
-    """The end of the task at hand."""
-    HELD = auto()
-    """The same, which takes long: all others are in the store."""
-    LOADING = auto()
-    """A page of what was left to the store."""
-    WAITING = auto()
-    """The time of the first task that was left to the store."""
-    RETURNING = auto()
-    """Its parent's word whether a lane goes on."""
 
 
 class OrderingMode(IntEnum):
@@ -36,24 +20,9 @@ class OrderingMode(IntEnum):
     """End the task at hand: the partition is given up."""
 
 
-PHASES_AFTER = {
-    OrderingPhase.IDLE: (
-        *(OrderingPhase.BUSY, OrderingPhase.LOADING, OrderingPhase.WAITING),
-        OrderingPhase.RETURNING,
-    ),
-    OrderingPhase.BUSY: (OrderingPhase.IDLE, OrderingPhase.HELD),
-    OrderingPhase.HELD: (OrderingPhase.IDLE,),
-    OrderingPhase.LOADING: (OrderingPhase.IDLE,),
-    OrderingPhase.WAITING: (OrderingPhase.IDLE, OrderingPhase.BUSY, OrderingPhase.LOADING),
-    OrderingPhase.RETURNING: (OrderingPhase.IDLE,),
-}
 MODES_AFTER = {
-    OrderingMode.RUNNING: (
-        *(OrderingMode.CATCHING_UP, OrderingMode.LEAVING, OrderingMode.DRAINING),
-    ),
-    OrderingMode.CATCHING_UP: (
-        *(OrderingMode.RUNNING, OrderingMode.LEAVING, OrderingMode.DRAINING),
-    ),
-    OrderingMode.LEAVING: (OrderingMode.DRAINING,),
+    OrderingMode.RUNNING: (OrderingMode.CATCHING_UP, OrderingMode.LEAVING, OrderingMode.DRAINING),
+    OrderingMode.CATCHING_UP: (OrderingMode.RUNNING, OrderingMode.LEAVING, OrderingMode.DRAINING),
+    OrderingMode.LEAVING: (OrderingMode.RUNNING, OrderingMode.DRAINING),
     OrderingMode.DRAINING: (),
 }

@@ -10,20 +10,14 @@ Which of them sees to what the tests of the messages inside see to, in ``tests/u
     ============================== =======================================================
     test_...                       is covered by, of ``test_box.py``
     ============================== =======================================================
-    ordering_lane                  plain, commands, small, pauses, moves
+    turn                           plain, commands, small, pauses, moves
     ordering_executor              plain, small, retries
-    ordering_executor_early        moves, hours (a straggler), pauses (a read that waits)
-    ordering_executor_handover     commands, moves
-    ordering_executor_paused       pauses
-    ordering_executor_returns      plain, commands, pauses
     partition_executor             plain, moves, small
-    partition_executor_handover    moves
     partition_executor_pauses      pauses
-    following_tasks                runs, moves
+    runs                           runs, moves
     unordered_tasks                places, pauses, moves
     task_executor                  retries, plain
     task_executor_commands         commands, retries, flows (a limit)
-    task_executor_handover         moves, failures
     task_executor_kinds            kinds
     task_executor_told             failures, moves; not: which events are told
     partition_scheduler_slots      plain, small, large

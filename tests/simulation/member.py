@@ -21,9 +21,7 @@ from actors.model.events import BatchPersisted, Event, WindowLoaded, single_even
 from actors.model.flow import FlowRules
 from actors.model.key import TaskKey
 from actors.model.operator_sheet import OperatorSheet
-from actors.model.task_queue import TaskQueue
 from actors.ordering_executor import OrderingExecutor
-from actors.ordering_lane import OrderingLane
 from actors.partition_executor import PartitionExecutor
 from actors.partition_scheduler import PartitionScheduler
 from actors.ports.effects import Effects
@@ -407,16 +405,10 @@ class Member:
                     for band in actor._bands:
                         held.waiting += len(band.queue)
                         held.data_bytes += _data_bytes(band.queue)
-                case OrderingExecutor():
-                    held = found[actor._ownership.partition]
-                    held.add(actor._tasks, is_busy=actor._current is not None)
-                    held.executing += len(actor._unordered._at_hand) + len(actor._following)
-                    for of_kind in actor._unordered._kinds.values():
-                        held.add(of_kind.tasks, is_busy=False)
                 case PartitionExecutor():
                     held = found[actor._ownership.partition]
-                    for lane in _lanes_of(actor):
-                        held.add(lane.tasks or TaskQueue(), is_busy=lane.attempt is not None)
+                    for ordering in actor._orderings.values():
+                        held.add(ordering)
                 case _:
                     pass
         now_ms = self.clock.monotonic_ms()
@@ -434,11 +426,19 @@ class _Held:
     """What the scheduler counts as executing."""
     data_bytes: int = 0
 
-    def add(self, tasks: TaskQueue, *, is_busy: bool) -> None:
+    def add(self, ordering: OrderingExecutor) -> None:
         """Count what one ordering id holds."""
-        self.queued_max = max(self.queued_max, len(tasks))
-        self.executing += len(tasks) + is_busy
-        self.data_bytes += _data_bytes(tasks)
+        run, unordered = ordering.run, ordering.unordered
+        self.executing += ordering.front is not None
+        self.executing += 0 if run is None else len(run)
+        queues = [] if ordering.queue is None else [ordering.queue]
+        if unordered is not None:
+            self.executing += len(unordered._at_hand)
+            queues += [of_kind.tasks for of_kind in unordered._kinds.values()]
+        for tasks in queues:
+            self.queued_max = max(self.queued_max, len(tasks))
+            self.executing += len(tasks)
+            self.data_bytes += _data_bytes(tasks)
 
     def sampled(self, now_ms: float, node: str, partition: int) -> Sampled:
         """Return it for the history."""
@@ -453,12 +453,6 @@ class _Held:
             uncounted=uncounted,
             data_bytes=self.data_bytes,
         )
-
-
-def _lanes_of(executor: PartitionExecutor) -> list[OrderingLane]:
-    """Return its lanes; it has none before it has met its siblings."""
-    lanes = vars(executor).get("_lanes")
-    return list(lanes._lanes.values()) if lanes is not None else []
 
 
 def _check_flow_slots(scheduler: PartitionScheduler) -> None:

@@ -7,7 +7,6 @@ from itertools import islice
 from scheduler.node.current_attempt import note_attempt
 from tests.simulation.invariants import INVARIANTS
 from tests.simulation.judged import Run
-from tests.simulation.lanes import lanes_of
 from tests.simulation.scenario import Scenario
 from tests.simulation.user_code import PlannedInterrupt
 from tests.simulation.watched import Trace
@@ -49,8 +48,7 @@ def simulate(scenario: Scenario, seed: int) -> Verdict:
     world = World(scenario, seed)
     complaints: list[str] = []
     try:
-        with lanes_of(seed):
-            world.run()
+        world.run()
     except BaseException as error:  # a node's thread would have died of it
         if isinstance(error, KeyboardInterrupt) and not isinstance(error, PlannedInterrupt):
             raise

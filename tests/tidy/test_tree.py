@@ -13,11 +13,11 @@ from tests.tidy.source import ROLES, ROOT, Source, class_name, sources
 BESIDE_THE_ROLES = {
     "__init__",
     "messages",
-    "ordering_lane",
-    "held_executors",
-    "sweep",
+    "turn",
+    "executors_of_kinds",
+    "runs",
     "unordered_tasks",
-    "following_tasks",
+    "sweep",
     "schedule_reader",
     "persisting",
     "loading",
@@ -30,9 +30,9 @@ def _role(name: str) -> Source:
 
 
 def test_listing_the_folder_is_reading_the_design() -> None:
-    """The nine roles and nothing else but messages, the lane of a role without a mailbox, the
-    executors of both, tasks beside and behind the one at hand, kernel, model and ports, and the
-    operations of the schedule: writes, loads, the watermark, the sweep of done hours, reads.
+    """The nine roles and nothing else but messages, what one message leads to, the executors of an
+    id, tasks beside and behind the one at hand, kernel, model and ports, and the operations of the
+    schedule: writes, loads, the watermark, the sweep of done hours, reads.
     """
     files = {path.stem for path in (ROOT / "actors").glob("*.py")}
     folders = {path.parent.name for path in (ROOT / "actors").glob("*/__init__.py")}

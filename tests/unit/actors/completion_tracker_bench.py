@@ -4,9 +4,9 @@ from msgspec.structs import replace
 
 from actors.completion_tracker import CompletionTracker
 from actors.messages import (
-    CheckTask,
-    RecordCompletion,
-    TaskChecked,
+    CheckTasks,
+    RecordOutcomes,
+    TasksChecked,
 )
 from actors.model.key import TaskKey
 from actors.model.known_completions import KnownCompletions
@@ -51,18 +51,18 @@ class Bench:
     def close(self, key: TaskKey, result: CompletionResult = CompletionResult.SUCCESS) -> None:
         """Record a completion."""
         completion = a_completion(key=key, result=result, offset=5)
-        self.tell(RecordCompletion(completion, None, self.asker))
+        self.tell(RecordOutcomes((completion,), (), self.asker))
 
     def is_closed(self, key: TaskKey, offset: int = 3) -> bool:
         """Ask, and expect the answer at once."""
         asker = self.check(key, offset)
-        return asker.take(TaskChecked).closed
+        return asker.take(TasksChecked).checks[0].closed
 
     def check(self, key: TaskKey, offset: int = 3) -> Probe:
         """Ask; the answer is in the probe."""
         asker = Probe()
         task = replace(a_stored_task(offset=offset), key=key)
-        self.tell(CheckTask(task, asker))
+        self.tell(CheckTasks((task,), asker))
         return asker
 
     def store(self, *completions: Completion) -> None:

@@ -2,14 +2,14 @@
 
 from actors.kernel.ref import Ref
 from actors.messages import (
-    CompletionRecorded,
     FindStatuses,
     LoadStatuses,
     LoadTasks,
     MeasureProgress,
+    OutcomesRecorded,
     PersistTasks,
     ProgressMeasured,
-    RecordCompletion,
+    RecordOutcomes,
     ScheduleTasks,
     StatusesFound,
     StatusesLoaded,
@@ -155,10 +155,10 @@ class Bench:
             self.tell(TaskWithdrawn(key, result))
             self.tracker.take(FindStatuses)
             self.tell(StatusesFound({key: status}))
-        if self.tracker.has(RecordCompletion):
+        if self.tracker.has(RecordOutcomes):
             recorded = self.tracker.messages[-1]
-            assert isinstance(recorded, RecordCompletion)
-            self.tell(CompletionRecorded(key, recorded.completion.result))
+            assert isinstance(recorded, RecordOutcomes)
+            self.tell(OutcomesRecorded(recorded.completions, ()))
         outcome = self.stores.ownership.find_outcome(PARTITION, offset).result(timeout=0)
         assert outcome is not None and self.persisted() == [1]
         return outcome.outcome

@@ -3,24 +3,24 @@
 from concurrent.futures import Future
 
 import pytest
+from msgspec.structs import replace
 
 from actors.completion_tracker import CompletionTracker
 from actors.messages import (
-    AttemptRecorded,
-    CompletionRecorded,
+    CheckTasks,
     FindStatuses,
     LoadStatuses,
-    RecordAttempt,
-    RecordCompletion,
+    OutcomesRecorded,
+    RecordOutcomes,
     RecordStarts,
     StatusesFound,
     StatusesLoaded,
-    TaskChecked,
+    TasksChecked,
 )
 from actors.model.errors import StoreUnavailable
 from actors.model.key import first_key_at
 from actors.model.status import CompletionResult
-from tests.builders import NOW_MS, a_completion, an_attempt
+from tests.builders import NOW_MS, a_completion, a_stored_task, an_attempt
 from tests.unit.actors.completion_tracker_bench import (
     KNOWN_MAX,
     READS,
@@ -29,7 +29,7 @@ from tests.unit.actors.completion_tracker_bench import (
     key_of,
     record_of,
 )
-from tests.unit.probes import PARTITION
+from tests.unit.probes import PARTITION, Probe
 
 
 def test_an_outcome_is_acknowledged_only_when_it_is_durable() -> None:
@@ -38,16 +38,15 @@ def test_an_outcome_is_acknowledged_only_when_it_is_durable() -> None:
     bench.requests.hold(*WRITES)
 
     bench.close(key_of(1))
-    bench.tell(RecordAttempt(record_of(key_of(2)), bench.asker))
+    bench.tell(RecordOutcomes((), (record_of(key_of(2)),), bench.asker))
     early = list(bench.asker.messages)
     bench.serve("insert_completions")
     bench.serve("insert_attempts")
 
     assert not early
-    assert bench.asker.take(CompletionRecorded) == CompletionRecorded(
-        key_of(1), CompletionResult.SUCCESS
-    )
-    assert bench.asker.take(AttemptRecorded).key == key_of(2)
+    (completion,) = bench.asker.take(OutcomesRecorded).completions
+    assert (completion.key, completion.result) == (key_of(1), CompletionResult.SUCCESS)
+    assert [each.key for each in bench.asker.take(OutcomesRecorded).records] == [key_of(2)]
 
 
 def test_what_arrives_while_two_writes_are_under_way_goes_with_the_next() -> None:
@@ -63,7 +62,7 @@ def test_what_arrives_while_two_writes_are_under_way_goes_with_the_next() -> Non
     bench.serve("insert_completions")
 
     assert in_flight == 2 and bench.requests.made.count("insert_completions") == 3
-    assert len(bench.asker.take_all(CompletionRecorded)) == 10
+    assert len(bench.asker.take_all(OutcomesRecorded)) == 10
 
 
 def test_the_last_attempt_is_durable_before_its_completion() -> None:
@@ -72,7 +71,7 @@ def test_the_last_attempt_is_durable_before_its_completion() -> None:
     bench.requests.hold(*WRITES)
     completion = a_completion(key=key_of(1), result=CompletionResult.FAILURE)
 
-    bench.tell(RecordCompletion(completion, record_of(key_of(1)), bench.asker))
+    bench.tell(RecordOutcomes((completion,), (record_of(key_of(1)),), bench.asker))
     early = bench.requests.count("insert_completions")
     bench.serve("insert_attempts")
 
@@ -189,7 +188,12 @@ def test_p5_old_keys_cost_one_read_for_all_that_gathered() -> None:
     bench.serve("find_completions")
 
     assert under_way == 1 and bench.requests.made.count("find_completions") == 2
-    assert [asker.take(TaskChecked).closed for asker in askers] == [False, False, True, False]
+    assert [asker.take(TasksChecked).checks[0].closed for asker in askers] == [
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_an_answer_names_the_record_it_is_about() -> None:
@@ -198,7 +202,24 @@ def test_an_answer_names_the_record_it_is_about() -> None:
 
     asker = bench.check(key_of(1), offset=7)
 
-    assert asker.take(TaskChecked) == TaskChecked(key_of(1), closed=False, offset=7)
+    (checked,) = asker.take(TasksChecked).checks
+    assert (checked.task.key, checked.task.offset, checked.closed) == (key_of(1), 7, False)
+
+
+def test_what_is_known_of_several_tasks_is_told_before_a_read_of_the_others() -> None:
+    """A task that is on time does not wait for an old one that was asked about with it."""
+    bench, asker = Bench(), Probe()
+    tasks = tuple(
+        replace(a_stored_task(), key=key) for key in (key_of(1), key_of(2, -60_000), key_of(3))
+    )
+    bench.requests.hold(*READS)
+
+    bench.tell(CheckTasks(tasks, asker))
+    early = [each.task.key for each in asker.take(TasksChecked).checks]
+    bench.serve("find_completions")
+
+    assert early == [key_of(1), key_of(3)]
+    assert [each.task.key for each in asker.take(TasksChecked).checks] == [key_of(2, -60_000)]
 
 
 def test_p5_what_was_closed_during_a_read_is_closed() -> None:
@@ -214,7 +235,7 @@ def test_p5_what_was_closed_during_a_read_is_closed() -> None:
     read.answer()
     bench.harness.run()
 
-    assert asker.take(TaskChecked).closed
+    assert asker.take(TasksChecked).checks[0].closed
 
 
 def test_p13_older_completions_are_forgotten_and_then_read() -> None:

@@ -3,11 +3,11 @@
 import pytest
 
 from actors.messages import (
-    CompletionRecorded,
     FindStatuses,
-    RecordAttempt,
+    OutcomesRecorded,
+    RecordOutcomes,
     StatusesFound,
-    TaskChecked,
+    TasksChecked,
 )
 from actors.model.status import CompletionResult
 from tests.builders import a_completion
@@ -33,9 +33,9 @@ def test_an_old_key_without_a_completion_is_open() -> None:
     """The answer names it."""
     bench, key = Bench(), key_of(1, OLD_MS)
 
-    answer = bench.check(key).take(TaskChecked)
+    (answer,) = bench.check(key).take(TasksChecked).checks
 
-    assert (answer.key, answer.closed) == (key, False)
+    assert (answer.task.key, answer.closed) == (key, False)
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,13 @@ def test_p5_what_is_done_is_not_undone_by_a_command(late: CompletionResult) -> N
     """The attempt ended while the command was being decided: whoever asks is told of its end."""
     bench, key = Bench(), key_of(1)
     bench.close(key)
-    bench.asker.take(CompletionRecorded)
+    bench.asker.take(OutcomesRecorded)
 
     bench.close(key, late)
 
     kept = late if late is CompletionResult.DROPPED else CompletionResult.SUCCESS
-    assert bench.asker.take(CompletionRecorded) == CompletionRecorded(key, kept)
+    (recorded,) = bench.asker.take(OutcomesRecorded).completions
+    assert (recorded.key, recorded.result) == (key, kept)
     found = bench.harness.effects.stores.status.find_completions(PARTITION, [key]).result(0)
     assert found[key].result is kept
 
@@ -58,7 +59,7 @@ def test_p5_what_is_done_is_not_undone_by_a_command(late: CompletionResult) -> N
 def test_attempts_are_kept_in_the_partition_of_their_key() -> None:
     """And found there."""
     bench, key = Bench(), key_of(1)
-    bench.tell(RecordAttempt(record_of(key), bench.asker))
+    bench.tell(RecordOutcomes((), (record_of(key),), bench.asker))
     bench.tell(FindStatuses((key,)))
 
     status = bench.harness.persistence.take(StatusesFound).statuses[key]

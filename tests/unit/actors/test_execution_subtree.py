@@ -11,20 +11,17 @@ from collections.abc import Callable
 import pytest
 
 from actors.messages import (
-    AttemptRecorded,
-    CheckTask,
-    CompletionRecorded,
-    CompletionsRecorded,
+    CheckTasks,
     DrainTasks,
     ExecuteTasks,
     LoadOrdering,
     MeetSiblings,
     OrderingLoaded,
-    RecordAttempt,
-    RecordCompletion,
-    RecordCompletions,
+    OutcomesRecorded,
+    RecordOutcomes,
     SlotsReleased,
-    TaskChecked,
+    TaskCheck,
+    TasksChecked,
     TasksDrained,
     TaskWithdrawn,
     WithdrawTask,
@@ -63,7 +60,7 @@ class World:
 
     def __init__(self, seed: int, mode: str) -> None:
         self.rng = random.Random(seed)
-        known_since_ms = NOTHING_KNOWN_BEFORE_MS if mode == "no lanes" else 0
+        known_since_ms = NOTHING_KNOWN_BEFORE_MS if mode == "nothing known" else 0
         window = WindowSettings(
             ordering_queue_tasks_max=2, executing_tasks_max=1, slow_attempt_ms=1_000
         )
@@ -165,17 +162,12 @@ class World:
         if not self.harness.tracker.messages:
             return
         match self.harness.tracker.messages.pop(0):
-            case CheckTask(task=task, reply_to=asker):
-                asker.tell(TaskChecked(task.key, self._is_closed(task), task.offset))
-            case RecordAttempt(record=record, reply_to=asker):
-                asker.tell(AttemptRecorded(record.key))
-            case RecordCompletion(completion=completion, reply_to=asker):
-                self._close(completion)
-                asker.tell(CompletionRecorded(completion.key, CompletionResult.SUCCESS))
-            case RecordCompletions(completions=completions, reply_to=asker):
+            case CheckTasks(tasks=tasks, reply_to=asker):
+                asker.tell(TasksChecked(tuple(TaskCheck(t, self._is_closed(t)) for t in tasks)))
+            case RecordOutcomes(completions=completions, records=records, reply_to=asker):
                 for completion in completions:
                     self._close(completion)
-                asker.tell(CompletionsRecorded(completions))
+                asker.tell(OutcomesRecorded(completions, records))
             case message:
                 raise AssertionError(f"no executor tells a tracker {message!r}")
 
@@ -197,13 +189,13 @@ class World:
             page = rows[: ask.limit]
             next_after = page[-1].key if len(rows) > ask.limit else None
             fresh = tuple(row for row in page if not self._is_closed(row))
-            ask.reply_to.tell(OrderingLoaded(fresh, next_after))
+            ask.reply_to.tell(OrderingLoaded(ask, fresh, next_after))
 
     def _let_time_pass(self) -> None:
         self.harness.clock.advance(self.rng.choice((1, 100, 1_000)))
 
 
-@pytest.mark.parametrize("mode", ["lanes", "no lanes", "runs"])
+@pytest.mark.parametrize("mode", ["known", "nothing known", "runs"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_task_is_closed_once_and_every_slot_given_back(seed: int, mode: str) -> None:
     """Nothing is left behind, whatever the order of messages."""
@@ -219,7 +211,7 @@ def test_every_task_is_closed_once_and_every_slot_given_back(seed: int, mode: st
     assert world.harness.siblings.budget.due_bytes == 0
 
 
-@pytest.mark.parametrize("mode", ["lanes", "no lanes", "runs"])
+@pytest.mark.parametrize("mode", ["known", "nothing known", "runs"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_p14_a_drain_ends_whatever_it_interrupts(seed: int, mode: str) -> None:
     """Once, and nothing is started after it."""

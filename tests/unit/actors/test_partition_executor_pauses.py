@@ -4,170 +4,173 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.messages import (
-    AdoptAttempt,
-    DrainTasks,
-    ExecuteTask,
-    HoldOrdering,
-    HoldOrderings,
-    PauseOrdering,
-    PauseTasks,
-    SlotsReleased,
-)
+from actors.messages import DrainTasks, PauseTasks, StartTasks
+from actors.model.attempts import Ending
 from actors.model.key import first_key_at
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.ownership import Straggler
 from actors.model.pauses import Pause, PauseScope
 from actors.model.task import StoredTask
 from tests.builders import NOW_MS, a_stored_task, an_attempt
-from tests.unit.actors.partition_executor_bench import Bench
-from tests.unit.probes import Harness
-
-
-@pytest.mark.parametrize(
-    ("pauses", "told"),
-    [
-        (lambda partition: Pause(PauseScope.ORDERING, partition, "x"), [True, False]),
-        (lambda partition: Pause(PauseScope.PARTITION, partition), [True, True]),
-        (lambda _partition: Pause(PauseScope.ALL), [True, True]),
-        (lambda partition: Pause(PauseScope.PARTITION, partition + 1), [False, False]),
-        (lambda partition: Pause(PauseScope.ORDERING, partition + 1, "x"), [False, False]),
-    ],
-    ids=["an id", "the partition", "everything", "another partition", "an id elsewhere"],
-)
-def test_p13_what_is_paused_leaves_to_the_store_what_it_holds(
-    pauses: Callable[[int], Pause], told: list[bool]
-) -> None:
-    """It takes up neither slots nor memory; what is not paused keeps them."""
-    bench = Bench()
-    bench.execute(a_stored_task(ordering_id="x"), a_stored_task(ordering_id="y"))
-    pause = pauses(bench.harness.ownership.partition)
-
-    bench.tell(PauseTasks(OperatorSheet(1, (pause,))))
-
-    assert [PauseOrdering() in child.messages for child in bench.children] == told
+from tests.unit.actors.execution_bench import Bench
+from tests.unit.probes import EPOCH, PARTITION
 
 
 def _x(due_in_ms: int) -> StoredTask:
-    return a_stored_task(due_in_ms=due_in_ms, ordering_id="x")
+    return a_stored_task(due_in_ms=due_in_ms, ordering_id="x", uniqueness_key=str(due_in_ms))
 
 
-def _pause(bench: Bench, *ordering_ids: str) -> None:
-    """Have these ordering ids paused, and no others."""
-    place = bench.harness.ownership.partition
-    pauses = tuple(Pause(PauseScope.ORDERING, place, each) for each in ordering_ids)
-    bench.tell(PauseTasks(OperatorSheet(1, pauses)))
+def _y(due_in_ms: int) -> StoredTask:
+    return a_stored_task(due_in_ms=due_in_ms, ordering_id="y")
 
 
-def _held(bench: Bench) -> tuple[Straggler, ...]:
-    return bench.progress(NOW_MS - 60_000).held
+@pytest.mark.parametrize(
+    ("pause", "left"),
+    [
+        (Pause(PauseScope.ORDERING, PARTITION, "x"), ["y"]),
+        (Pause(PauseScope.PARTITION, PARTITION), []),
+        (Pause(PauseScope.ALL), []),
+        (Pause(PauseScope.PARTITION, PARTITION + 1), ["x", "y"]),
+        (Pause(PauseScope.ORDERING, PARTITION + 1, "x"), ["x", "y"]),
+    ],
+    ids=["an id", "the partition", "everything", "another partition", "an id elsewhere"],
+)
+def test_p13_what_is_paused_leaves_to_the_store_what_waits(pause: Pause, left: list[str]) -> None:
+    """It takes up neither slots nor memory; what is not paused keeps them."""
+    bench = Bench(known_since_ms=0)
+    bench.execute(_x(-50), a_stored_task(due_in_ms=-45, ordering_id="y"), _x(-40), _y(-30))
+
+    bench.tell(PauseTasks(OperatorSheet(1, (pause,))))
+    slots = bench.slots
+    bench.finish()
+    bench.finish()
+
+    assert slots == 2 + len(left)
+    assert [each.attempt.task.key.ordering_id for each in bench.runner.started] == left
+
+
+def test_what_runs_keeps_its_slot_until_it_has_ended() -> None:
+    """Then nothing of the id is left in memory, and nothing is read while it is paused."""
+    bench = Bench(known_since_ms=0)
+    bench.execute(_x(-50), _x(-40))
+
+    bench.pause("x")
+    during = bench.slots
+    bench.finish()
+
+    assert (during, bench.slots, bench.budget.due_bytes) == (1, 0, 0)
+    assert not bench.runner.started and not bench.asks_store
+
+
+def test_a_retry_that_waits_is_let_go_of_when_its_id_is_paused() -> None:
+    """It would hold a slot for as long as the pause lasts."""
+    bench = Bench()
+    bench.begin(_x(-50))
+    bench.fail_once()
+
+    bench.pause("x")
+
+    assert bench.slots == 0
 
 
 def test_p13_a_task_of_a_paused_id_is_left_to_the_store_with_its_slot_and_bytes() -> None:
     """From the first of them on, whatever order they come in; others are handed on."""
-    bench = Bench()
-    _pause(bench, "x")
-    budget = bench.harness.siblings.budget
-    tasks = (_x(-70), _x(-50), a_stored_task(due_in_ms=-40, ordering_id="y"))
+    bench = Bench(known_since_ms=0)
+    bench.pause("x")
 
-    bench.execute(*tasks)
+    bench.execute(_x(-70), _x(-50), _y(-40))
+    bench.execute(_x(-60))
 
-    assert [child.messages for child in bench.children] == [[ExecuteTask(tasks[2])]]
-    assert budget.due_bytes == tasks[2].held_bytes
-    assert bench.harness.scheduler.take_all(SlotsReleased) == [SlotsReleased(2)]
-    assert _held(bench) == (Straggler("x", NOW_MS - 70),)
+    assert bench.runner.only.task == _y(-40)
+    assert (bench.slots, bench.budget.due_bytes) == (1, _y(-40).held_bytes)
+    assert bench.progress().held == (Straggler("x", NOW_MS - 70),)
 
 
 def test_p13_an_id_whose_pause_is_over_reads_what_was_left_meanwhile() -> None:
     """From its first task to the last that was due: what comes later is loaded for it."""
-    bench = Bench()
-    _pause(bench, "x")
-    bench.execute(_x(-50), a_stored_task(due_in_ms=-20, ordering_id="y"))
+    bench = Bench(known_since_ms=0)
+    bench.pause("x")
+    bench.execute(_x(-50), _y(-20))
 
-    _pause(bench)
+    bench.pause()
     bench.execute(_x(-10))
+    request = bench.load(_x(-50))
 
-    read = HoldOrdering(first_key_at(NOW_MS - 50), first_key_at(NOW_MS - 19))
-    assert bench.children[1].messages == [read, ExecuteTask(_x(-10))]
-    assert _held(bench) == ()
+    assert (request.after, request.up_to) == (first_key_at(NOW_MS - 50), first_key_at(NOW_MS - 19))
+    assert [each.attempt.task for each in bench.runner.started] == [_y(-20), _x(-50)]
+    assert bench.progress().held == ()
 
 
 def test_p13_a_straggler_that_is_paused_reads_nothing_until_its_pause_is_over() -> None:
     """Then all that the watermark left behind."""
     bench = Bench()
-    _pause(bench, "x")
+    bench.pause("x")
 
-    bench.tell(HoldOrderings((Straggler("x", NOW_MS - 50),), NOW_MS - 20))
-    early = list(bench.children)
-    _pause(bench)
+    bench.hold("x", NOW_MS - 50, NOW_MS - 20)
+    early = bench.asks_store
+    bench.pause()
+    request = bench.load()
 
-    read = HoldOrdering(first_key_at(NOW_MS - 50), first_key_at(NOW_MS - 19))
-    assert not early and bench.children[0].messages == [read]
+    assert not early
+    assert (request.after, request.up_to) == (first_key_at(NOW_MS - 50), first_key_at(NOW_MS - 19))
 
 
-def test_p3_an_id_that_was_paused_reads_on_only_when_its_last_attempt_has_ended() -> None:
+def test_p3_an_id_that_was_paused_reads_on_only_when_its_task_at_hand_has_ended() -> None:
     """Two of one id never run at once; what comes meanwhile is left to the store as well."""
-    bench = Bench()
+    bench = Bench(known_since_ms=0)
     bench.execute(_x(-50))
-    _pause(bench, "x")
-    _pause(bench)
+    bench.pause("x")
     bench.execute(_x(-30))
-    early = len(bench.children)
 
-    bench.release("x", received=1, first_ms=NOW_MS - 50)
-    bench.release("x", received=2, released=0)
+    bench.pause()
+    early = bench.asks_store
+    bench.finish()
+    request = bench.load(_x(-30))
 
-    read = HoldOrdering(first_key_at(NOW_MS - 50), first_key_at(NOW_MS - 29))
-    assert early == 1 and [child.messages for child in bench.children[1:]] == [[read]]
+    assert not early
+    assert (request.after, request.up_to) == (first_key_at(NOW_MS - 50), first_key_at(NOW_MS - 29))
+    assert bench.runner.only.task == _x(-30)
 
 
-def test_an_id_that_was_paused_before_is_not_told_again() -> None:
-    """It has left everything to the store already."""
-    bench = Bench()
+def test_a_task_that_ran_through_a_pause_is_tried_again_as_before() -> None:
+    """The pause is over before its attempt fails."""
+    bench = Bench(known_since_ms=0)
     bench.execute(_x(-50))
+    bench.pause("x")
+    bench.pause()
 
-    _pause(bench, "x")
-    _pause(bench, "x", "y")
+    bench.fail_once()
+    bench.advance(60_000)
 
-    assert bench.children[0].messages.count(PauseOrdering()) == 1
+    assert bench.runner.only.number == 2
 
 
-def test_p14_a_pause_that_ends_while_the_partition_is_given_up_begins_nothing() -> None:
+@pytest.mark.parametrize("act", [lambda bench: bench.pause(), lambda bench: bench.pause("x", "y")])
+def test_p14_a_pause_that_changes_while_the_partition_is_given_up_begins_nothing(
+    act: Callable[[Bench], None],
+) -> None:
     """An id that began now would wait for a lease that never comes, and the drain for it."""
-    bench = Bench()
-    _pause(bench, "x")
-    bench.execute(_x(-50))
+    bench = Bench(known_since_ms=0)
+    bench.pause("x")
+    bench.execute(_x(-50), _y(-40))
     bench.tell(DrainTasks())
 
-    _pause(bench)
+    act(bench)
+    bench.finish()
 
-    assert not bench.children
-
-
-def test_an_id_that_ends_with_its_partition_is_not_paused_besides() -> None:
-    """It begins nothing any more as it is."""
-    bench = Bench()
-    bench.execute(_x(-50))
-    bench.tell(DrainTasks())
-
-    _pause(bench, "x")
-
-    assert bench.children[0].messages == [ExecuteTask(_x(-50)), DrainTasks()]
+    assert bench.is_drained and not bench.asks_store and not bench.runner.started
+    assert bench.progress().held == (Straggler("x", NOW_MS - 50),)
 
 
 def test_p8_an_id_that_was_paused_with_an_adopted_attempt_reads_its_task_again() -> None:
     """Nothing was handed on since the tree began, and still the range holds that task."""
-    harness = Harness()
-    attempt = an_attempt(task=_x(-50))
-    harness.runner.left = [attempt]
-    bench = Bench(harness)
-    _pause(bench, "x")
-    bench.release("x", received=2, released=0)
+    bench = Bench(left=[an_attempt(task=_x(-50), epoch=EPOCH)])
+    bench.tell(StartTasks())
+    bench.pause("x")
+    bench.end(Ending.FAILED)
+    bench.record()
 
-    _pause(bench)
+    bench.pause()
+    request = bench.load()
 
-    read = HoldOrdering(first_key_at(NOW_MS - 50), first_key_at(NOW_MS - 49))
-    assert [child.messages for child in bench.children] == [
-        [AdoptAttempt(attempt), PauseOrdering()],
-        [read],
-    ]
+    assert (request.after, request.up_to) == (first_key_at(NOW_MS - 50), first_key_at(NOW_MS - 49))

@@ -1,18 +1,15 @@
 """TaskExecutor: what follows from one attempt, and what may interrupt it."""
 
+import sys
 from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
 
 from actors.messages import (
-    AttemptTask,
     DrainTasks,
-    RecordAttempt,
-    RecordCompletion,
+    RecordOutcomes,
     RecordStarts,
-    TaskExecuted,
-    TaskPostponed,
 )
 from actors.model.attempts import AttemptEnded, Ending, started_record
 from actors.model.commands import Withdrawal, WithdrawalResult
@@ -20,10 +17,11 @@ from actors.model.errors import LogUnavailable
 from actors.model.events import AttemptFinished, TaskHeld
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import AttemptState, StoredTask
+from actors.model.task_state import Fate
 from actors.ports.log import Position
 from actors.task_executor import TaskExecutorRole
 from tests.builders import NOW_MS, a_stored_task
-from tests.unit.actors.task_executor_bench import (
+from tests.unit.actors.execution_bench import (
     AWKWARD_NAMES,
     TASK,
     WAIT_MS,
@@ -41,15 +39,16 @@ def test_a_task_is_run_once_and_closed_as_a_success() -> None:
     attempt = bench.begin()
     bench.end()
     settled_early = list(bench.runner.settled)
-    told_early = bench.parent.has(TaskExecuted)
-    recorded = bench.record_completion()
+    told_early = bench.is_over
+    recorded = bench.record()
 
     assert (attempt.number, attempt.epoch, attempt.timeout_ms) == (1, EPOCH, 7_000)
-    assert recorded.completion.result is CompletionResult.SUCCESS
-    assert recorded.completion.offset == 3 and recorded.record is None
+    (completion,) = recorded.completions
+    assert completion.result is CompletionResult.SUCCESS
+    assert completion.offset == 3 and not recorded.records
     assert not settled_early and not told_early
     assert bench.runner.settled == [attempt]
-    assert bench.parent.take(TaskExecuted).key == TASK.key
+    assert bench.is_over
 
 
 def test_a_subclass_may_name_its_attributes_as_it_likes() -> None:
@@ -62,7 +61,7 @@ def test_a_subclass_may_name_its_attributes_as_it_likes() -> None:
     bench.end(Ending.FAILED)
     bench.record_attempt()
 
-    assert bench.parent.has(TaskPostponed)
+    assert bench.is_slow
     assert {getattr(role, name) for name in AWKWARD_NAMES} == {"mine"}
 
 
@@ -70,10 +69,10 @@ def test_p5_a_closed_task_is_not_run() -> None:
     """The tracker says so, and nothing is recorded."""
     bench = Bench()
 
-    bench.tell(AttemptTask(TASK))
+    bench.execute(TASK)
     bench.answer_check(closed=True)
 
-    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+    assert not bench.runner.started and bench.is_over
 
 
 def test_a_dropped_task_is_closed_with_its_reason() -> None:
@@ -82,9 +81,9 @@ def test_a_dropped_task_is_closed_with_its_reason() -> None:
 
     bench.begin()
     bench.runner.end(Ending.DROPPED, reason="customer left")
-    bench.harness.run()
+    bench.run()
 
-    completion = bench.record_completion().completion
+    completion = bench.record_completion()
     assert completion.result is CompletionResult.DROPPED
     assert completion.reason == "customer left"
 
@@ -95,10 +94,10 @@ def test_the_next_attempt_waits_until_number_and_time_are_durable() -> None:
 
     bench.begin()
     bench.end(Ending.FAILED)
-    bench.harness.advance(WAIT_MS * 10)
+    bench.advance(WAIT_MS * 10)
     started_early = list(bench.runner.started)
-    record = bench.record_attempt().record
-    bench.harness.advance(1)
+    record = bench.record_attempt()
+    bench.advance(1)
 
     assert not started_early
     assert (record.attempt, record.used, record.result) == (1, 1, AttemptResult.FAILURE)
@@ -112,12 +111,12 @@ def test_a_retry_runs_after_its_wait_and_not_before() -> None:
 
     bench.begin()
     bench.fail_once()
-    bench.harness.advance(WAIT_MS - 1)
+    bench.advance(WAIT_MS - 1)
     early = list(bench.runner.started)
-    bench.harness.advance(1)
+    bench.advance(1)
 
     assert not early and bench.runner.only.number == 2
-    assert bench.parent.has(TaskPostponed)
+    assert bench.is_slow
 
 
 def test_a_retry_waits_though_an_earlier_task_of_its_id_did() -> None:
@@ -126,14 +125,14 @@ def test_a_retry_waits_though_an_earlier_task_of_its_id_did() -> None:
 
     bench.begin()
     bench.fail_once()
-    bench.harness.advance(WAIT_MS)
+    bench.advance(WAIT_MS)
     bench.end()
     bench.record_completion()
     bench.begin()
     bench.fail_once()
-    bench.harness.advance(WAIT_MS - 1)
+    bench.advance(WAIT_MS - 1)
     early = list(bench.runner.started)
-    bench.harness.advance(1)
+    bench.advance(1)
 
     assert not early and bench.runner.only.number == 2
 
@@ -144,7 +143,7 @@ def test_retry_after_overrides_the_policys_wait() -> None:
 
     bench.begin()
     bench.end(Ending.RETRY, retry_after_ms=5)
-    record = bench.record_attempt().record
+    record = bench.record_attempt()
 
     assert (record.result, record.used, record.next_attempt_ms) == (
         AttemptResult.RETRY,
@@ -160,7 +159,7 @@ def test_a_wait_without_end_is_kept_within_the_years_a_row_can_hold() -> None:
     bench.begin()
     bench.end(Ending.RETRY, retry_after_ms=round(timedelta.max.total_seconds() * 1000))
 
-    next_ms = bench.record_attempt().record.next_attempt_ms
+    next_ms = bench.record_attempt().next_attempt_ms
     assert next_ms is not None and NOW_MS < next_ms <= 253_402_300_799_999
 
 
@@ -171,14 +170,14 @@ def test_used_up_attempts_close_the_key_as_failed(ending: Ending) -> None:
 
     bench.begin()
     bench.fail_once()
-    bench.harness.advance(WAIT_MS)
+    bench.advance(WAIT_MS)
     bench.end(ending)
-    recorded = bench.record_completion()
+    recorded = bench.record()
 
-    assert recorded.completion.result is CompletionResult.FAILURE
-    assert recorded.completion.attempts == 2
-    assert recorded.record is not None and recorded.record.next_attempt_ms is None
-    assert bench.parent.take_all(TaskExecuted)
+    ((completion,), (record,)) = recorded.completions, recorded.records
+    assert completion.result is CompletionResult.FAILURE
+    assert completion.attempts == 2 and record.next_attempt_ms is None
+    assert bench.is_over
 
 
 def test_a_blocked_key_holds_its_ordering_id() -> None:
@@ -187,10 +186,10 @@ def test_a_blocked_key_holds_its_ordering_id() -> None:
 
     bench.begin()
     bench.fail_once()
-    bench.harness.advance(WAIT_MS * 100)
+    bench.advance(WAIT_MS * 100)
 
-    assert not bench.runner.started and not bench.parent.has(TaskExecuted)
-    assert bench.parent.has(TaskPostponed)
+    assert not bench.runner.started and not bench.is_over
+    assert bench.is_slow
     assert holding_of(bench.withdraw(Withdrawal.RETRY)) is WithdrawalResult.WITHDRAWN
 
 
@@ -203,13 +202,13 @@ def test_a_dead_letter_is_acknowledged_before_the_key_is_closed() -> None:
     before = list(bench.harness.writer.letters)
     bench.record_attempt()
     letter, _reason, future = bench.harness.writer.letters[0]
-    early = bench.tracker.has(RecordCompletion)
+    early = bench.tracker.has(RecordOutcomes)
     future.set_result(Position(0, 1))
-    bench.harness.run()
+    bench.run()
 
     assert not before, "the last attempt is durable first: another owner does not repeat it"
     assert not early and letter.offset == 3
-    assert bench.record_completion().completion.result is CompletionResult.FAILURE
+    assert bench.record_completion().result is CompletionResult.FAILURE
 
 
 def test_p7_what_waits_for_its_dead_letter_keeps_nothing_behind_it_in_memory() -> None:
@@ -219,8 +218,7 @@ def test_p7_what_waits_for_its_dead_letter_keeps_nothing_behind_it_in_memory() -
     bench.begin()
     bench.fail_once()
 
-    assert bench.parent.take(TaskPostponed).key == TASK.key
-    assert not bench.parent.has(TaskExecuted)
+    assert bench.is_slow and not bench.is_over
 
 
 def test_a_dead_letter_that_fails_for_good_fails_the_role() -> None:
@@ -233,7 +231,7 @@ def test_a_dead_letter_that_fails_for_good_fails_the_role() -> None:
     letter.set_exception(LogUnavailable("gone"))
 
     with pytest.raises(LogUnavailable):
-        bench.harness.run()
+        bench.run()
 
 
 def test_a_node_that_stops_does_not_wait_for_a_dead_letter() -> None:
@@ -245,18 +243,18 @@ def test_a_node_that_stops_does_not_wait_for_a_dead_letter() -> None:
     bench.tell(DrainTasks())
 
     ((_record, _reason, letter),) = bench.harness.writer.letters
-    assert bench.parent.has(TaskExecuted)
-    assert letter.cancelled() and not bench.tracker.has(RecordCompletion)
+    assert bench.is_drained
+    assert letter.cancelled() and not bench.tracker.has(RecordOutcomes)
 
 
 def test_a_task_loaded_with_all_attempts_used_is_not_run() -> None:
     """A suspect that used up its attempts by dying is given up."""
     bench = Bench(attempts_max=2)
 
-    bench.tell(AttemptTask(replace(TASK, attempts=AttemptState(used=2, last=3, suspect=True))))
+    bench.execute(replace(TASK, attempts=AttemptState(used=2, last=3, suspect=True)))
     bench.answer_check()
 
-    completion = bench.record_completion().completion
+    completion = bench.record_completion()
     assert not bench.runner.started
     assert (completion.result, completion.attempts) == (CompletionResult.FAILURE, 3)
 
@@ -290,8 +288,8 @@ def test_a_failed_suspect_is_counted_once() -> None:
     state = AttemptState(used=1, last=1, suspect=True)
 
     bench.begin(replace(TASK, attempts=state, overdue_when_loaded=True))
-    record = bench.fail_once().record
-    bench.harness.advance(WAIT_MS)
+    record = bench.fail_once()
+    bench.advance(WAIT_MS)
 
     assert (record.attempt, record.used) == (2, 2)
     assert bench.runner.only.record_starts is None and not bench.runner.only.suspect
@@ -303,7 +301,7 @@ def test_an_attempt_without_a_lease_is_tried_again() -> None:
 
     bench.begin()
     bench.end(Ending.NOT_STARTED)
-    bench.harness.advance(200)
+    bench.advance(200)
 
     assert bench.runner.only.number == 1 and not bench.tracker.messages
 
@@ -316,7 +314,7 @@ def test_a_clock_set_far_back_and_forward_again_does_not_strand_a_task() -> None
     bench.harness.clock.step_wall(-86_400_000)
     bench.end(Ending.NOT_STARTED)
     bench.harness.clock.step_wall(86_400_000)
-    bench.harness.advance(2_000)
+    bench.advance(2_000)
 
     assert bench.runner.only.number == 1
 
@@ -332,16 +330,10 @@ def test_the_ends_of_other_attempts_are_ignored() -> None:
     bench.begin(a_stored_task(due_in_ms=0, uniqueness_key="next"))
 
     listener(AttemptEnded(first, Ending.DONE, NOW_MS, NOW_MS))
-    bench.harness.run()
+    bench.run()
 
     assert bench.runner.only.task.key.uniqueness_key == "next"
     assert not bench.tracker.messages
-
-
-def test_it_is_started_by_its_parent_only() -> None:
-    """On its own it would have no tree to fail with."""
-    with pytest.raises(TypeError, match="spawn"):
-        TaskExecutorRole.start()
 
 
 def given_up(*, overdue: bool = False) -> StoredTask:
@@ -359,7 +351,7 @@ def test_a_task_that_was_given_up_is_blocked_again_without_a_word(overdue: bool)
     bench.end(Ending.USED_UP)
 
     assert attempt.was_given_up
-    assert bench.parent.has(TaskPostponed) and not bench.tracker.has(RecordAttempt)
+    assert bench.is_slow and not bench.tracker.has(RecordOutcomes)
     assert bench.runner.settled == [attempt]
 
 
@@ -370,10 +362,10 @@ def test_a_policy_that_allows_less_than_before_ends_a_durable_start() -> None:
 
     bench.begin(replace(TASK, attempts=state, overdue_when_loaded=True))
     bench.end(Ending.USED_UP)
-    record = bench.record_attempt().record
+    record = bench.record_attempt()
 
     assert (record.attempt, record.used, record.next_attempt_ms) == (4, 3, None)
-    assert record.finished_ms is not None and bench.parent.has(TaskPostponed)
+    assert record.finished_ms is not None and bench.is_slow
     assert not bench.runner.started
 
 
@@ -382,11 +374,11 @@ def test_a_suspect_without_an_attempt_left_is_not_even_constructed() -> None:
     bench = Bench(attempts_max=2)
     state = AttemptState(used=2, last=2, suspect=True)
 
-    bench.tell(AttemptTask(replace(TASK, attempts=state, overdue_when_loaded=True)))
+    bench.execute(replace(TASK, attempts=state, overdue_when_loaded=True))
     bench.answer_check()
 
     assert not bench.runner.started
-    assert bench.record_completion().completion.result is CompletionResult.FAILURE
+    assert bench.record_completion().result is CompletionResult.FAILURE
 
 
 @pytest.mark.parametrize(("overdue", "number"), [(False, 0), (True, 1)])
@@ -396,8 +388,21 @@ def test_a_task_whose_data_cannot_be_opened_here_is_held(overdue: bool, number: 
 
     bench.begin(replace(TASK, overdue_when_loaded=overdue))
     bench.end(Ending.HELD)
-    record = bench.record_attempt().record
+    record = bench.record_attempt()
 
     assert (record.attempt, record.used, record.error_class) == (number, 0, "PayloadSealed")
-    assert bench.harness.telemetry.of(TaskHeld) and bench.parent.has(TaskPostponed)
+    assert bench.harness.telemetry.of(TaskHeld) and bench.is_slow
     assert not bench.harness.telemetry.of(AttemptFinished)
+
+
+def test_p13_a_task_at_hand_takes_few_bytes_beside_its_attempt() -> None:
+    """A hundred thousand ids may be busy: with its id it took 344 bytes before it had a record."""
+    bench = Bench(known_since_ms=0)
+    bench.execute(TASK)
+    ordering = bench.actor._orderings[TASK.key.ordering_id]
+    role = ordering.at_hand(TASK.key)
+
+    assert isinstance(role, TaskExecutorRole) and role.fate is Fate.OPEN
+    parts = (ordering, role, ordering.executors)
+    assert sum(map(sys.getsizeof, parts)) <= 344
+    assert (ordering.queue, ordering.run, ordering.unordered, role.setback) == (None,) * 4

@@ -4,9 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from actors.messages import (
-    AttemptTask,
-    RecordCompletion,
-    TaskExecuted,
+    RecordOutcomes,
     UpdateTask,
     WithdrawTask,
 )
@@ -15,7 +13,7 @@ from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.status import CompletionResult
 from actors.ports.log import Position
 from tests.builders import a_stored_task
-from tests.unit.actors.task_executor_bench import TASK, WAIT_MS, Bench, holding_of
+from tests.unit.actors.execution_bench import TASK, WAIT_MS, Bench, holding_of
 from tests.unit.probes import Probe
 
 
@@ -26,7 +24,7 @@ def test_p6_the_next_attempt_uses_the_latest_data() -> None:
     attempt = bench.begin()
     bench.tell(UpdateTask(replace(TASK, body=b'{"invoice":43}', offset=9)))
     bench.fail_once()
-    bench.harness.advance(WAIT_MS)
+    bench.advance(WAIT_MS)
 
     assert attempt.task.data == b'{"invoice":42}'
     assert bench.runner.only.task.data == b'{"invoice":43}'
@@ -44,7 +42,7 @@ def test_p6_an_attempt_that_waits_for_an_allowance_begins_anew_with_the_latest_d
     assert bench.runner.only.task.data == b'{"invoice":43}'
     assert bench.runner.only.number == 1
     bench.end()
-    assert bench.record_completion().completion.offset == 9
+    assert bench.record_completion().offset == 9
 
 
 def test_an_update_for_a_task_that_just_ended_does_no_harm() -> None:
@@ -56,17 +54,17 @@ def test_an_update_for_a_task_that_just_ended_does_no_harm() -> None:
 
     bench.tell(UpdateTask(replace(TASK, offset=9)))
 
-    assert bench.parent.take(TaskExecuted).offset == 3, "the update was not taken into account"
+    assert bench.is_over, "the update opened nothing"
 
 
 def test_an_update_while_checking_is_checked_itself() -> None:
     """What is known of the older record says nothing about the newer one."""
     bench = Bench()
-    bench.tell(AttemptTask(TASK))
+    bench.execute(TASK)
 
     bench.tell(UpdateTask(replace(TASK, offset=9)))
     bench.answer_check(closed=True)
-    waiting = not bench.parent.has(TaskExecuted)
+    waiting = not bench.is_over
     bench.answer_check(closed=False)
 
     assert waiting and bench.runner.only.task.offset == 9
@@ -75,13 +73,12 @@ def test_an_update_while_checking_is_checked_itself() -> None:
 def test_an_answer_about_an_earlier_task_is_not_taken_for_this_one() -> None:
     """A withdrawn task leaves its question behind."""
     bench = Bench()
-    bench.tell(AttemptTask(TASK))
+    bench.execute(TASK)
     assert holding_of(bench.withdraw()) is WithdrawalResult.WITHDRAWN
-    bench.tell(AttemptTask(a_stored_task(due_in_ms=0, uniqueness_key="next", offset=4)))
-    bench.parent.take_all(TaskExecuted)
+    bench.execute(a_stored_task(due_in_ms=0, uniqueness_key="next", offset=4))
 
     bench.answer_check(closed=True)
-    not_finished = not bench.parent.has(TaskExecuted)
+    not_finished = not bench.is_over
     bench.answer_check(closed=False)
 
     assert not_finished and bench.runner.only.task.key.uniqueness_key == "next"
@@ -91,13 +88,13 @@ def test_an_answer_about_an_earlier_task_is_not_taken_for_this_one() -> None:
 def test_a_task_being_checked_can_be_withdrawn(withdrawal: Withdrawal) -> None:
     """No attempt follows, whatever the check says."""
     bench = Bench()
-    bench.tell(AttemptTask(TASK))
+    bench.execute(TASK)
 
     asker = bench.withdraw(withdrawal)
     bench.answer_check()
 
     assert holding_of(asker) is WithdrawalResult.WITHDRAWN
-    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+    assert not bench.runner.started and bench.is_let_go
 
 
 def test_p6_a_cancelled_attempt_may_end_and_no_other_follows() -> None:
@@ -107,12 +104,12 @@ def test_p6_a_cancelled_attempt_may_end_and_no_other_follows() -> None:
     bench.begin()
     asker = bench.withdraw()
     bench.end(Ending.FAILED)
-    record = bench.record_attempt().record
-    bench.harness.advance(WAIT_MS * 10)
+    record = bench.record_attempt()
+    bench.advance(WAIT_MS * 10)
 
     assert holding_of(asker) is WithdrawalResult.RUNNING
     assert record.next_attempt_ms is None
-    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+    assert not bench.runner.started and bench.is_over
 
 
 @pytest.mark.parametrize("withdrawal", list(Withdrawal))
@@ -125,7 +122,7 @@ def test_p5_an_attempt_that_waits_for_a_worker_is_withdrawn(withdrawal: Withdraw
     asker = bench.withdraw(withdrawal)
 
     assert holding_of(asker) is WithdrawalResult.WITHDRAWN
-    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+    assert not bench.runner.started and bench.is_let_go
 
 
 def test_a_retry_that_waits_for_a_worker_is_not_moved() -> None:
@@ -134,7 +131,7 @@ def test_a_retry_that_waits_for_a_worker_is_not_moved() -> None:
     bench.begin()
     bench.fail_once()
     bench.runner.waits_for_a_worker = True
-    bench.harness.advance(WAIT_MS)
+    bench.advance(WAIT_MS)
 
     asker = bench.withdraw(Withdrawal.MOVE)
 
@@ -149,10 +146,11 @@ def test_p5_a_key_with_a_record_after_a_command_is_read_again_before_it_runs() -
     bench.withdraw()
     bench.tell(UpdateTask(replace(TASK, offset=9)))
     bench.fail_once()
-    bench.harness.advance(WAIT_MS)
+    bench.advance(WAIT_MS)
 
-    assert bench.parent.take(TaskExecuted) == TaskExecuted(TASK.key, 9, in_doubt=True)
-    assert not bench.runner.started
+    request = bench.load(replace(TASK, offset=9))
+    assert request.after < TASK.key <= request.up_to
+    assert bench.runner.only.task.offset == 9
 
 
 def test_p6_a_cancelled_attempt_that_ends_well_makes_the_key_done() -> None:
@@ -163,7 +161,7 @@ def test_p6_a_cancelled_attempt_that_ends_well_makes_the_key_done() -> None:
     bench.withdraw()
     bench.end()
 
-    assert bench.record_completion().completion.result is CompletionResult.SUCCESS
+    assert bench.record_completion().result is CompletionResult.SUCCESS
 
 
 def test_p6_a_cancelled_attempt_that_was_refused_is_not_started_again() -> None:
@@ -173,9 +171,9 @@ def test_p6_a_cancelled_attempt_that_was_refused_is_not_started_again() -> None:
     bench.begin()
     bench.withdraw()
     bench.end(Ending.NOT_STARTED)
-    bench.harness.advance(WAIT_MS)
+    bench.advance(WAIT_MS)
 
-    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+    assert not bench.runner.started and bench.is_over
 
 
 def test_a_cancel_while_waiting_for_a_retry_ends_it() -> None:
@@ -185,7 +183,7 @@ def test_a_cancel_while_waiting_for_a_retry_ends_it() -> None:
     bench.fail_once()
 
     asker = bench.withdraw()
-    bench.harness.advance(WAIT_MS * 2)
+    bench.advance(WAIT_MS * 2)
 
     assert holding_of(asker) is WithdrawalResult.WITHDRAWN and not bench.runner.started
 
@@ -199,7 +197,7 @@ def test_a_cancel_in_the_same_moment_as_the_retry_is_due_ends_it() -> None:
 
     bench.harness.clock.advance(WAIT_MS)
     bench.ref.tell(WithdrawTask(TASK.key, Withdrawal.CLOSE, asker))
-    bench.harness.run()
+    bench.run()
 
     assert holding_of(asker) is WithdrawalResult.WITHDRAWN and not bench.runner.started
 
@@ -214,7 +212,7 @@ def test_p6_a_cancel_while_a_failure_is_recorded_allows_no_further_attempt() -> 
     bench.record_attempt()
 
     assert holding_of(asker) is WithdrawalResult.WITHDRAWN
-    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+    assert not bench.runner.started and bench.is_let_go
 
 
 def test_a_command_while_the_completion_is_recorded_finds_the_key_closed() -> None:
@@ -237,7 +235,7 @@ def test_a_task_that_ran_is_not_moved() -> None:
     bench.fail_once()
 
     asker = bench.withdraw(Withdrawal.MOVE)
-    bench.harness.advance(WAIT_MS)
+    bench.advance(WAIT_MS)
 
     assert holding_of(asker) is WithdrawalResult.RAN and bench.runner.only.number == 2
 
@@ -250,7 +248,7 @@ def test_a_move_while_a_failure_is_recorded_is_refused_and_the_retry_goes_on() -
 
     asker = bench.withdraw(Withdrawal.MOVE)
     bench.record_attempt()
-    bench.harness.advance(WAIT_MS)
+    bench.advance(WAIT_MS)
 
     assert holding_of(asker) is WithdrawalResult.RAN and bench.runner.only.number == 2
 
@@ -266,8 +264,8 @@ def test_p7_a_task_that_waits_for_its_dead_letter_can_be_withdrawn(withdrawal: W
 
     ((_record, _reason, letter),) = bench.harness.writer.letters
     assert holding_of(asker) is WithdrawalResult.WITHDRAWN
-    assert letter.cancelled() and bench.parent.has(TaskExecuted)
-    assert not bench.tracker.has(RecordCompletion)
+    assert letter.cancelled() and bench.is_let_go
+    assert not bench.tracker.has(RecordOutcomes)
 
 
 def test_p7_a_task_that_waits_for_its_dead_letter_is_not_moved() -> None:
@@ -279,10 +277,10 @@ def test_p7_a_task_that_waits_for_its_dead_letter_is_not_moved() -> None:
     asker = bench.withdraw(Withdrawal.MOVE)
     ((_record, _reason, letter),) = bench.harness.writer.letters
     letter.set_result(Position(0, 1))
-    bench.harness.run()
+    bench.run()
 
     assert holding_of(asker) is WithdrawalResult.RAN
-    assert bench.record_completion().completion.result is CompletionResult.FAILURE
+    assert bench.record_completion().result is CompletionResult.FAILURE
 
 
 def test_p6_a_dead_letter_has_the_latest_data() -> None:
@@ -297,5 +295,5 @@ def test_p6_a_dead_letter_has_the_latest_data() -> None:
     assert before.cancelled() and not letter.cancelled()
     assert record.offset == 9
     letter.set_result(Position(0, 1))
-    bench.harness.run()
-    assert bench.record_completion().completion.offset == 9
+    bench.run()
+    assert bench.record_completion().offset == 9

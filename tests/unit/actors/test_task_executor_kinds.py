@@ -1,20 +1,18 @@
 """TaskExecutor: tasks of several kinds of one ordering id, and of kinds that nobody here runs."""
 
+from msgspec.structs import replace
+
 from actors.messages import (
-    AttemptTask,
     DrainTasks,
-    RecordAttempt,
-    TaskExecuted,
-    TaskPostponed,
     UpdateTask,
 )
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.events import TaskHeld
 from actors.model.kind import with_kind
-from actors.model.status import AttemptResult
+from actors.model.status import AttemptRecord, AttemptResult
 from actors.model.task import AttemptState, StoredTask
 from tests.builders import a_stored_task
-from tests.unit.actors.task_executor_bench import Bench, Job, holding_of
+from tests.unit.actors.execution_bench import Bench, Job, holding_of, task_named
 
 
 def task_of(kind: str, *, offset: int = 3, attempts: AttemptState | None = None) -> StoredTask:
@@ -24,9 +22,9 @@ def task_of(kind: str, *, offset: int = 3, attempts: AttemptState | None = None)
     return task if attempts is None else StoredTask(task.key, data, offset, attempts)
 
 
-def held(bench: Bench, task: StoredTask) -> RecordAttempt:
+def held(bench: Bench, task: StoredTask) -> AttemptRecord:
     """Let the role find that nobody here runs a task, and make that durable."""
-    bench.tell(AttemptTask(task))
+    bench.execute(task)
     bench.answer_check()
     return bench.record_attempt()
 
@@ -38,11 +36,12 @@ def test_each_kind_is_run_by_an_executor_of_its_own() -> None:
     bench.kinds.update({"mail": mail, "charge": charge})
     ran_by = []
 
-    for kind in ("mail", "charge", "mail"):
-        bench.begin(task_of(kind))
+    for name, kind in (("a", "mail"), ("b", "charge"), ("c", "mail")):
+        bench.execute(replace(task_named(name), body=task_of(kind).body))
+    bench.answer_check()
+    for _ in range(3):
         ran_by.append(bench.runner.started[-1].executor)
-        bench.end()
-        bench.record_completion()
+        bench.finish()
 
     assert ran_by == [mail, charge, mail]
     assert bench.made == ["mail", "charge"]
@@ -52,13 +51,13 @@ def test_an_unknown_kind_is_held_and_says_why() -> None:
     """It reads as blocked, uses up no attempt, and what is behind it goes to the store."""
     bench = Bench(attempts_max=1)
 
-    record = held(bench, task_of("ship")).record
+    record = held(bench, task_of("ship"))
 
     assert not bench.runner.started
     assert (record.attempt, record.used, record.next_attempt_ms) == (0, 0, None)
     assert record.result is AttemptResult.FAILURE and record.error_class == "UnknownKind"
     assert record.error_message is not None and "'ship'" in record.error_message
-    assert bench.parent.has(TaskPostponed) and not bench.parent.has(TaskExecuted)
+    assert bench.is_slow and not bench.is_over
     assert [each.kind for each in bench.harness.telemetry.of(TaskHeld)] == ["ship"]
 
 
@@ -66,7 +65,7 @@ def test_attempts_that_were_made_elsewhere_are_neither_counted_nor_written_over(
     """What holds it has a number of its own, and the next owner counts as it did before."""
     bench = Bench()
 
-    record = held(bench, task_of("ship", attempts=AttemptState(2, 5))).record
+    record = held(bench, task_of("ship", attempts=AttemptState(2, 5)))
 
     assert (record.attempt, record.used) == (6, 2)
 
@@ -80,7 +79,7 @@ def test_a_held_task_can_be_withdrawn_and_moved() -> None:
         asker = bench.withdraw(withdrawal)
 
         assert holding_of(asker) is WithdrawalResult.WITHDRAWN
-        assert bench.parent.has(TaskExecuted)
+        assert bench.is_let_go
 
 
 def test_a_later_record_may_name_a_kind_that_is_known() -> None:
@@ -98,7 +97,7 @@ def test_a_held_task_is_let_go_of_when_the_partition_goes() -> None:
     """Before its hold is durable, and after it."""
     for durable in (False, True):
         bench = Bench()
-        bench.tell(AttemptTask(task_of("ship")))
+        bench.execute(task_of("ship"))
         bench.answer_check()
         if durable:
             bench.record_attempt()
@@ -106,4 +105,4 @@ def test_a_held_task_is_let_go_of_when_the_partition_goes() -> None:
         if not durable:
             bench.record_attempt()
 
-        assert bench.parent.has(TaskExecuted) and not bench.runner.started
+        assert bench.is_drained and not bench.runner.started

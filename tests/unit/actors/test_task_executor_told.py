@@ -5,15 +5,20 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import AdoptAttempt, TaskExecuted, TaskPostponed
+from actors.messages import StartTasks
 from actors.model.attempts import Ending
 from actors.model.backoff import OnExhausted
 from actors.model.commands import WithdrawalResult
-from actors.model.events import AttemptFinished, AttemptRefused, RetriesExhausted, TaskClosed
+from actors.model.events import (
+    AttemptFinished,
+    AttemptRefused,
+    RetriesExhausted,
+    TaskClosed,
+)
 from actors.model.status import CompletionResult
 from actors.model.task import AttemptState
-from tests.builders import NOW_MS, an_attempt
-from tests.unit.actors.task_executor_bench import TASK, Bench, Job, holding_of
+from tests.builders import NOW_MS, a_stored_task, an_attempt
+from tests.unit.actors.execution_bench import TASK, Bench, Job, holding_of
 from tests.unit.probes import EPOCH, PARTITION
 
 
@@ -25,16 +30,34 @@ def test_an_attempt_has_the_timeout_of_the_settings() -> None:
     assert Bench(role).begin().timeout_ms == 7_000
 
 
-@pytest.mark.parametrize(("ending", "error"), [(Ending.DONE, None), (Ending.FAILED, "ValueError")])
-def test_the_end_of_an_attempt_is_told(ending: Ending, error: str | None) -> None:
+def test_the_end_of_an_attempt_that_failed_is_told_at_once() -> None:
     """Once, with its number and what went wrong."""
     bench = Bench()
     bench.begin()
 
-    bench.end(ending)
+    bench.end(Ending.FAILED)
 
     (event,) = bench.harness.telemetry.of(AttemptFinished)
-    assert (event.key, event.attempt, event.error_class) == (TASK.key, 1, error)
+    assert (event.key, event.attempt, event.error_class) == (TASK.key, 1, "ValueError")
+
+
+def test_the_end_of_an_attempt_that_closed_its_task_is_told_when_that_is_durable() -> None:
+    """With what it closed."""
+    bench = Bench()
+    tasks = [a_stored_task(due_in_ms=0, ordering_id=f"id-{each}") for each in range(2)]
+    bench.execute(*tasks)
+    bench.answer_check()
+    bench.end()
+    bench.end()
+    early = bench.harness.telemetry.of(AttemptFinished)
+
+    bench.record()
+    bench.record()
+
+    keys = [task.key for task in tasks]
+    assert not early
+    assert [each.key for each in bench.harness.telemetry.of(AttemptFinished)] == keys
+    assert [each.key for each in bench.harness.telemetry.of(TaskClosed)] == keys
 
 
 def test_p16_a_failed_attempt_is_the_runners_until_it_is_durable() -> None:
@@ -51,12 +74,13 @@ def test_p16_a_failed_attempt_is_the_runners_until_it_is_durable() -> None:
 
 def test_a_refused_attempt_of_another_owner_lets_the_ordering_id_go_on_at_once() -> None:
     """No lease will ever allow it."""
-    bench = Bench()
-    bench.tell(AdoptAttempt(an_attempt(task=TASK, epoch=EPOCH - 1)))
+    attempt = an_attempt(task=TASK, epoch=EPOCH - 1)
+    bench = Bench(left=[attempt])
+    bench.tell(StartTasks())
 
     bench.end(Ending.NOT_STARTED)
 
-    assert bench.parent.has(TaskExecuted)
+    assert bench.asks_store
 
 
 def test_a_key_that_just_ended_is_answered_as_absent() -> None:
@@ -73,7 +97,7 @@ def test_a_key_that_is_closed_without_an_attempt_was_finished_now() -> None:
     bench.begin(used_up)
     bench.end(Ending.USED_UP)
 
-    assert bench.record_completion().completion.finished_ms == NOW_MS + 5_000
+    assert bench.record_completion().finished_ms == NOW_MS + 5_000
 
 
 def test_a_closed_key_is_told_of_once_it_is_durable() -> None:
@@ -126,4 +150,4 @@ def test_p7_a_retry_that_waits_is_told_to_the_parent_by_its_key() -> None:
 
     bench.fail_once()
 
-    assert bench.parent.take(TaskPostponed).key == TASK.key
+    assert bench.is_slow

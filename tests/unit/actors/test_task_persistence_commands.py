@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from actors.messages import (
-    CompletionRecorded,
-    RecordCompletion,
+    OutcomesRecorded,
+    RecordOutcomes,
     ScheduleTasks,
     StatusesFound,
     TaskWithdrawn,
@@ -50,7 +50,7 @@ def test_p12_a_key_is_closed_by_command(
     bench.store(TASK)
 
     assert bench.command(kind, found) is outcome
-    completion = bench.tracker.take(RecordCompletion).completion
+    (completion,) = bench.tracker.take(RecordOutcomes).completions
     assert (completion.result, completion.offset) == (result, 10)
 
 
@@ -65,7 +65,7 @@ def test_p12_a_task_that_never_ran_is_moved(kind: CommandKind) -> None:
 
     outcome = bench.command(kind, WithdrawalResult.WITHDRAWN, to_ms=to_ms)
 
-    completion = bench.tracker.take(RecordCompletion).completion
+    (completion,) = bench.tracker.take(RecordOutcomes).completions
     assert outcome is CommandOutcome.APPLIED
     assert completion.result is CompletionResult.MOVED
     assert completion.for_good is (kind is CommandKind.RUN_NOW)
@@ -81,7 +81,7 @@ def test_p12_a_task_that_runs_is_not_moved() -> None:
 
     assert outcome is CommandOutcome.TOO_LATE
     assert "insert_tasks" not in bench.requests.made[1:]
-    assert not bench.tracker.has(RecordCompletion)
+    assert not bench.tracker.has(RecordOutcomes)
 
 
 def test_p8_a_task_withdrawn_for_a_move_that_is_refused_goes_on_waiting() -> None:
@@ -113,7 +113,7 @@ def test_p12_a_retry_opens_a_key_again_with_all_its_attempts(done: bool) -> None
 
     outcome = bench.command(CommandKind.RETRY, WithdrawalResult.WITHDRAWN, status=status)
 
-    completion = bench.tracker.take(RecordCompletion).completion
+    (completion,) = bench.tracker.take(RecordOutcomes).completions
     assert outcome is CommandOutcome.APPLIED
     assert completion.result is CompletionResult.REOPENED
     (resumed,) = bench.scheduler.take(ScheduleTasks).tasks
@@ -176,11 +176,11 @@ def test_p6_an_owner_that_is_replaced_meanwhile_leaves_the_outcome_to_the_newer_
     bench.persist(Command(CommandKind.DROP, TASK.key, 10, NOW_MS))
     bench.tell(TaskWithdrawn(TASK.key, WithdrawalResult.WITHDRAWN))
     bench.tell(StatusesFound({}))
-    completion = bench.tracker.take(RecordCompletion).completion
+    (completion,) = bench.tracker.take(RecordOutcomes).completions
     bench.stores.ownership.claim(PARTITION, NOW_MS).result(timeout=0)
 
     with pytest.raises(OwnershipLost):
-        bench.tell(CompletionRecorded(TASK.key, completion.result))
+        bench.tell(OutcomesRecorded((completion,), ()))
 
     assert bench.stores.ownership.find_outcome(PARTITION, 10).result(timeout=0) is None
 
@@ -236,4 +236,4 @@ def test_p12_an_outcome_of_another_key_is_not_that_of_a_command() -> None:
     found = bench.stores.ownership.find_outcome(PARTITION, 10).result(timeout=0)
     assert found is not None
     assert (found.key, found.outcome) == (TASK.key, CommandOutcome.APPLIED)
-    assert bench.tracker.has(RecordCompletion)
+    assert bench.tracker.has(RecordOutcomes)

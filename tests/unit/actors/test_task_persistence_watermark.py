@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from actors.messages import (
-    CompletionRecorded,
     DrainTasks,
     FindStatuses,
     LoadTasks,
     MeasureProgress,
+    OutcomesRecorded,
     PersistTasks,
     ProgressMeasured,
     StatusesFound,
@@ -402,7 +402,9 @@ def test_p5_an_hour_in_which_a_task_is_opened_meanwhile_is_not_deleted() -> None
     bench.tell(StatusesFound({opened.key: KeyStatus(failed, FRESH)}))
     reopened = replace(failed, result=CompletionResult.REOPENED, offset=10)
     bench.stores.status.insert_completions(PARTITION, [reopened], 2).result(timeout=0)
-    bench.tell(CompletionRecorded(opened.key, CompletionResult.REOPENED))
+    bench.tell(
+        OutcomesRecorded((a_completion(key=opened.key, result=CompletionResult.REOPENED),), ())
+    )
 
     assert "delete_tasks" not in bench.requests.made
     assert bench.saved().watermark_ms <= opened.key.scheduled_ms

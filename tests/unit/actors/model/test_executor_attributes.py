@@ -15,7 +15,7 @@ from actors.model.executor_attributes import (
     timeout_ms_of,
 )
 from tests.builders import NOW_MS
-from tests.unit.actors.task_executor_bench import Bench, Job
+from tests.unit.actors.execution_bench import Bench, Job
 
 ERRORS = pytest.mark.parametrize(
     "error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit]
@@ -61,7 +61,7 @@ def test_a_retry_that_raises_leaves_the_default_policy(error: type[BaseException
     role.mood = error
     bench.end(Ending.FAILED)
 
-    next_ms = bench.record_attempt().record.next_attempt_ms
+    next_ms = bench.record_attempt().next_attempt_ms
     assert next_ms is not None and next_ms > NOW_MS
     assert not bench.harness.failures
 
@@ -122,7 +122,7 @@ def test_a_policy_of_a_subclass_is_asked_for_its_wait() -> None:
     bench.begin()
     bench.end(Ending.FAILED)
 
-    assert bench.record_attempt().record.next_attempt_ms == NOW_MS + 60_000
+    assert bench.record_attempt().next_attempt_ms == NOW_MS + 60_000
 
 
 def test_a_policy_of_a_subclass_that_overrides_no_wait_is_told_of_the_error() -> None:
@@ -169,5 +169,5 @@ def test_a_wait_strategy_that_raises_does_not_take_the_tree_down(
     bench.begin()
     bench.end(Ending.FAILED)
 
-    next_ms = bench.record_attempt().record.next_attempt_ms
+    next_ms = bench.record_attempt().next_attempt_ms
     assert next_ms is not None and next_ms > NOW_MS

@@ -1,9 +1,11 @@
 """What waits of one ordering id: which tasks stay in memory, and from when on some are open."""
 
+from actors.messages import LoadOrdering
 from actors.model.key import first_key_at
 from actors.model.ordering_queue import OrderingQueue
 from actors.model.task import StoredTask
 from tests.builders import a_stored_task
+from tests.unit.probes import Probe
 
 MAX = 2
 
@@ -17,10 +19,11 @@ def test_p13_what_does_not_fit_is_left_to_the_store() -> None:
     queue = OrderingQueue()
     tasks = [_task(due_in_ms) for due_in_ms in (10, 20, 30, 40)]
 
-    kept = [queue.take(task, MAX) for task in tasks]
+    for task in tasks:
+        queue.take(task, MAX)
 
-    assert kept == [True, True, False, False] and list(queue) == [task.key for task in tasks[:2]]
-    assert queue.spilled == (first_key_at(tasks[2].key.scheduled_ms), tasks[3].key)
+    assert list(queue) == [task.key for task in tasks[:2]]
+    assert queue.stored == (first_key_at(tasks[2].key.scheduled_ms), tasks[3].key)
 
 
 def test_of_tasks_due_at_one_moment_those_in_memory_are_not_read_again() -> None:
@@ -29,12 +32,13 @@ def test_of_tasks_due_at_one_moment_those_in_memory_are_not_read_again() -> None
     first, second, third, late = (
         a_stored_task(ordering_id="x", uniqueness_key=name) for name in ("c", "d", "e", "b")
     )
-    assert queue.take(first, 1) and not queue.take(second, 1) and not queue.take(third, 1)
-    assert queue.spilled == (first.key, third.key)
+    for task in (first, second, third):
+        queue.take(task, 1)
+    assert queue.stored == (first.key, third.key)
 
     queue.take(late, 1)
 
-    assert queue.spilled == (first_key_at(late.key.scheduled_ms), third.key)
+    assert queue.stored == (first_key_at(late.key.scheduled_ms), third.key)
 
 
 def test_where_it_reads_on_is_as_late_as_what_was_left() -> None:
@@ -44,7 +48,7 @@ def test_where_it_reads_on_is_as_late_as_what_was_left() -> None:
     queue.take(_task(10), 1)
     queue.take(_task(20), 1)
 
-    assert queue.spilled == (first_key_at(_task(20).key.scheduled_ms), _task(20).key)
+    assert queue.stored == (first_key_at(_task(20).key.scheduled_ms), _task(20).key)
 
 
 def test_p4_later_tasks_join_those_that_were_left_and_earlier_ones_do_not() -> None:
@@ -52,7 +56,10 @@ def test_p4_later_tasks_join_those_that_were_left_and_earlier_ones_do_not() -> N
     queue = OrderingQueue()
     queue.spill_key(_task(30).key)
 
-    assert queue.take(_task(20), MAX) and not queue.take(_task(40), MAX)
+    queue.take(_task(20), MAX)
+    queue.take(_task(40), MAX)
+
+    assert list(queue) == [_task(20).key]
 
 
 def test_p8_the_first_of_its_tasks_is_here_or_in_the_store() -> None:
@@ -79,5 +86,20 @@ def test_a_queue_that_left_tasks_to_the_store_is_not_empty() -> None:
     queue.add(_task(10))
 
     assert empty and not queue.is_empty
-    assert queue.spill_all() == 1 and not len(queue) and not queue.is_empty
-    assert queue.spill_all() == 0
+    queue.spill_all()
+    assert (len(queue), queue.size_bytes, queue.stored is None) == (0, 0, False)
+
+
+def test_what_is_being_read_is_open_until_it_is_here() -> None:
+    """Nobody else says from where on it is (P8); where nobody waits any more it is left again."""
+    queue = OrderingQueue()
+    queue.spill(_task(10).key, _task(30).key)
+    span = queue.stored
+    assert span is not None
+
+    queue.begin_reading(LoadOrdering("x", *span, 5, Probe()))
+    reading = queue.first_ms(), queue.is_empty, queue.leaves_to_store(_task(20).key)
+    queue.stop_reading()
+
+    assert reading == (_task(10).key.scheduled_ms, False, True)
+    assert queue.stored == span and queue.reading is None

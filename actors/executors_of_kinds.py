@@ -1,0 +1,42 @@
+"""The executors of one busy ordering id, one for each kind of its tasks.
+
+Decides which object runs a task.  Never calls user code.
+"""
+
+import msgspec
+
+from actors.model.task import StoredTask
+from actors.ports.effects import Effects
+from actors.ports.runner import Executable
+
+
+class ExecutorsOfKinds(msgspec.Struct, eq=False):
+    """Kept while the ordering id is busy.
+
+    They serve one task at a time: where an id runs several at once, each has its own.  Most ids
+    have one kind, so only a second one takes a dictionary.
+    """
+
+    kind: str | None = None
+    """Of the first executor."""
+    executor: Executable | None = None
+    others: dict[str | None, Executable] | None = None
+
+    def of(self, task: StoredTask, effects: Effects) -> Executable:
+        """Return what runs a task; raises CannotRunHere where nothing here does."""
+        kind = task.kind
+        executor = self.executor
+        if executor is None:
+            executor = self.executor = effects.make_executor(task.key.ordering_id, kind)
+            self.kind = kind
+        elif kind != self.kind:
+            executor = self._of_another(kind, task.key.ordering_id, effects)
+        return executor
+
+    def _of_another(self, kind: str | None, ordering_id: str, effects: Effects) -> Executable:
+        if self.others is None:
+            self.others = {}
+        known = self.others.get(kind)
+        if known is None:
+            known = self.others[kind] = effects.make_executor(ordering_id, kind)
+        return known

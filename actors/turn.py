@@ -1,0 +1,275 @@
+"""A turn: what one message to a PartitionExecutor leads to, of all its ordering ids together.
+
+Decides in which order the effects of a message leave: one message to each role, one call of the
+runner, however many tasks they are about.  Counts what the ids of a partition occupy.  Never
+decides what becomes of a task.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+
+import msgspec
+
+from actors.kernel.context import ActorContext, RequestFailed, Timer
+from actors.kernel.ref import Recipient
+from actors.messages import (
+    CheckTasks,
+    LoadOrdering,
+    RecordOutcomes,
+    RecordStarts,
+    Siblings,
+    SlotsReleased,
+    TaskWithdrawn,
+    WithdrawTask,
+)
+from actors.model.attempts import Attempt, AttemptEnded, finished_event
+from actors.model.codec import letter_of
+from actors.model.commands import WithdrawalResult
+from actors.model.events import Event, TasksSucceeded
+from actors.model.key import TaskKey
+from actors.model.ownership import Ownership
+from actors.model.status import AttemptRecord, Completion
+from actors.model.task import StoredTask
+from actors.ports.clock import Clock
+from actors.ports.effects import Effects
+from actors.ports.log import Position
+from actors.ports.runner import Executable
+
+
+class AttemptDue(msgspec.Struct, frozen=True):
+    """The next attempt of a task at hand may begin, or the wall clock is looked at again."""
+
+    key: TaskKey
+
+
+class LookAgain(msgspec.Struct, frozen=True):
+    """Rows that an ordering id left to the store may be due."""
+
+    ordering_id: str
+
+
+class LetterAcknowledged(msgspec.Struct, frozen=True):
+    """A dead letter is written, or nobody waits for it any more."""
+
+    key: TaskKey
+    letter: "Future[Position]"
+    """Told from one that nobody waits for any more."""
+
+
+class AttemptsEnded(msgspec.Struct, frozen=True):
+    """Attempts have ended."""
+
+
+class EndedAttempts:
+    """Where workers leave the ends of attempts: one message tells of all that are there.
+
+    The runner keeps this for as long as an attempt runs, so it knows an address and no actor: a
+    tree that is gone must not stay in memory.
+    """
+
+    __slots__ = ("_ended", "_is_told", "_reader")
+
+    def __init__(self, reader: Recipient) -> None:
+        self._reader = reader
+        self._ended: deque[AttemptEnded] = deque()
+        self._is_told = False
+
+    def add(self, ended: AttemptEnded) -> None:
+        """Take an end, from any thread."""
+        self._ended.append(ended)
+        if not self._is_told:
+            self._is_told = True
+            self._reader.tell(AttemptsEnded())
+
+    def take(self) -> Iterator[AttemptEnded]:
+        """Return all that are here; what comes from now on is told again."""
+        # First: an end that is added after the last look must be told of.
+        self._is_told = False
+        ended = self._ended
+        while ended:
+            yield ended.popleft()
+
+
+class Turn:
+    """What is collected during a message and sent at its end; the ids of one partition share it."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        ownership: Ownership,
+        siblings: Siblings,
+        context: ActorContext,
+    ) -> None:
+        self.effects = effects
+        self.ownership = ownership
+        self.known = siblings.known_completions
+        self.rng = context.rng
+        self.clock: Clock = context.clock
+        self.has_kinds_apart = bool(effects.concurrency_per_id or effects.run_tasks_max)
+        """Some kinds have no order, or have batches with several tasks of one ordering id."""
+        self._siblings = siblings
+        self._budget = siblings.budget
+        self._context = context
+        self.ended = EndedAttempts(context)
+        self._looks: dict[str, tuple[float, Timer]] = {}
+        """By ordering id, when it is looked at again."""
+        self.touched: dict[str, None] = {}
+        """The ordering ids that may go on once the message is handled."""
+        self.starts: list[tuple[Attempt, Executable]] = []
+        self.settled: list[Attempt] = []
+        """Attempts whose outcome is durable, or of no use any more."""
+        self.succeeded: list[AttemptEnded] = []
+        """Ends of attempts that closed their tasks, durably."""
+        self.completions: list[Completion] = []
+        self.records: list[AttemptRecord] = []
+        self.checks: list[StoredTask] = []
+        """Tasks of which only the tracker can tell whether they are closed."""
+        self._reads: list[LoadOrdering] = []
+        self._answers: list[tuple[WithdrawTask, WithdrawalResult]] = []
+        self._released = 0
+
+    # What is sent at the end of the turn.
+
+    def end(self) -> None:
+        """Send all that was collected, each kind once."""
+        self._hand_over()
+        if self.succeeded:
+            finished, self.succeeded = tuple(map(finished_event, self.succeeded)), []
+            self.emit(TasksSucceeded(self.ownership.partition, finished))
+        siblings, me = self._siblings, self._context
+        if self.completions or self.records:
+            outcomes = RecordOutcomes(tuple(self.completions), tuple(self.records), me)
+            self.completions, self.records = [], []
+            siblings.completion_tracker.tell(outcomes)
+        if self.checks:
+            checks, self.checks = tuple(self.checks), []
+            siblings.completion_tracker.tell(CheckTasks(checks, me))
+        if self._answers:
+            answers, self._answers = self._answers, []
+            for asked, result in answers:
+                asked.reply_to.tell(TaskWithdrawn(asked.key, result))
+        if self._reads:
+            reads, self._reads = self._reads, []
+            for read in reads:
+                siblings.task_persistence.tell(read)
+        if self._released:
+            released, self._released = self._released, 0
+            siblings.partition_scheduler.tell(SlotsReleased(released))
+
+    def _hand_over(self) -> None:
+        """Hand to the runner what ended and what began, which it still starts one by one (P7).
+
+        In this order: of an ordering id one attempt ends before the next one begins.
+        """
+        runner = self.effects.runner
+        if self.settled:
+            settled, self.settled = self.settled, []
+            runner.settle(settled)
+        if self.starts:
+            starts, self.starts = self.starts, []
+            runner.start(starts, self.ended.add)
+
+    def emit(self, event: Event) -> None:
+        """Tell operators of something at once."""
+        self.effects.telemetry.emit(event)
+
+    def answer(self, asked: WithdrawTask, result: WithdrawalResult) -> None:
+        """Say what became of a withdrawal."""
+        self._answers.append((asked, result))
+
+    def read(
+        self, ordering_id: str, span: tuple[TaskKey, TaskKey], limit: int, kind: str | None = None
+    ) -> LoadOrdering:
+        """Ask the store for tasks of an ordering id; the answer carries this request."""
+        request = LoadOrdering(ordering_id, *span, limit, self._context, kind)
+        self._reads.append(request)
+        return request
+
+    def gathers(self, task: StoredTask) -> bool:
+        """Whether a task has no order, or others that came with it may be in its batch."""
+        if not self.has_kinds_apart:
+            return False
+        effects = self.effects
+        return task.kind in effects.concurrency_per_id or effects.run_tasks_of(task) > 1
+
+    # The runner, of whose attempts some may not be handed over yet.
+
+    def withdraw(self, attempt: Attempt, *, limited: bool = False) -> bool:
+        """Whether user code of an attempt was not called yet, and now never will be; with
+        ``limited`` only where it waits for an allowance.
+        """
+        if self.starts:
+            self._hand_over()
+        return self.effects.runner.withdraw(attempt, limited=limited)
+
+    def adopt(self, attempt: Attempt) -> None:
+        """Take over an attempt of an earlier tree: its end is told here."""
+        self.effects.runner.adopt(attempt, self.ended.add)
+
+    def record_starts(self, attempts: Sequence[Attempt]) -> "Future[None]":
+        """Have starts made durable, from any thread; the future is cancelled where the tree ends.
+
+        One function for all attempts of a tree: the runner groups them by it.
+        """
+        recorded: Future[None] = Future()
+        self._siblings.completion_tracker.tell(RecordStarts(tuple(attempts), recorded))
+        return recorded
+
+    # Time.
+
+    def after(self, delay_ms: float, message: object) -> Timer:
+        """Have the partition told something later."""
+        return self._context.after(delay_ms, message)
+
+    def look_again(self, ordering_id: str, wait_ms: float) -> None:
+        """Have an id go on when its first stored row is due.
+
+        The wall clock may be stepped, so it is looked at again before.
+        """
+        wait_ms = min(wait_ms, self.effects.settings.window.clock_check_ms)
+        at_ms = self.clock.monotonic_ms() + wait_ms
+        known = self._looks.get(ordering_id)
+        if known is not None:
+            if known[0] <= at_ms:
+                return
+            known[1].cancel()
+        self._looks[ordering_id] = at_ms, self.after(wait_ms, LookAgain(ordering_id))
+
+    def looked(self, ordering_id: str) -> None:
+        """Note that the time of a look has come."""
+        del self._looks[ordering_id]
+        self.touched[ordering_id] = None
+
+    def write_letter(self, task: StoredTask, reason: str) -> "Future[Position]":
+        """Write the dead letter of a task; the partition is told of its end."""
+        record = letter_of(task, self.ownership.partition, self.clock.now_ms())
+        letter = self.effects.writer.dead_letter(record, reason)
+        acknowledged = LetterAcknowledged(task.key, letter)
+
+        def failed(error: BaseException) -> object:
+            return acknowledged if letter.cancelled() else RequestFailed(error)
+
+        self._context.pipe(letter, lambda _position: acknowledged, failed)
+        return letter
+
+    # What the ids of the partition occupy.
+
+    def queue_tasks_max(self) -> int:
+        """Return how many tasks one ordering id may keep in memory behind the one that runs."""
+        return self._budget.queue_tasks_max(self.effects.settings.window)
+
+    def reserve(self, slots: int) -> None:
+        """Keep slots for what a read may bring, or ids that read together would take the same;
+        below zero give so many back.
+        """
+        self._budget.reserve(slots)
+
+    def occupy(self, ordering_id: str, tasks: int, size_bytes: int) -> None:
+        """Count tasks that an id has more than was counted before; below zero such that it has no
+        longer.
+        """
+        self._budget.resize(0, size_bytes)
+        if tasks:
+            self._budget.release_slots(ordering_id, -tasks)
+            self._released -= tasks
