@@ -225,7 +225,7 @@ def _prepare(connection: sqlite3.Connection, file: File) -> None:
     connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES_MAX}")
     if version < file.schema.version:
         _bring_up_to_date(connection, file)
-    for statement in file.schema.unversioned:
+    for statement in (*file.schema.unversioned, *file.schema.overlooked):
         connection.execute(statement)
 
 

@@ -9,11 +9,15 @@ from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.folder import log_file
 from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.records import as_record, read_ends
+from scheduler.adapters.embedded.seal import opened
 from scheduler.configuration.settings import Settings
 from scheduler.futures.answers import answered
 from scheduler.ports.dead_letters import LetterPage, LogEnd
 
-_COLUMNS = "id, timestamp_ms, key, value, headers"
+_SELECT = (
+    "SELECT id, timestamp_ms, key, value, headers, checksum"
+    " FROM dead_letter LEFT JOIN letter_checksum USING (id)"
+)
 
 
 class EmbeddedLogView:
@@ -36,11 +40,11 @@ class EmbeddedLogView:
         if before is not None and not (before.isdecimal() and len(before) < 19):
             raise ValueError(f"{before[:80]!r} is not a place among the dead letters")
         end = 2**62 if before is None else int(before)
-        query = f"SELECT {_COLUMNS} FROM dead_letter WHERE id < ? ORDER BY id DESC LIMIT ?"
+        query = f"{_SELECT} WHERE id < ? ORDER BY id DESC LIMIT ?"
 
         def work(connection: sqlite3.Connection) -> LetterPage:
             rows = connection.execute(query, (end, limit + 1)).fetchall()
-            page = [as_record(row) for row in rows[:limit]]
+            page = [as_record(opened(row)) for row in rows[:limit]]
             return LetterPage(page, str(page[-1].offset) if len(rows) > limit else None)
 
         return answered(self._database.read(work))
@@ -48,11 +52,11 @@ class EmbeddedLogView:
     def find_letters(self, places: Sequence[Position]) -> Mapping[Position, LogRecord]:
         """Read single dead letters."""
         asked = [each for each in dict.fromkeys(places) if each.partition == 0]
-        query = f"SELECT {_COLUMNS} FROM dead_letter WHERE id = ?"
+        query = f"{_SELECT} WHERE id = ?"
 
         def work(connection: sqlite3.Connection) -> Mapping[Position, LogRecord]:
             return {
-                place: as_record(row)
+                place: as_record(opened(row))
                 for place in asked
                 for row in connection.execute(query, (min(place.offset, 2**62),))
             }

@@ -4,8 +4,9 @@ A file's ``user_version`` is the number of scripts that were applied to it; a ne
 Hourhand appends a script and never changes one.  A file that holds what a version before must
 not overlook has one more, from its first write on until that is taken out again.
 
-Times are UTC milliseconds.  A ``checksum`` covers its row (``seal``); rows of version 1 and
-outcomes of version 4 have none.  ``pair`` holds what ``pair`` compares.
+Times are UTC milliseconds.  A ``checksum`` covers its row (``seal``); rows of version 1,
+outcomes of version 4 and dead letters of a version before have none.  ``pair`` holds what ``pair``
+compares.
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ class Schema:
     unversioned: tuple[str, ...] = ()
     """Statements that may be run again, for tables that a version before does not miss while
     they are empty."""
+    overlooked: tuple[str, ...] = ()
+    """Statements that may be run again, for tables that a version before never misses."""
     tally: str = ""
     """The statement that counts transactions, run as the last one of each."""
 
@@ -64,6 +67,11 @@ LOG = Schema(
             "CREATE TABLE pair (identity INTEGER, store_tally INTEGER NOT NULL)",
             "INSERT INTO pair VALUES (NULL, 0)",
         ),
+    ),
+    overlooked=(
+        # Of dead letters: a version before writes letters without one, and reads these.
+        """CREATE TABLE IF NOT EXISTS letter_checksum (
+            id INTEGER PRIMARY KEY, checksum INTEGER NOT NULL)""",
     ),
 )
 

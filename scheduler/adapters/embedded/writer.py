@@ -23,6 +23,7 @@ from scheduler.adapters.embedded.records import (
     now_ms,
     packed_headers,
 )
+from scheduler.adapters.embedded.seal import sealed
 from scheduler.configuration.settings import Settings
 from scheduler.futures.batcher import Batcher
 from scheduler.futures.light_future import failed, then
@@ -175,9 +176,12 @@ def _too_large(key: bytes, value: bytes, record_bytes_max: int) -> TaskTooLarge:
 def _insert_dead_letter(
     connection: sqlite3.Connection, row: tuple[bytes | None, bytes | None, bytes | None]
 ) -> Position:
+    timed = (now_ms(connection), *row)
     cursor = connection.execute(
-        "INSERT INTO dead_letter (timestamp_ms, key, value, headers) VALUES (?, ?, ?, ?)",
-        (now_ms(connection), *row),
+        "INSERT INTO dead_letter (timestamp_ms, key, value, headers) VALUES (?, ?, ?, ?)", timed
     )
-    assert cursor.lastrowid is not None
-    return Position(0, cursor.lastrowid)
+    number = cursor.lastrowid
+    assert number is not None
+    checksum = sealed((number, *timed))[-1]
+    connection.execute("INSERT INTO letter_checksum VALUES (?, ?)", (number, checksum))
+    return Position(0, number)

@@ -12,15 +12,23 @@ from typing import cast
 
 from actors.model.codec import LogRecord
 from actors.model.key import TaskKey
-from actors.model.ownership import Straggler, Watermark
-from actors.model.status import AttemptRecord, AttemptResult, CommandOutcome, RecordedOutcome
+from actors.model.ownership import EPOCH_SHIFT, Straggler, Watermark
+from actors.model.status import (
+    AttemptRecord,
+    AttemptResult,
+    CommandOutcome,
+    Completion,
+    RecordedOutcome,
+)
+from actors.ports.log import Position
 from actors.ports.store import Stores
 from scheduler.adapters.clock import SystemClock
+from scheduler.adapters.embedded.dead_letters import EmbeddedLogView
 from scheduler.adapters.embedded.log import EmbeddedLog
 from scheduler.adapters.embedded.stores import open_stores
 from scheduler.adapters.embedded.writer import EmbeddedWriter
 from scheduler.wiring import agreed_partition_count
-from tests.builders import NOW_MS, a_completion, a_stored_task
+from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, Listener, settings_of
 
 PARTITIONS = 2
@@ -30,6 +38,9 @@ READ = 50
 _FIRST = TaskKey(-1, "", "")
 _LAST = TaskKey(1 << 52, "", "")
 _COMMANDS = 5
+LETTERS = 5
+_IN_SEGMENT = 40
+_SEGMENT_IN_MS = 2 * 3_600_000
 
 
 def fill(folder: Path, crashed: Path) -> None:
@@ -60,6 +71,9 @@ def fill(folder: Path, crashed: Path) -> None:
         log._committing.result(WAIT_S)
         writer.append(0, b"customer-7", b"the last one").result(WAIT_S)
         writer.append(1, b"customer-7", b"the very last one").result(WAIT_S)
+        for number in range(LETTERS):
+            record = LogRecord(0, number, NOW_MS, b"customer-7", b"put aside %d " % number * 20)
+            writer.dead_letter(record, "nobody can read it").result(WAIT_S)
         # Copied while everything is open: what a kill would leave on the disk.
         shutil.copytree(folder, crashed, ignore=shutil.ignore_patterns("node.bell"))
 
@@ -93,8 +107,22 @@ def _fill_partition(partition: int, stores: Stores) -> None:
         ),
         stores.ownership.save_watermark(partition, epoch, watermark),
     ]
+    asked.append(
+        stores.status.insert_completions(partition, _segment(partition), epoch << EPOCH_SHIFT)
+    )
     for each in asked:
         each.result(WAIT_S)
+
+
+def _segment(partition: int) -> list[Completion]:
+    """Return successes of one hour that an owner writes: so many are a segment."""
+    return [
+        a_completion(
+            key=a_key(due_in_ms=_SEGMENT_IN_MS + number, uniqueness_key=f"in segment {partition}"),
+            offset=number,
+        )
+        for number in range(_IN_SEGMENT)
+    ]
 
 
 def contents(folder: Path) -> dict[str, object]:
@@ -119,6 +147,11 @@ def contents(folder: Path) -> dict[str, object]:
         records: list[LogRecord] = []
         while (polled := log.poll(1_000, 0)).reached:
             records += polled.records
+        view = EmbeddedLogView(settings)
+        closing.callback(view.close)
+        found["letters"] = view.letters(None, LETTERS)
+        places = [Position(0, letter.offset) for letter in view.letters(None, LETTERS).letters]
+        found["single letters"] = view.find_letters(places)
         found["records"] = sorted(records, key=lambda record: (record.partition, record.offset))
     return found
 

@@ -110,6 +110,51 @@ def test_a_flipped_bit_is_harmless_or_told(folders: Folders, name: str, file: st
     assert refused > FLIPS / 6 or name == "killed"
 
 
+ROWS = {
+    "a record": ("log.db", b"record 100 "),
+    "a dead letter": ("log.db", b"put aside 3 "),
+    "the data of a task": ("store.db", b"data 20 "),
+    "the data of a moved task": ("store.db", b"moved data"),
+    "a straggler": ("store.db", b"blocked"),
+    "an error of an attempt": ("store.db", b"Crash"),
+    "a segment of completions": ("store.db", b"in segment 1"),
+}
+
+
+@pytest.mark.parametrize("what", ROWS)
+def test_a_flipped_bit_in_a_row_is_told(folders: Folders, what: str) -> None:
+    """SQLite finds nothing wrong with a value that is another one."""
+    name, text = ROWS[what]
+    folder = folders.copy("stopped")
+    content = bytearray((folder / name).read_bytes())
+    place = content.find(text)
+    assert place > 0
+    while place > 0:
+        # What was removed may stand in a free place of a page, too.
+        content[place] ^= 1
+        place = content.find(text)
+    (folder / name).write_bytes(content)
+
+    with pytest.raises(FolderDamaged, match=rf"{name} is damaged: .*backup"):
+        contents(folder)
+
+
+@pytest.mark.parametrize("file", DATABASES)
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_zeroed_page_is_harmless_or_told(folders: Folders, name: str, file: str) -> None:
+    """Whatever stood in it; after a kill the page may stand in the write-ahead file as well."""
+    pages = (folders.copy(name) / file).stat().st_size // PAGE_BYTES
+    refused = 0
+    for page in range(pages):
+        folder = folders.copy(name)
+        with (folder / file).open("r+b") as damaged:
+            damaged.seek(page * PAGE_BYTES)
+            damaged.write(bytes(PAGE_BYTES))
+        refused += folders.is_refused(name, folder)
+
+    assert refused > pages / 4 or name == "killed"
+
+
 def test_a_flipped_bit_ahead_of_the_store_is_told(folders: Folders) -> None:
     """SQLite forgets what stands behind it; the log knows how far the store was at its last commit
     of offsets, which is the last thing that was written: so every one is told.
