@@ -407,3 +407,13 @@ def test_an_end_that_was_told_before_its_task_was_withdrawn_changes_nothing() ->
     bench.run()
 
     assert bench.begun == "bc" and bench.slots == 2
+
+
+def test_p13_a_task_at_hand_is_counted_once_by_its_newest_record() -> None:
+    """However many there are."""
+    bench = Unordered()
+    bench.send_all("a", PAIR)
+
+    bench.send_all("a", PAIR, offset=9)
+
+    assert (bench.slots, bench.budget.due_bytes) == (1, of_kind("a", PAIR).held_bytes)
