@@ -163,6 +163,12 @@ class Loading:
         reach = self._reach
         if reach.backlog is None:
             self.look_for_backlog()
+        room = self._flow_room()
+        assert room is not None, "a kind has a rule"
+        again_after = reach.look_again_after(room)
+        if again_after is not None:
+            yield from self._load_left(again_after)
+            return
         before_ms = reach.end_ms(self._context.clock.now_ms())
         after = reach.cursor.begin_load()
         before_ms = self._reader.end_ms(after, before_ms)
@@ -190,6 +196,22 @@ class Loading:
         is_late = reached.scheduled_ms <= self._context.clock.now_ms()
         few = 2 * len(taken) < len(found.keys)
         self._answer_load(complete=False, held_up=is_late and few)
+
+    def _load_left(self, after: TaskKey) -> Operation:
+        """Load rows before the cursor that flows have left which have room for them by now."""
+        reach = self._reach
+        end, limit = reach.cursor.key, SEARCH_PAGES * self._window.page_tasks
+        before_ms = self._reader.end_ms(after, end.scheduled_ms + 1)
+        found = yield self._schedule.find_keys(self._partition, after, before_ms, limit)
+        reached = min(end, found.reached(first_key_at(before_ms)))
+        keys = reach.left_of(found.keys, after)
+        room = self._flow_room()
+        assert room is not None, "a kind has a rule"
+        tasks, reached = yield from self._reader.rows_behind(keys, room.has_enough, after, reached)
+        taken = reach.take_left(tasks, after, reached, room)
+        self._count_ids()
+        self.pass_on(taken)
+        self._answer_load(complete=False)
 
     def _flow_room(self) -> FlowRoom | None:
         """Return what flows may have in memory; None where no kind has a rule."""

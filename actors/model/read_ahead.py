@@ -7,7 +7,7 @@ it is known which ids have a backlog, as far as the band of what is on time.  De
 a page or of a write belong in memory.  Loads nothing, and passes nothing on.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from actors.model.band import ON_TIME_SHARE, BandName
@@ -64,12 +64,15 @@ class _Picked(NamedTuple):
     """Up to this key each task was taken, left, or in memory already."""
     left: dict[str, TaskKey]
     """Of these ids rows after a key were left."""
+    first_left: dict[str, TaskKey]
+    """By flow, after which key the first row is that it left."""
 
 
 class ReadAhead:
     """The checkpoint of a partition, and which ids are read further; no I/O, no locks."""
 
     __slots__ = (
+        "_first_left",
         "_held_up_flow",
         "_left",
         "_refill_share",
@@ -98,6 +101,8 @@ class ReadAhead:
         """How many of them have a key: a flow that had enough left their rows."""
         self._held_up_flow: str | None = None
         """Whose row was the first one left; None where the next load is to find out."""
+        self._first_left: dict[str, TaskKey] = {}
+        """By flow, after which key the first row is that it left, or an earlier key."""
         self.size_bytes = 0
         """What the ids hold."""
         self.latest_row_ms = 0
@@ -169,6 +174,7 @@ class ReadAhead:
         for ordering_id, after in self._unread.items():
             if after is not None and after > reached:
                 self._unread[ordering_id] = reached
+        self._first_left = {flow: min(after, reached) for flow, after in self._first_left.items()}
         if backlog is None or not backlog.is_known or band is BandName.ORDINARY:
             self.checkpoint.lower(key)
             return False
@@ -216,7 +222,7 @@ class ReadAhead:
             else:
                 again = {task.key.ordering_id for task in picked.tasks}
                 left = dict.fromkeys(filter(self._has_left, again), picked.reached) | left
-            self._end(max(before, picked.reached), left)
+            self._end(max(before, picked.reached), left, picked.first_left)
             tasks, reached = picked.tasks, picked.gap
         self.checkpoint.end_load(reached)
         return tasks
@@ -231,12 +237,105 @@ class ReadAhead:
         held_up_flow = self._held_up_flow
         picked = self._pick(self.cursor.key, tasks, reached, room, is_again=False)
         self._held_up_flow = held_up_flow
-        self._end(picked.reached, picked.left)
+        self._end(picked.reached, picked.left, picked.first_left)
         return picked.tasks
 
     def wanted(self, keys: Iterable[TaskKey]) -> list[TaskKey]:
         """Return the keys of ids that have not left a row."""
         return [key for key in keys if not self._has_left(key.ordering_id)]
+
+    # Left rows before the cursor are offered again.
+
+    def look_again_after(self, room: FlowRoom) -> TaskKey | None:
+        """Return after which key the rows begin that flows have left which have room by now; None
+        where there are none.
+
+        The ordinary load brings those of the flow that left the first row of all.
+        """
+        if room.is_full:
+            return None
+        return min(
+            (
+                after
+                for flow, after in self._first_left.items()
+                if flow != self._held_up_flow and room.may_go_on(flow)
+            ),
+            default=None,
+        )
+
+    def left_of(self, keys: Iterable[TaskKey], after: TaskKey) -> list[TaskKey]:
+        """Return the keys before the cursor that are unread, of the ids whose rows behind ``after``
+        show all that is.
+        """
+        return [key for key in keys if key <= self.cursor.key and self._is_left(key, after)]
+
+    def _is_left(self, key: TaskKey, after: TaskKey) -> bool:
+        mark = self._unread.get(key.ordering_id)
+        return mark is not None and after <= mark < key and key > self.checkpoint.key
+
+    def take_left(
+        self, tasks: Sequence[StoredTask], after: TaskKey, reached: TaskKey, room: FlowRoom
+    ) -> Sequence[StoredTask]:
+        """Return what of the open tasks behind ``after``, of ``left_of``, is to be passed on."""
+        end = min(reached, self.cursor.key)
+        taken: list[StoredTask] = []
+        refused: dict[str, TaskKey] = {}
+        first_left: dict[str, TaskKey] = {}
+        last = after
+        for task in tasks:
+            key, ordering_id = task.key, task.key.ordering_id
+            if key > end or room.is_full:
+                end = min(end, last)
+                break
+            # Memory may have been lowered while the page was read.
+            if ordering_id not in refused and self._is_left(key, after):
+                if room.take(task):
+                    taken.append(task)
+                else:
+                    refused[ordering_id] = last
+                    first_left.setdefault(room.flow_of(task), last)
+            last = key
+        self._move_marks(after, end, refused)
+        self._end_again(after, end, first_left)
+        return taken
+
+    def _move_marks(self, after: TaskKey, end: TaskKey, refused: Mapping[str, TaskKey]) -> None:
+        """Know of the ids whose rows behind ``after`` a page showed that all up to its end is in
+        memory, but for what it refused.
+        """
+        is_whole = end >= self.cursor.key
+        for ordering_id, mark in tuple(self._unread.items()):
+            if mark is None or not after <= mark <= end:
+                continue
+            if ordering_id in refused:
+                self._unread[ordering_id] = max(mark, refused[ordering_id])
+            elif is_whole:
+                self._unmark(ordering_id)
+            else:
+                self._unread[ordering_id] = end
+
+    def _end_again(self, after: TaskKey, end: TaskKey, first_left: Mapping[str, TaskKey]) -> None:
+        """Know up to which key flows have left no row, of those that left none before a page."""
+        for flow, first in tuple(self._first_left.items()):
+            if first < after or first > end:
+                continue
+            if flow in first_left:
+                self._first_left[flow] = first_left[flow]
+            elif end < self.cursor.key:
+                self._first_left[flow] = end
+            else:
+                del self._first_left[flow]
+        for flow, first in first_left.items():
+            self._first_left.setdefault(flow, first)
+
+    def _unmark(self, ordering_id: str) -> None:
+        """An id has no unread row before the cursor."""
+        self._left -= 1
+        if self.backlog is not None:
+            self._unread[ordering_id] = None
+        else:
+            del self._unread[ordering_id]
+            self.size_bytes -= ORDERING_ID_BYTES + len(ordering_id)
 
     def end_ms(self, now_ms: int) -> int:
         """Return up to when other flows' tasks are looked for behind what is left.
@@ -288,6 +387,7 @@ class ReadAhead:
         """
         taken: list[StoredTask] = []
         left: dict[str, TaskKey] = {}
+        first_left: dict[str, TaskKey] = {}
         last, gap = after, None
         self._held_up_flow = None
         for task in tasks:
@@ -301,14 +401,18 @@ class ReadAhead:
                     break
                 if not room.take(task):
                     left[ordering_id] = last
+                    flow = room.flow_of(task)
+                    first_left.setdefault(flow, last)
                     if gap is None:
-                        gap, self._held_up_flow = last, room.flow_of(task)
+                        gap, self._held_up_flow = last, flow
                     continue
                 taken.append(task)
             last = key
-        return _Picked(taken, reached if gap is None else gap, reached, left)
+        return _Picked(taken, reached if gap is None else gap, reached, left, first_left)
 
-    def _end(self, reached: TaskKey, left: dict[str, TaskKey]) -> None:
+    def _end(
+        self, reached: TaskKey, left: dict[str, TaskKey], first_left: dict[str, TaskKey]
+    ) -> None:
         assert reached >= self.cursor.key, "a page begins where the cursor is"
         self.cursor.end_load(reached)
         # Memory may have been lowered while the page was read.
@@ -317,6 +421,9 @@ class ReadAhead:
             self._add(ordering_id)
             self._left += self._unread[ordering_id] is None
             self._unread[ordering_id] = min(after, reached)
+        for flow, after in first_left.items():
+            known = self._first_left.get(flow, after)
+            self._first_left[flow] = min(after, known, reached)
 
     def _add(self, ordering_id: str) -> None:
         if ordering_id not in self._unread:
@@ -330,6 +437,7 @@ class ReadAhead:
         else:
             self._unread, self.size_bytes = {}, 0
         self._left = 0
+        self._first_left.clear()
 
     # Ids without a backlog need not wait for those that have one.
 

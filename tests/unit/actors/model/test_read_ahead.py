@@ -38,6 +38,7 @@ class Model:
         self.rows: dict[TaskKey, StoredTask] = {}
         self.memory: set[TaskKey] = set()
         self.late: set[TaskKey] = set()
+        self.read_again = 0
         """Overdue and in memory, though it does not reach them: no order is promised for these."""
 
     def write(self) -> None:
@@ -73,6 +74,9 @@ class Model:
             is_behind = reach.has_left
             if not is_behind:
                 return
+        if is_behind and (after_left := reach.look_again_after(room)) is not None:
+            self.load_left(after_left, page)
+            return
         after = reach.cursor.begin_load() if is_behind else reach.begin_load()
         found = sorted(key for key in self.rows if key > after)[:page]
         reached = found[-1] if len(found) == page else END
@@ -86,6 +90,17 @@ class Model:
         self.pass_on(list(taken))
         if reach.is_backlog_over:
             reach.end_backlog()
+
+    def load_left(self, after: TaskKey, page: int) -> None:
+        """Load what flows have left before the cursor; memory may be lowered meanwhile."""
+        reach = self.reach
+        found = sorted(key for key in self.rows if after < key <= reach.cursor.key)[:page]
+        reached = found[-1] if len(found) == page else reach.cursor.key
+        tasks = [self.rows[key] for key in reach.left_of(found, after)]
+        if self.rng.random() < 0.2:
+            self.shrink()
+        self.pass_on(list(reach.take_left(tasks, after, reached, self.room())))
+        self.read_again += 1
 
     def load_punctual(self) -> None:
         """Load of punctual ids what is next."""
@@ -163,6 +178,7 @@ def test_p4_p8_memory_has_the_first_tasks_of_each_id_and_all_that_it_reaches(
     *, has_backlog: bool
 ) -> None:
     """Whatever is written, loaded, left, closed, and let go of."""
+    read_again = 0
     for seed in range(60):
         model = Model(random.Random(seed))
         steps = [model.write, model.write, model.load, model.finish, model.finish, model.shrink]
@@ -180,6 +196,8 @@ def test_p4_p8_memory_has_the_first_tasks_of_each_id_and_all_that_it_reaches(
             model.finish()
         model.check()
         assert not model.rows, f"seed {seed}: a row was never loaded"
+        read_again += model.read_again
+    assert read_again, "left rows were never read again"
 
 
 # Ids that have a backlog.
@@ -394,3 +412,83 @@ def test_p13_it_goes_no_further_than_ids_may_be_kept() -> None:
     assert reach.may_go_on(before_ms, enough)
     assert not reach.may_go_on(before_ms, UNREAD_SHARE * reach.size_bytes)
     assert not reach.may_go_on(BIG[-1].key.scheduled_ms + AHEAD_MS // 2, enough)
+
+
+MIDDLE = [task(number - 800, tenant="middle", ordering_id=f"m-{number}") for number in range(6)]
+
+
+def held_up() -> ReadAhead:
+    """Return one where a large flow left the first row, and one of middle size left others."""
+    rows = [*BIG, *MIDDLE]
+    reach = ReadAhead(AFTER, RULES, PARTITION)
+    reach.begin_load()
+    reach.take_page(rows, rows[-1].key, room(6, big=6, middle=2))
+    assert reach.is_held_up(room(6, big=6, middle=6))
+    return reach
+
+
+def test_p7_a_flow_that_has_room_again_does_not_wait_for_a_larger_one() -> None:
+    """The rows that it left are read although those of the larger flow, before them, stay."""
+    reach = held_up()
+    crowded = reach.look_again_after(room(6, big=6, middle=6))
+
+    after = reach.look_again_after(room(30, big=60, middle=0))
+    assert crowded is None and after is not None
+    left = reach.left_of([each.key for each in (*BIG, *MIDDLE)], after)
+    tasks = [each for each in MIDDLE if each.key in left]
+    taken = reach.take_left(tasks, after, MIDDLE[-1].key, room(30, big=60))
+
+    assert tasks and list(taken) == tasks
+    assert reach.split(MIDDLE)[1] == MIDDLE, "all of it is in memory"
+    assert reach.look_again_after(room(30, big=60)) is None
+    assert reach.is_held_up(room(30, big=60))
+
+
+def test_what_is_left_once_more_is_offered_from_there_on() -> None:
+    """Nothing before it is read another time."""
+    reach = held_up()
+    after = reach.look_again_after(room(30, big=60))
+    assert after is not None
+    left = reach.left_of([each.key for each in MIDDLE], after)
+    tasks = [each for each in MIDDLE if each.key in left]
+    taken = reach.take_left(tasks, after, MIDDLE[-1].key, room(5, big=60, middle=2))
+
+    assert 0 < len(taken) < len(tasks)
+    assert reach.look_again_after(room(30, big=60)) == taken[-1].key
+    assert reach.left_of([each.key for each in tasks], taken[-1].key) == [
+        each.key for each in tasks[len(taken) :]
+    ]
+
+
+def test_no_row_is_offered_again_where_nobody_has_room() -> None:
+    """A page that is full would be read for nothing."""
+    assert held_up().look_again_after(room(0, big=60)) is None
+
+
+def test_a_page_of_left_rows_may_end_before_the_cursor() -> None:
+    """What lies behind it is offered by the next one."""
+    reach = held_up()
+    after = reach.look_again_after(room(30, big=60))
+    assert after is not None
+    left = [each for each in MIDDLE if reach.left_of([each.key], after)]
+    taken = reach.take_left(left[:1], after, left[0].key, room(30, big=60))
+
+    rest = [each.key for each in left[1:]]
+    assert list(taken) == left[:1] and rest
+    assert reach.look_again_after(room(30, big=60)) == left[0].key
+    assert reach.left_of(rest, left[0].key) == rest
+
+
+def test_p4_an_id_with_an_earlier_unread_row_is_not_offered_again() -> None:
+    """Its first row is the larger flow's, which stays."""
+    later = task(-700, tenant="middle", ordering_id=BIG[9].key.ordering_id)
+    rows = [*BIG, *MIDDLE, later]
+    reach = ReadAhead(AFTER, RULES, PARTITION)
+    reach.begin_load()
+    reach.take_page(rows, rows[-1].key, room(6, big=6, middle=2))
+    after = reach.look_again_after(room(30, big=60))
+    assert after is not None and BIG[9].key <= after
+
+    left = reach.left_of([MIDDLE[-1].key, later.key], after)
+
+    assert left == [MIDDLE[-1].key]
