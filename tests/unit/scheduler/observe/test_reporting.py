@@ -23,9 +23,9 @@ from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import Task
 from actors.ports.telemetry import Telemetry
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from scheduler.node.holdings import Held
 from scheduler.node.limiter import Limited
 from scheduler.node.shares import NO_RATES, NodeRates
-from scheduler.node.holdings import Held
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.reporting import LISTED_MAX, Reported, Reporter
 from tests.builders import NOW_MS, a_key, a_stored_task, an_attempt
