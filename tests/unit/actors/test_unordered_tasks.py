@@ -251,6 +251,27 @@ def test_p8_a_read_under_way_ends_with_a_pause(kind: str | None) -> None:
     assert (bench.begun, bench.slots, bench.budget.slots_reserved) == ("", 0, 0)
 
 
+@pytest.mark.parametrize("kind", [None, PAIR], ids=["in order", "without order"])
+def test_p13_a_read_under_way_brings_nothing_into_a_pause_that_an_attempt_outlives(
+    kind: str | None,
+) -> None:
+    """It would keep slots for as long as the pause lasts; the rows are read after it."""
+    bench = Unordered()
+    bench.send_all("z", SWARM)
+    bench.send_all("a", kind)
+    bench.withdraw(Withdrawal.RETRY, task_named("a").key)
+    bench.close("a")
+    request = bench.asked(kind)
+
+    bench.pause(ID)
+    bench.answer(request, of_kind("a", kind))
+    assert (bench.slots, bench.budget.slots_reserved) == (1, 0)
+
+    bench.pause()
+    bench.answer(bench.asked(kind), of_kind("a", kind))
+    assert bench.begun == "az"
+
+
 def test_what_was_left_behind_is_read_for_each_kind() -> None:
     """Each takes its own of the range, and what another knows is not taken twice."""
     bench = Unordered()
