@@ -272,6 +272,27 @@ def test_p13_a_read_under_way_brings_nothing_into_a_pause_that_an_attempt_outliv
     assert bench.begun == "az"
 
 
+@pytest.mark.parametrize("kind", [None, PAIR], ids=["in order", "without order"])
+def test_p8_an_answer_from_before_a_pause_is_not_taken_for_that_to_a_later_read(
+    kind: str | None,
+) -> None:
+    """It says nothing of what came during the pause."""
+    bench = Unordered()
+    bench.send_all("a", kind)
+    bench.withdraw(Withdrawal.RETRY, task_named("a").key)
+    bench.close("a")
+    stale = bench.asked(kind)
+    bench.pause(ID)
+    bench.send_all("b", kind)
+    bench.pause()
+    request = bench.asked(kind)
+
+    bench.answer(stale)
+    bench.answer(request, of_kind("b", kind))
+
+    assert bench.begun == "b" and bench.slots == 1
+
+
 def test_what_was_left_behind_is_read_for_each_kind() -> None:
     """Each takes its own of the range, and what another knows is not taken twice."""
     bench = Unordered()
