@@ -201,7 +201,7 @@ class PartitionScheduler(Actor):
 
     def _note_waiting(self) -> PartitionBudget:
         budget = self._siblings.budget
-        budget.wait(self._bands.size_bytes - budget.waiting_bytes)
+        budget.keep_waiting(self._bands.size_bytes - budget.waiting_bytes)
         return budget
 
     def _wake(self, message: _DueTimerFired | _NextPart) -> None:

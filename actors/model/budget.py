@@ -143,7 +143,7 @@ class PartitionBudget:
 
     # What waits.
 
-    def wait(self, size_bytes: int) -> None:
+    def keep_waiting(self, size_bytes: int) -> None:
         """Count what came to wait; below zero what does no longer."""
         self._waiting_bytes += size_bytes
         assert self._waiting_bytes >= 0, "more is let go of than was taken"

@@ -98,7 +98,7 @@ class Arrivals:
                 read = self._read_of(record)
                 self._read.append(read)
                 self._first_due_ms = min(self._first_due_ms, self._due_ms(read))
-                self.budget.wait(read.size_bytes)
+                self.budget.keep_waiting(read.size_bytes)
                 self._reached = record.offset + 1
         self._reached = max(self._reached, reached or 0)
 
@@ -204,6 +204,6 @@ class Arrivals:
 
     def _forget_first(self) -> None:
         read = self._read.popleft()
-        self.budget.wait(-read.size_bytes)
+        self.budget.keep_waiting(-read.size_bytes)
         self._letters.forget(read.record.offset)
         self._told.discard(read.record.offset)

@@ -131,7 +131,7 @@ class Waiting:
             held = _read(record)
             self._held[record.offset] = held
             self._in_order.append(record.offset)
-            self.budget.wait(held.size_bytes)
+            self.budget.keep_waiting(held.size_bytes)
             heapq.heappush(self._ripening, self._entry(held))
         self._reached = max(self._reached, reached or 0)
 
@@ -243,7 +243,7 @@ class Waiting:
         return ripe, due_ms, held.envelope.origin, record.offset
 
     def _forget(self, offset: int) -> None:
-        self.budget.wait(-self._held.pop(offset).size_bytes)
+        self.budget.keep_waiting(-self._held.pop(offset).size_bytes)
         self._letters.forget(offset)
 
 

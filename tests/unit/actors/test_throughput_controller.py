@@ -230,7 +230,7 @@ def test_p13_too_many_bytes_are_left_to_the_store() -> None:
     """However few tasks hold them."""
     bench = Bench()
     budget = bench.harness.siblings.budget
-    budget.wait(budget.share_bytes + 1)
+    budget.keep_waiting(budget.share_bytes + 1)
 
     bench.measure(waiting=10, executing=3)
 
@@ -256,7 +256,7 @@ def test_it_waits_until_a_tenth_of_the_bytes_is_free(
     """As it does for tasks: small pages cost a round trip each."""
     bench = Bench()
     budget = bench.harness.siblings.budget
-    budget.wait(budget.share_bytes - budget.share_bytes // 10 + missing_bytes)
+    budget.keep_waiting(budget.share_bytes - budget.share_bytes // 10 + missing_bytes)
 
     bench.measure(waiting=0)
 

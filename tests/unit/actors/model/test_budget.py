@@ -51,7 +51,7 @@ def test_room_is_what_is_left_and_a_page_has_at_least_one_row() -> None:
     node = NodeBudget(1_000)
     budget = node.begin(0)
     assert (budget.held_bytes, node.held_bytes) == (0, 0)
-    budget.wait(60)
+    budget.keep_waiting(60)
     budget.keep_ids(30)
     budget.hand_over(10)
     budget.resize(0, 300)
@@ -119,7 +119,7 @@ def test_nothing_is_given_back_that_nobody_took() -> None:
         lambda: budget.release_slots("id", 2),
         lambda: budget.resize(budget.due_bytes + 1, 0),
         lambda: budget.reserve(-1),
-        lambda: budget.wait(-1),
+        lambda: budget.keep_waiting(-1),
         lambda: budget.wait_in("a", -1, 0),
         lambda: node.poll(-1),
     ]
