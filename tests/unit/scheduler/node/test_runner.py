@@ -130,12 +130,12 @@ def test_the_lease_is_asked_again_after_a_start_became_durable(
     assert bench.ended().ending is Ending.NOT_STARTED and recorded.done() and not ran
 
 
-@pytest.mark.parametrize("suspect", [True, False])
+@pytest.mark.parametrize(("suspect", "used"), [(True, 0), (False, 0), (False, 1)])
 @pytest.mark.parametrize("executor", [Blocking, Quick])
 def test_user_code_waits_until_its_start_is_durable(
-    bench: Bench, executor: type[Blocking] | type[Quick], *, suspect: bool
+    bench: Bench, executor: type[Blocking] | type[Quick], used: int, *, suspect: bool
 ) -> None:
-    """Blocking and async, of a suspect and of any other overdue task."""
+    """Blocking and async, of a suspect, of what was given up, and of any other overdue task."""
     recorded: Future[None] = Future()
     asked = threading.Event()
 
@@ -143,7 +143,8 @@ def test_user_code_waits_until_its_start_is_durable(
         asked.set()
         return recorded
 
-    bench.run(executor(), replace(an_attempt(suspect=suspect), record_starts=record))
+    task = replace(task_of("a"), attempts=AttemptState(used=used))
+    bench.run(executor(), replace(an_attempt(task=task, suspect=suspect), record_starts=record))
     assert asked.wait(TIMEOUT_S)
     early = bench.telemetry.of(AttemptStarted)
     recorded.set_result(None)
@@ -176,16 +177,19 @@ def test_starts_become_durable_together(executor: type[Blocking] | type[Quick]) 
 
 @pytest.mark.parametrize("executor", [Blocking, Quick])
 @pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize("used", [0, 1])
 def test_a_start_that_could_not_be_recorded_calls_no_user_code(
-    bench: Bench, cancelled: bool, executor: type[Blocking] | type[Quick]
+    bench: Bench, used: int, cancelled: bool, executor: type[Blocking] | type[Quick]
 ) -> None:
-    """The tree went away, or the store did; blocking and async."""
+    """The tree went away, or the store did; blocking and async, and what was given up too."""
     recorded: Future[None] = Future()
     if cancelled:
         recorded.cancel()
     else:
         recorded.set_exception(StoreUnavailable("gone"))
 
-    bench.run(executor(), replace(an_attempt(), record_starts=lambda _attempts: recorded))
+    task = replace(task_of("a"), attempts=AttemptState(used=used))
+    attempt = replace(an_attempt(task=task), record_starts=lambda _attempts: recorded)
+    bench.run(executor(), attempt)
 
     assert bench.ended().ending is Ending.NOT_STARTED
