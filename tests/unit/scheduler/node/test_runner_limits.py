@@ -90,6 +90,7 @@ def test_p7_a_slow_attempt_holds_no_other_while_a_worker_is_free(bench: Bench) -
 
 def test_no_more_attempts_run_than_there_are_workers(bench: Bench) -> None:
     """The rest waits."""
+    before = set(threading.enumerate())
     gate, begun = threading.Event(), threading.Semaphore(0)
     running, together, counting = set[int](), list[int](), threading.Lock()
 
@@ -106,8 +107,11 @@ def test_no_more_attempts_run_than_there_are_workers(bench: Bench) -> None:
         bench.run(Blocking(work), an_attempt(task=task_of(str(number))))
     for _ in range(WORKERS):
         assert begun.acquire(timeout=TIMEOUT_S)
+    # One more would be there by now: the thread before it starts it, then takes its attempt.
+    threads = [each.name for each in set(threading.enumerate()) - before]
     gate.set()
 
+    assert sum(name.startswith("hourhand-worker-") for name in threads) == WORKERS
     assert {bench.ended().ending for _ in range(WORKERS + 1)} == {Ending.DONE}
     assert max(together) == WORKERS
 
