@@ -128,7 +128,8 @@ class TaskRun:
         """Let those wait in a queue for their turn whose attempts cannot count; with a key those
         behind it, which is let go of.
 
-        They come before all that waits there, so however much that is, they do not join the store.
+        They come before all that waits there, however much that is.  Where the store has an earlier
+        one they are read again behind it, and so is what waits.
         """
         roles, keys = self._roles, list(self._roles)
         if key is not None:
@@ -141,10 +142,11 @@ class TaskRun:
         for role in left:
             if role.task.key == key:
                 continue
-            if role.is_doubted:
+            if role.is_doubted or tasks.must_spill(role.task.key, sys.maxsize):
+                # What waits in memory behind it is read again with it (P4).
                 tasks.spill_from(role.task.key)
             else:
-                tasks.take(role.task, sys.maxsize)
+                tasks.add(role.task)
 
 
 def _void(roles: Iterable[TaskExecutorRole]) -> None:

@@ -5,7 +5,14 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import DrainTasks, PauseTasks, RecordOutcomes, StartTasks, UpdateTask
+from actors.messages import (
+    DrainTasks,
+    OutcomesRecorded,
+    PauseTasks,
+    RecordOutcomes,
+    StartTasks,
+    UpdateTask,
+)
 from actors.model.attempts import Attempt, Ending
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.events import AttemptFinished
@@ -22,11 +29,13 @@ PAUSE = PauseTasks(OperatorSheet(1, (Pause(PauseScope.ORDERING, PARTITION, ID),)
 class Runs(Bench):
     """One ordering id whose tasks may be in one batch."""
 
-    def __init__(self, known_since_ms: int = 0, left: Sequence[Attempt] = ()) -> None:
+    def __init__(
+        self, known_since_ms: int = 0, queue_max: int = 20, left: Sequence[Attempt] = ()
+    ) -> None:
         super().__init__(
             known_since_ms=known_since_ms,
-            slots=20,
-            queue_max=20,
+            slots=queue_max,
+            queue_max=queue_max,
             run_tasks_max={None: RUN_MAX},
             left=left,
         )
@@ -179,6 +188,48 @@ def test_what_was_refused_begins_anew() -> None:
     assert (closed, bench.begun) == ("a", "bc")
 
 
+@pytest.mark.parametrize("ending", [DONE, Ending.NOT_STARTED])
+@pytest.mark.parametrize("is_first", [False, True], ids=["after", "before"])
+def test_p8_an_end_counts_at_whatever_moment_of_the_turn_before_it_comes(
+    ending: Ending, *, is_first: bool
+) -> None:
+    """Before or after the message by which its task gets its turn."""
+    bench = Runs()
+    bench.send_all("ab")
+    bench.end_all(DONE)
+    asked = bench.tracker.take(RecordOutcomes)
+    bench.harness.siblings.known_completions.remember(asked.completions[0])
+
+    if is_first:
+        bench.runner.end(ending)
+    bench.ref.tell(OutcomesRecorded(asked.completions, asked.records))
+    if not is_first:
+        bench.harness.system.run_one()
+        bench.runner.end(ending)
+    bench.run()
+    if ending is Ending.NOT_STARTED:
+        bench.advance(1_000)
+        bench.end_all(DONE)
+
+    assert bench.close() == "b" and bench.slots == 0
+
+
+def test_p4_what_did_not_begin_is_not_overtaken_by_what_came_after_it() -> None:
+    """Also where a task that came late is left to the store, which the others then join."""
+    bench = Runs(queue_max=3)
+    bench.send_all("acd")
+    bench.runner.waiting = [each.attempt for each in bench.runner.started[1:]]
+    bench.send_all("f")
+    bench.send_all("b")
+
+    bench.end_all(DONE)
+    bench.close()
+    before = bench.begun
+    bench.loaded_all("bcdf")
+
+    assert (before, bench.begun[0]) == ("", "b")
+
+
 def test_runs_are_short_where_few_of_their_tasks_begin_and_grow_again() -> None:
     """A limit of one start at a time does not make four attempts for each."""
     bench = Runs()
@@ -302,6 +353,23 @@ def test_a_run_that_takes_long_keeps_nothing_else_in_memory() -> None:
     bench.loaded_all("ef")
 
     assert (slots, closed, bench.begun) == (4, "abcd", "ef")
+
+
+@pytest.mark.parametrize("is_slow_first", [False, True], ids=["refused first", "slow first"])
+def test_p7_what_was_refused_behind_a_slow_task_holds_no_slot(*, is_slow_first: bool) -> None:
+    """A slow ordering id costs one slot, however its batch began."""
+    bench = Runs()
+    bench.send_all("ab")
+    slow, refused = bench.runner.started
+    bench.runner.started[:] = [refused, slow]
+    bench.runner.slow = [slow.attempt]
+
+    if is_slow_first:
+        bench.advance(1_000)
+    bench.end_all(Ending.NOT_STARTED)
+    bench.advance(1_000)
+
+    assert bench.slots == 1
 
 
 def test_what_follows_a_task_that_waits_for_its_retry_is_left_to_the_store() -> None:
