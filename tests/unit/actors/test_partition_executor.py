@@ -189,6 +189,20 @@ def test_p4_an_id_that_adopted_an_attempt_begins_nothing_before_the_partition_ma
     assert bool(bench.runner.started) is starts
 
 
+def test_p4_an_adopted_attempt_that_was_refused_begins_anew_when_the_partition_may_start() -> None:
+    """The log may hold a later record of its key, or a command."""
+    attempt = an_attempt(task=_task("x"), epoch=EPOCH)
+    bench = Bench(left=[attempt])
+
+    bench.end(Ending.NOT_STARTED)
+    bench.advance(60_000)
+    early = bench.running, bench.asks_store
+    bench.tell(StartTasks())
+    bench.load(attempt.task)
+
+    assert early == ([], False) and len(bench.running) == 1
+
+
 def test_p4_a_pause_that_ends_before_the_partition_may_start_begins_nothing() -> None:
     """What the id left to the store is read when it may."""
     bench = Bench(left=[an_attempt(task=_task("x"), epoch=EPOCH)])

@@ -354,6 +354,28 @@ def test_p6_a_later_record_reaches_the_task_wherever_it_is() -> None:
     assert bench.record_completion().offset == 9
 
 
+@pytest.mark.parametrize("kind", [None, PAIR], ids=["in order", "without order"])
+@pytest.mark.parametrize("is_late", [False, True], ids=["while it runs", "once it has ended"])
+def test_p6_a_record_after_the_cancel_of_a_running_task_opens_it_again(
+    kind: str | None, *, is_late: bool
+) -> None:
+    """The command allows no further attempt, the record does: the key is read again."""
+    bench = Unordered()
+    bench.send_all("a", kind)
+    bench.withdraw(Withdrawal.CLOSE, task_named("a").key)
+
+    if is_late:
+        bench.end_of("a", Ending.FAILED)
+    bench.send_all("a", kind, offset=9)
+    if not is_late:
+        bench.end_of("a", Ending.FAILED)
+    bench.record()
+    bench.answer(bench.asked(kind), of_kind("a", kind, offset=9))
+
+    assert [each.attempt.task.offset for each in bench.runner.started] == [9]
+    assert bench.slots == 1
+
+
 @pytest.mark.parametrize("withdrawal", Withdrawal)
 def test_a_command_withdraws_what_waits_and_reads_again_what_may_stay_open(
     withdrawal: Withdrawal,
@@ -395,6 +417,19 @@ def test_attempts_of_an_earlier_tree_hold_their_places() -> None:
     bench.close("a")
 
     assert (before, full, bench.begun) == ("ab", "ab", "bc")
+
+
+def test_p4_a_refused_attempt_of_an_earlier_tree_begins_anew_when_the_partition_may_start() -> None:
+    """The log may hold more of its key, which is read then."""
+    bench = Unordered("a")
+
+    bench.end_of("a", Ending.NOT_STARTED)
+    bench.advance(60_000)
+    early = bench.begun, bench.asks_store
+    bench.tell(StartTasks())
+    bench.answer(bench.asked(), of_kind("a", PAIR))
+
+    assert (early, bench.begun) == (("", False), "a")
 
 
 def test_p16_a_key_waits_for_its_attempt_of_an_earlier_ownership() -> None:
