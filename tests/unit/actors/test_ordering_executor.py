@@ -417,6 +417,17 @@ def test_p15_a_drain_ends_the_wait() -> None:
     assert bench.progress().earliest_ms == NOW_MS + 5_000
 
 
+def test_p14_a_drain_begins_nothing_that_waits() -> None:
+    """Also where it is known to be open: others own the partition soon."""
+    bench = Bench(known_since_ms=0)
+    bench.send("a", "b")
+
+    bench.tell(DrainTasks())
+    bench.finish()
+
+    assert not bench.running and bench.is_drained
+
+
 def test_p8_a_task_that_a_drain_ended_open_is_left_to_the_next_owner() -> None:
     """Nobody else says from where on it has to read; what was closed is not read again."""
     bench = Bench()

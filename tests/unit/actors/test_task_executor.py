@@ -137,6 +137,20 @@ def test_a_retry_waits_though_an_earlier_task_of_its_id_did() -> None:
     assert not early and bench.runner.only.number == 2
 
 
+def test_p7_a_task_that_failed_before_it_was_loaded_waits() -> None:
+    """For its next attempt, which counts on, also where its key is known to be open."""
+    bench = Bench(known_since_ms=0)
+    failed = AttemptState(used=1, last=1, next_attempt_ms=NOW_MS + WAIT_MS)
+
+    bench.execute(replace(TASK, attempts=failed))
+    bench.advance(WAIT_MS - 1)
+    early = list(bench.runner.started)
+    bench.advance(1)
+
+    assert not early and bench.runner.only.number == 2
+    assert bench.is_slow
+
+
 def test_retry_after_overrides_the_policys_wait() -> None:
     """``Retry(after=...)`` says when; it counts as an attempt."""
     bench = Bench()
