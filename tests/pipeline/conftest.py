@@ -28,6 +28,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
             # Tests are over before a better compiler would have paid.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.adaptive.enabled": "false",
+            # Each query runs once over a few rows: compiling it would take longer than the rows.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         },
     )
     try:
