@@ -1,4 +1,4 @@
-"""Bad input, to the command as it is installed: one line, an exit code, nothing else."""
+"""Bad input to the command: one line, an exit code, nothing else."""
 
 import json
 import os
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.command_line import run
 
 ROOT = Path(__file__).parents[4]
 
@@ -73,26 +75,53 @@ _BAD_INPUT = {
 }
 
 
+_IN_A_PROCESS = {
+    "an executor from nowhere",
+    "an unknown group by environment",
+    "two megabytes",
+}
+"""One of each source of input; the command of the others is the same, and begins alike."""
+
+
 @pytest.mark.parametrize("name", _BAD_INPUT)
-def test_bad_input_is_one_line_and_an_exit_code(name: str, tmp_path: Path) -> None:
-    """In a process of its own: no trace, nothing on standard output, nothing stored."""
+def test_bad_input_is_one_line_and_an_exit_code(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No trace, nothing on standard output, nothing stored."""
     arguments, environment, code, error_code = _BAD_INPUT[name]
     (tmp_path / "large.json").write_text(json.dumps({"x": "y" * 2_000_000}))
     (tmp_path / "unknown.toml").write_text("[group]\nidd = 1\n")
 
+    if name in _IN_A_PROCESS:
+        returned, shown, said = _started(tmp_path, arguments, environment)
+    else:
+        monkeypatch.chdir(tmp_path)
+        for variable in [each for each in os.environ if each.startswith("HOURHAND_")]:
+            monkeypatch.delenv(variable)
+        for variable, value in environment.items():
+            monkeypatch.setenv(variable, value)
+        ended = run(*arguments)
+        returned, shown, said = ended.exit_code, ended.stdout, ended.stderr
+
+    assert returned == code, said
+    assert said.startswith("hourhand: ")
+    assert said.endswith(f"[{error_code}]\n")
+    assert said.count("\n") == 1
+    assert len(said) < 1_000
+    assert shown == ""
+
+
+def _started(
+    folder: Path, arguments: tuple[str, ...], environment: dict[str, str]
+) -> tuple[int, str, str]:
+    """Return exit code, output and errors of the command in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "scheduler", *arguments],
-        cwd=tmp_path,
+        cwd=folder,
         env=_environment(**environment),
         capture_output=True,
         text=True,
         timeout=180,
         check=False,
     )
-
-    assert done.returncode == code, done.stderr
-    assert done.stderr.startswith("hourhand: ")
-    assert done.stderr.endswith(f"[{error_code}]\n")
-    assert done.stderr.count("\n") == 1
-    assert len(done.stderr) < 1_000
-    assert done.stdout == ""
+    return done.returncode, done.stdout, done.stderr
