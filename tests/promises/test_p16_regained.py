@@ -3,7 +3,7 @@
 import pytest
 
 from actors.model.events import AttemptAbandoned
-from actors.model.status import CompletionResult
+from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import Task
 from scheduler.adapters.memory.stores import open_memory_stores
 from scheduler.configuration.settings import GroupSettings
@@ -89,7 +89,9 @@ def test_p16_where_another_owner_came_in_between_the_task_runs_again(how: str) -
 
 
 def test_p16_a_failure_that_outlasts_the_revocation_is_counted() -> None:
-    """With its number and the fence it began under; the next attempt has the next number."""
+    """With its number and the fence it began under; the next attempt has the next number, and its
+    start is durable, as it was overdue when it was read again.
+    """
     group = Group()
     member = _running(group)
     _give_up(group, member, "lost")
@@ -103,7 +105,8 @@ def test_p16_a_failure_that_outlasts_the_revocation_is_counted() -> None:
     again = [attempt.number for attempt in member.runner.begun[TASKS:]]
     assert again == [2] * TASKS
     rows = group.data.attempts.of_key(0, _task("0").key)
-    assert [(row.attempt, row.fence) for row in rows] == [(1, 1)]
+    assert [(row.attempt, row.fence) for row in rows] == [(1, 1), (2, 2)]
+    assert [row.result for row in rows] == [AttemptResult.FAILURE, AttemptResult.STARTED]
 
 
 def test_p16_an_eager_rebalance_repeats_nothing_that_stays() -> None:
