@@ -144,7 +144,7 @@ PART_pipeline := tests/pipeline
 PARTS := unit simulation servers programs pipeline
 
 .PHONY: test
-test: need-java need-mvn venv-pipeline jars ## The tests of every kind, real servers included (eighteen minutes) [PART=unit|simulation|servers|programs|pipeline]
+test: need-java need-mvn venv-pipeline jars ## The tests of every kind, real servers included (fifteen minutes) [PART=unit|simulation|servers|programs|pipeline]
 	@[[ -z "$(PART)" || " $(PARTS) " == *" $(PART) "* ]] || { echo "PART=$(PART) is not a part of the tests: choose one of $(PARTS)" >&2; exit 2; }
 	@# In CI a test that fails is tried once more and counted as "rerun"; docs/testing.md says why.
 	@$(BIN)/python -m pytest -n $(PROCESSES) -m "not ($(LEFT_OUT))" $(if $(CI),--reruns 1) $(if $(PART),$(PART_$(PART)))
