@@ -18,7 +18,7 @@ class ExecutorsOfKinds(msgspec.Struct, eq=False):
     """
 
     kind: str | None = None
-    """Of the first executor."""
+    """Kind of the first executor."""
     executor: Executable | None = None
     others: dict[str | None, Executable] | None = None
 

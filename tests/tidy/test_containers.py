@@ -20,6 +20,7 @@ from actors.model.errors import SettingsInvalid
 from scheduler.configuration.settings import Settings
 from tests.servers import images
 from tests.tidy.source import ROOT, project_metadata, report
+from tests.wheel import BUILT_FROM
 
 DOCKER = ROOT / "docker"
 COMPLETE = ("compose.yaml", "compose.cluster.yaml")
@@ -204,16 +205,7 @@ def test_the_nodes_image_is_built_from_what_its_ignore_file_lets_through() -> No
     assert "*" in lines
     assert all((ROOT / name).exists() for name in allowed), allowed
     # What the wheel is made of, as setup.cfg and pyproject.toml name it.
-    assert {
-        "actors",
-        "hourhand",
-        "scheduler",
-        "schema",
-        "pyproject.toml",
-        "setup.cfg",
-        "README.md",
-        "LICENSE",
-    } <= set(allowed)
+    assert set(BUILT_FROM) <= set(allowed)
 
 
 def test_the_lock_fits_what_the_project_asks_for() -> None:

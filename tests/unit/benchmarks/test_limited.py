@@ -14,5 +14,4 @@ def test_the_calls_of_an_attempt_are_counted_with_a_limit_and_without() -> None:
     """Each attempt is let through: what is counted is the way of one that waits for nothing."""
     limited = FlowRules({"mail": FlowRule((Limit(rate=1e9, burst=10**9),))})
 
-    assert us_an_attempt(limited, 1_000) > 0
-    assert us_an_attempt(FlowRules.NONE, 1_000) > 0
+    assert us_an_attempt(limited, 1_000) > us_an_attempt(FlowRules.NONE, 1_000) > 0
