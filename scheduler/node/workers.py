@@ -4,32 +4,21 @@ Decides which of them runs an attempt.  One attempt is one hand-over, never a li
 not hold others (P7).  Never decides when an attempt may go, nor what follows from an outcome.
 """
 
-import asyncio
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextvars import Context
 from functools import partial
 
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.errors import HourhandError
 from actors.model.events import AttemptStuck
-from actors.model.executor_attributes import timeout_ms_of
 from actors.model.settings import ExecutionSettings
 from scheduler.node.async_loop import LoopThread
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.batch_threads import BatchThreads
 from scheduler.node.calls import Calls
-from scheduler.node.current_attempt import tell_attempt
-from scheduler.node.durable_starts import START_DEADLINE_S
-from scheduler.node.endings import not_started
+from scheduler.node.executor_calls import ExecutorCalls, left_ms
 from scheduler.node.fast_path import FastPath
 from scheduler.node.stages import RunningBatch
 from scheduler.node.system_executor import SystemExecutor
 from scheduler.node.worker_threads import WorkerThreads
 from scheduler.node.worker_watch import LoopAtHand, WorkerPool
-from scheduler.process.forking import end_child
 from scheduler.process.user_code import runs_async
 
 THREADS, ASYNC = "threads", "async"
@@ -43,10 +32,11 @@ class NodeWorkers:
         # Of their own: user code may block the other loop.
         self._timers = LoopThread(1, "hourhand-timers")
         self.call_later = self.wake_later = self._timers.call_later
-        self._threads = WorkerThreads(self._run, settings.workers, "hourhand-worker")
-        # One at a time comes here, and needs no worker that slow tasks may have for long.
-        self._suspects = WorkerThreads(self._run, 1, "hourhand-suspects")
         self._loop = LoopThread(settings.async_attempts_max)
+        self._executors = ExecutorCalls(calls, self._loop, self.watch)
+        self._threads = WorkerThreads(self._executors.run, settings.workers, "hourhand-worker")
+        # One at a time comes here, and needs no worker that slow tasks may have for long.
+        self._suspects = WorkerThreads(self._executors.run, 1, "hourhand-suspects")
         self._batches = BatchThreads(
             calls, self._loop, self.watch, partial(self.call_later, settings.lease_retry_ms)
         )
@@ -127,12 +117,12 @@ class NodeWorkers:
 
     def watch(self, running: RunningAttempt, timeout_ms: int | None) -> Callable[[], object] | None:
         """Report a blocking attempt that passes its timeout; return what calls that off."""
-        left_ms = self._left_ms(running, timeout_ms)
-        if timeout_ms is None or left_ms is None:
+        remaining_ms = left_ms(running, timeout_ms, self._calls.clock)
+        if timeout_ms is None or remaining_ms is None:
             return None
         attempt = running.attempt
         event = AttemptStuck(attempt.partition, attempt.task.key, timeout_ms)
-        return self.call_later(left_ms, lambda: self._calls.telemetry.emit(event))
+        return self.call_later(remaining_ms, lambda: self._calls.telemetry.emit(event))
 
     def _submit(self, threads: WorkerThreads, ready: Sequence[RunningAttempt]) -> None:
         if not threads.submit(ready):
@@ -140,117 +130,8 @@ class NodeWorkers:
                 self._calls.refuse(running)
 
     def _submit_async(self, running: RunningAttempt, *, slotted: bool = True) -> None:
-        run, lost = partial(self._run_async, running), partial(self._calls.refuse, running)
+        run, lost = (
+            partial(self._executors.run_async, running),
+            partial(self._calls.refuse, running),
+        )
         self._loop.submit(run, lost, slotted=slotted)
-
-    def _left_ms(self, running: RunningAttempt, timeout_ms: int | None) -> float | None:
-        """Return how much of its time an attempt has left: its constructor has taken some."""
-        if timeout_ms is None:
-            return None
-        begun_ms = running.started_monotonic_ms
-        assert begun_ms is not None, "only what has begun has a timeout"
-        return max(0.0, begun_ms + timeout_ms - self._calls.clock.monotonic_ms())
-
-    def _not_started(self, running: RunningAttempt) -> AttemptEnded:
-        return not_started(running.attempt, self._calls.clock.now_ms())
-
-    # On a worker thread.
-
-    def _run(self, running: RunningAttempt) -> None:
-        try:
-            # In a context of its own: what it sets there is no other attempt's.
-            ended = Context().run(self._attempt, running)
-        except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
-            ended = self._calls.broken_off(running, error)
-        self._calls.end(running, ended)
-
-    def _attempt(self, running: RunningAttempt) -> AttemptEnded:
-        calls, attempt, executor = self._calls, running.attempt, running.executor
-        if not calls.may_begin(running):
-            return self._not_started(running)
-        uncalled = calls.uncalled(running)
-        if uncalled is not None:
-            return uncalled
-        if attempt.was_given_up and not (_recorded_start(attempt) and calls.gate(attempt)):
-            return self._not_started(running)
-        started_ms = calls.begin(running)
-        watch, awaits = None, False
-        try:
-            tell_attempt(attempt, executor)
-            timeout_ms = timeout_ms_of(executor, attempt.timeout_ms)
-            watch = self.watch(running, timeout_ms)
-            outcome: object = executor.execute(attempt.task.to_task())
-            if outcome is not None and inspect.isawaitable(outcome):
-                awaits = True
-                awaited = self._loop.begin(outcome, self._left_ms(running, timeout_ms))
-                calls.registry.let_cancel(running, awaited.cancel)
-                outcome = awaited.result()
-            ended = calls.returned(running, outcome, started_ms)
-        except FutureTimeoutError as error:
-            end_child(calls.born, error)
-            ending = Ending.TIMED_OUT if awaits else Ending.FAILED
-            ended = calls.failed(running, error, started_ms, ending)
-        except BaseException as error:  # noqa: BLE001 - user code may raise anything
-            end_child(calls.born, error)
-            ended = calls.failed(running, error, started_ms)
-        end_child(calls.born)
-        if watch is not None:
-            watch()
-        return ended
-
-    # On the event loop.
-
-    async def _run_async(self, running: RunningAttempt) -> None:
-        try:
-            ended = await self._attempt_async(running)
-        except BaseException as error:  # noqa: BLE001 - as for a worker
-            ended = self._calls.broken_off(running, error)
-        self._calls.end(running, ended)
-
-    async def _attempt_async(self, running: RunningAttempt) -> AttemptEnded:
-        calls, attempt = self._calls, running.attempt
-        if not calls.may_begin(running):
-            return self._not_started(running)
-        running.task = task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
-        if task is not None:
-            calls.registry.let_cancel(running, lambda: loop.call_soon_threadsafe(task.cancel))
-        uncalled = calls.uncalled(running)
-        if uncalled is not None:
-            return uncalled
-        if attempt.was_given_up:
-            is_durable = await asyncio.to_thread(_recorded_start, attempt)
-            if not (is_durable and calls.gate(attempt)):
-                return self._not_started(running)
-        return await self._execute_async(running, calls.begin(running))
-
-    async def _execute_async(self, running: RunningAttempt, started_ms: int) -> AttemptEnded:
-        calls, attempt, executor = self._calls, running.attempt, running.executor
-        limit = asyncio.timeout(None)
-        try:
-            tell_attempt(attempt, executor)
-            left_ms = self._left_ms(running, timeout_ms_of(executor, attempt.timeout_ms))
-            if left_ms is not None:
-                limit = asyncio.timeout(left_ms / 1000)
-            async with limit:
-                outcome = executor.execute(attempt.task.to_task())
-                if inspect.isawaitable(outcome):
-                    outcome = await outcome
-            end_child(calls.born)
-            return calls.returned(running, outcome, started_ms)
-        except BaseException as error:  # noqa: BLE001 - user code may raise anything
-            end_child(calls.born, error)
-            ending = Ending.TIMED_OUT if limit.expired() else Ending.FAILED
-            return calls.failed(running, error, started_ms, ending)
-
-
-def _recorded_start(attempt: Attempt) -> bool:
-    """Wait until the start of what was given up is durable; False where that cannot be had."""
-    if attempt.record_starts is None:
-        return True
-    try:
-        attempt.record_starts((attempt,)).result(timeout=START_DEADLINE_S)
-    except (CancelledError, FutureTimeoutError, HourhandError):
-        # The tree went away meanwhile; its successor starts the task again.
-        return False
-    return True

@@ -95,8 +95,8 @@ SITES = {
     "scheduler/executors/registry.py Hourhand.batch batch_tasks_max": BUILT,
     "scheduler/executors/registry.py Hourhand.batch batch_wait": BUILT,
     "scheduler/executors/registry.py Hourhand.batch batches_max": BUILT,
-    "scheduler/node/workers.py NodeWorkers._attempt execute": FORWARDED,
-    "scheduler/node/workers.py NodeWorkers._execute_async execute": FORWARDED,
+    "scheduler/node/executor_calls.py ExecutorCalls._attempt execute": FORWARDED,
+    "scheduler/node/executor_calls.py ExecutorCalls._execute_async execute": FORWARDED,
     "scheduler/payloads/codecs.py PayloadCodecs._decoded decode": "decode",
     "scheduler/payloads/codecs.py PayloadCodecs._lacking knows": "knows",
     # In the thread of a client, which gets the error.

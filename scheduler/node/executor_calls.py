@@ -1,0 +1,152 @@
+"""One call of an executor, in a thread or as a coroutine: from the gate to its end.
+
+Decides nothing of when an attempt runs, nor on which thread.  Whatever user code raises becomes the
+end of its attempt.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextvars import Context
+
+from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.errors import HourhandError
+from actors.model.executor_attributes import timeout_ms_of
+from actors.ports.clock import Clock
+from scheduler.node.async_loop import LoopThread
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.calls import Calls
+from scheduler.node.current_attempt import tell_attempt
+from scheduler.node.durable_starts import START_DEADLINE_S
+from scheduler.node.endings import not_started
+from scheduler.process.forking import end_child
+
+Watch = Callable[[RunningAttempt, int | None], Callable[[], object] | None]
+"""Watches an attempt with a timeout in milliseconds; returns what calls that off."""
+
+
+class ExecutorCalls:
+    """Calls executors, one attempt at a time."""
+
+    def __init__(
+        self, calls: Calls, loop: LoopThread, watch: Watch, watch_async: Watch | None = None
+    ) -> None:
+        """``watch`` is told of blocking attempts that begin, ``watch_async`` of the others."""
+        self._calls, self._loop = calls, loop
+        self._watch, self._watch_async = watch, watch_async
+
+    def run(self, running: RunningAttempt) -> None:
+        """Run a blocking attempt in this thread, and tell its end."""
+        try:
+            # In a context of its own: what it sets there is no other attempt's.
+            ended = Context().run(self._attempt, running)
+        except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
+            ended = self._calls.broken_off(running, error)
+        self._calls.end(running, ended)
+
+    def _attempt(self, running: RunningAttempt) -> AttemptEnded:
+        calls, attempt, executor = self._calls, running.attempt, running.executor
+        if not calls.may_begin(running):
+            return self._not_started(running)
+        uncalled = calls.uncalled(running)
+        if uncalled is not None:
+            return uncalled
+        if attempt.was_given_up and not (_recorded_start(attempt) and calls.gate(attempt)):
+            return self._not_started(running)
+        started_ms = calls.begin(running)
+        watch, awaits = None, False
+        try:
+            tell_attempt(attempt, executor)
+            timeout_ms = timeout_ms_of(executor, attempt.timeout_ms)
+            watch = self._watch(running, timeout_ms)
+            outcome: object = executor.execute(attempt.task.to_task())
+            if outcome is not None and inspect.isawaitable(outcome):
+                awaits = True
+                awaited = self._loop.begin(outcome, left_ms(running, timeout_ms, calls.clock))
+                calls.registry.let_cancel(running, awaited.cancel)
+                outcome = awaited.result()
+            ended = calls.returned(running, outcome, started_ms)
+        except FutureTimeoutError as error:
+            end_child(calls.born, error)
+            ending = Ending.TIMED_OUT if awaits else Ending.FAILED
+            ended = calls.failed(running, error, started_ms, ending)
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            end_child(calls.born, error)
+            ended = calls.failed(running, error, started_ms)
+        end_child(calls.born)
+        if watch is not None:
+            watch()
+        return ended
+
+    async def run_async(self, running: RunningAttempt) -> None:
+        """Run an attempt on this event loop, and tell its end."""
+        try:
+            ended = await self._attempt_async(running)
+        except BaseException as error:  # noqa: BLE001 - as for a worker
+            ended = self._calls.broken_off(running, error)
+        self._calls.end(running, ended)
+
+    async def _attempt_async(self, running: RunningAttempt) -> AttemptEnded:
+        calls, attempt = self._calls, running.attempt
+        if not calls.may_begin(running):
+            return self._not_started(running)
+        running.task = task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        if task is not None:
+            calls.registry.let_cancel(running, lambda: loop.call_soon_threadsafe(task.cancel))
+        uncalled = calls.uncalled(running)
+        if uncalled is not None:
+            return uncalled
+        if attempt.was_given_up:
+            is_durable = await asyncio.to_thread(_recorded_start, attempt)
+            if not (is_durable and calls.gate(attempt)):
+                return self._not_started(running)
+        return await self._execute_async(running, calls.begin(running))
+
+    async def _execute_async(self, running: RunningAttempt, started_ms: int) -> AttemptEnded:
+        calls, attempt, executor = self._calls, running.attempt, running.executor
+        limit = asyncio.timeout(None)
+        try:
+            tell_attempt(attempt, executor)
+            timeout_ms = timeout_ms_of(executor, attempt.timeout_ms)
+            remaining_ms = left_ms(running, timeout_ms, calls.clock)
+            if remaining_ms is not None:
+                limit = asyncio.timeout(remaining_ms / 1000)
+            if self._watch_async is not None:
+                self._watch_async(running, timeout_ms)
+            async with limit:
+                outcome = executor.execute(attempt.task.to_task())
+                if inspect.isawaitable(outcome):
+                    outcome = await outcome
+            end_child(calls.born)
+            return calls.returned(running, outcome, started_ms)
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            end_child(calls.born, error)
+            ending = Ending.TIMED_OUT if limit.expired() else Ending.FAILED
+            return calls.failed(running, error, started_ms, ending)
+
+    def _not_started(self, running: RunningAttempt) -> AttemptEnded:
+        return not_started(running.attempt, self._calls.clock.now_ms())
+
+
+def _recorded_start(attempt: Attempt) -> bool:
+    """Wait until the start of what was given up is durable; False where that cannot be had."""
+    if attempt.record_starts is None:
+        return True
+    try:
+        attempt.record_starts((attempt,)).result(timeout=START_DEADLINE_S)
+    except (CancelledError, FutureTimeoutError, HourhandError):
+        # The tree went away meanwhile; its successor starts the task again.
+        return False
+    return True
+
+
+def left_ms(running: RunningAttempt, timeout_ms: int | None, clock: Clock) -> float | None:
+    """Return how much of its time an attempt has left: its constructor has taken some."""
+    if timeout_ms is None:
+        return None
+    begun_ms = running.started_monotonic_ms
+    assert begun_ms is not None, "only what has begun has a timeout"
+    return max(0.0, begun_ms + timeout_ms - clock.monotonic_ms())
