@@ -16,8 +16,8 @@ import msgspec
 
 from actors.completion_tracker import CompletionTracker
 from actors.kernel.actor import Actor
-from actors.kernel.insistence import Pause, insist
 from actors.kernel.ref import Recipient
+from actors.kernel.request_retry import Pause, retry_request
 from actors.messages import (
     DrainTasks,
     LogCaughtUp,
@@ -38,13 +38,13 @@ from actors.model.backoff import request_pause
 from actors.model.codec import Command, LogRecord, decode_record
 from actors.model.errors import PoisonRecord
 from actors.model.events import CatchUpEnded, RecordMisplaced, RecordPoisoned
-from actors.model.holds import Departure, Departures, Hold
+from actors.model.holds import Forward, Forwards, Hold
 from actors.model.ownership import Assignment
 from actors.model.partition import partition_of
 from actors.model.task import StoredTask
 from actors.partition_executor import PartitionExecutor
 from actors.partition_scheduler import PartitionScheduler
-from actors.ports.effects import Effects, with_patient_letters, with_patient_reads
+from actors.ports.effects import Effects, with_retried_letters, with_retried_reads
 from actors.ports.log import Position
 from actors.task_persistence import TaskPersistence
 from actors.throughput_controller import ThroughputController
@@ -60,8 +60,8 @@ SLOW_APPEND_MS = 1_000
 """A record that is not acknowledged elsewhere after so long holds the partition."""
 
 
-class _RecordDeparted(msgspec.Struct, frozen=True):
-    departure: Departure
+class _RecordForwarded(msgspec.Struct, frozen=True):
+    forward: Forward
     refusal: str | None = None
     """Why it must be a dead letter instead."""
 
@@ -88,7 +88,7 @@ class _WatermarkWaitOver(msgspec.Struct, frozen=True):
 Message = (
     PersistRecords
     | TasksPersisted
-    | _RecordDeparted
+    | _RecordForwarded
     | _AppendsOverdue
     | _RequestDelayed
     | LogCaughtUp
@@ -114,15 +114,15 @@ class PartitionSupervisor(Actor):
         self._partition = assignment.ownership.partition
         self._shares: dict[int, int] = {}
         """Batch to how many answers this partition's share of it waits for."""
-        self._departures = Departures()
+        self._forwards = Forwards()
         self._hold = Hold(self._partition)
         self._caught_up = False
         self._tasks_drained = self._watermark_measured = False
 
     def on_start(self) -> None:
         effects, assignment = self._effects, self._assignment
-        reading = with_patient_reads(effects, self._read)
-        executing = with_patient_letters(effects, self._put_aside)
+        reading = with_retried_reads(effects, self._read)
+        executing = with_retried_letters(effects, self._put_aside)
         ownership = assignment.ownership
         known = effects.known_since(assignment.watermark.known_from_ms)
         self._siblings = Siblings(
@@ -153,8 +153,8 @@ class PartitionSupervisor(Actor):
                 self._persist(message)
             case TasksPersisted(batch=batch):
                 self._finish_one(batch)
-            case _RecordDeparted(departure=departure, refusal=refusal):
-                self._finish_departure(departure, refusal)
+            case _RecordForwarded(forward=forward, refusal=refusal):
+                self._finish_forward(forward, refusal)
             case _AppendsOverdue(batch=batch):
                 self._note_overdue(batch)
             case _RequestDelayed(what=what, reason=reason):
@@ -181,11 +181,11 @@ class PartitionSupervisor(Actor):
     def _persist(self, share: PersistRecords) -> None:
         self._check_share(share)
         entries = tuple(self._decode(share))
-        departing = len(self._departures.of_batch(share.batch))
-        self._shares[share.batch] = 1 + departing
-        if departing:
+        forwarding = len(self._forwards.of_batch(share.batch))
+        self._shares[share.batch] = 1 + forwarding
+        if forwarding:
             self._context.after(SLOW_APPEND_MS, _AppendsOverdue(share.batch))
-        reached, pending = share.reached[self._partition], self._departures.first_offset
+        reached, pending = share.reached[self._partition], self._forwards.first_offset
         tasks = PersistTasks(share.batch, entries, reached, pending)
         self._siblings.task_persistence.tell(tasks)
 
@@ -206,9 +206,9 @@ class PartitionSupervisor(Actor):
             try:
                 entry = decode_record(record, row_bytes_max)
             except PoisonRecord as error:
-                departure = Departure(record, share.batch)
-                self._departures.begin(departure)
-                self._dead_letter(departure, str(error))
+                forward = Forward(record, share.batch)
+                self._forwards.begin(forward)
+                self._dead_letter(forward, str(error))
                 continue
             own = partition_of(entry.key.ordering_id, partition_count)
             if own == record.partition:
@@ -218,48 +218,48 @@ class PartitionSupervisor(Actor):
 
     def _misplace(self, record: LogRecord, batch: int, ordering_id: str, own: int) -> None:
         self._effects.telemetry.emit(RecordMisplaced(record.partition, record.offset, own))
-        departure = Departure(record, batch, ordering_id, own)
-        if self._departures.begin(departure):
-            self._send_home(departure)
+        forward = Forward(record, batch, ordering_id, own)
+        if self._forwards.begin(forward):
+            self._send_home(forward)
 
-    def _send_home(self, departure: Departure) -> None:
+    def _send_home(self, forward: Forward) -> None:
         """Produce a record again where its ordering id lives; it is never stored here (P3)."""
-        record, key = departure.record, departure.ordering_id.encode()
-        assert departure.own not in (-1, self._partition), "it is at home already"
-        append = partial(self._effects.writer.append, departure.own, key)
-        self._depart(departure, lambda: append(record.value or b"", record.headers), endless=False)
+        record, key = forward.record, forward.ordering_id.encode()
+        assert forward.own not in (-1, self._partition), "it is at home already"
+        append = partial(self._effects.writer.append, forward.own, key)
+        self._forward(forward, lambda: append(record.value or b"", record.headers), endless=False)
 
-    def _dead_letter(self, departure: Departure, reason: str) -> None:
+    def _dead_letter(self, forward: Forward, reason: str) -> None:
         """The last resort: however it is refused, there is nothing else to try (P10)."""
-        record = departure.record
+        record = forward.record
         letter = partial(self._effects.writer.dead_letter, record, reason)
-        self._depart(departure, letter, endless=True)
+        self._forward(forward, letter, endless=True)
         self._effects.telemetry.emit(RecordPoisoned(record.partition, record.offset, reason))
 
-    def _depart(self, departure: Departure, append: Append, *, endless: bool) -> None:
-        reason = f"the record at offset {departure.record.offset} cannot be put elsewhere"
+    def _forward(self, forward: Forward, append: Append, *, endless: bool) -> None:
+        reason = f"the record at offset {forward.record.offset} cannot be put elsewhere"
 
-        def told(error: BaseException | None) -> None:
-            # What ends the delay is that the record departs.
+        def listener(error: BaseException | None) -> None:
+            # What ends the delay is that the record is forwarded.
             if error is not None:
-                self.actor_ref.tell(_RequestDelayed(departure, f"{reason}: {error}"))
+                self.actor_ref.tell(_RequestDelayed(forward, f"{reason}: {error}"))
 
         self._context.pipe(
-            insist(self._context, append, self._pause(endless=endless), told),
-            lambda _position: _RecordDeparted(departure),
-            lambda error: _RecordDeparted(departure, str(error)),
+            retry_request(self._context, append, self._pause(endless=endless), listener),
+            lambda _position: _RecordForwarded(forward),
+            lambda error: _RecordForwarded(forward, str(error)),
         )
 
-    def _finish_departure(self, departure: Departure, refusal: str | None) -> None:
-        following = self._departures.let_pass(departure)
+    def _finish_forward(self, forward: Forward, refusal: str | None) -> None:
+        following = self._forwards.let_pass(forward)
         if following is not None:
             self._send_home(following)
         if refusal is not None:
-            self._dead_letter(departure, f"misplaced, and its own partition refuses it: {refusal}")
+            self._dead_letter(forward, f"misplaced, and its own partition refuses it: {refusal}")
             return
-        self._departures.end(departure)
-        self._note_delay(departure, None)
-        self._finish_one(departure.batch)
+        self._forwards.end(forward)
+        self._note_delay(forward, None)
+        self._finish_one(forward.batch)
 
     def _finish_one(self, batch: int) -> None:
         assert self._shares[batch] > 0, "a share is answered once"
@@ -274,27 +274,27 @@ class PartitionSupervisor(Actor):
         """Ask the store until it answers: another tree would ask it for nothing else."""
         what, tell = object(), self._context.tell
 
-        def told(error: BaseException | None) -> None:
+        def listener(error: BaseException | None) -> None:
             tell(
                 _RequestDelayed(
                     what, None if error is None else f"the store cannot be read: {error}"
                 )
             )
 
-        return insist(self._context, request, self._pause(endless=False), told)
+        return retry_request(self._context, request, self._pause(endless=False), listener)
 
     def _put_aside(self, request: Callable[[], Future[object]]) -> Future[object]:
         """Write the letter of a task that is used up: its ordering id waits for it, nobody else."""
-        return insist(self._context, request, self._pause(endless=True), lambda _error: None)
+        return retry_request(self._context, request, self._pause(endless=True), lambda _error: None)
 
     def _pause(self, *, endless: bool) -> Pause:
         recovery, rng = self._effects.settings.recovery, self._context.rng
         return request_pause(recovery, rng, endless=endless)
 
     def _note_overdue(self, batch: int) -> None:
-        for departure in self._departures.of_batch(batch):
-            reason = f"the record at offset {departure.record.offset} is put elsewhere slowly"
-            self._note_delay(departure, reason)
+        for forward in self._forwards.of_batch(batch):
+            reason = f"the record at offset {forward.record.offset} is put elsewhere slowly"
+            self._note_delay(forward, reason)
 
     def _note_delay(self, what: object, reason: str | None) -> None:
         before, now_ms = bool(self._hold), self._context.clock.monotonic_ms()

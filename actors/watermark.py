@@ -80,7 +80,7 @@ class WatermarkKeeper:
         """Note that all records below an offset were read, and had their effect but for one."""
         self.next_offset = max(self.next_offset, next_offset)
         assert pending_offset is None or pending_offset < self.next_offset, (
-            "it departs after it was read"
+            "it is forwarded after it was read"
         )
         self._durable_offset = self.next_offset if pending_offset is None else pending_offset
 

@@ -57,7 +57,7 @@ class Hold:
 
 
 @dataclass(slots=True, eq=False)
-class Departure:
+class Forward:
     """A record that is not durable elsewhere yet."""
 
     record: LogRecord
@@ -68,42 +68,42 @@ class Departure:
     """The partition that a stray belongs to."""
 
 
-class Departures:
-    """All departures of a partition."""
+class Forwards:
+    """All forwards of a partition."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, Departure] = {}
-        self._strays: dict[str, deque[Departure]] = {}
+        self._waiting: dict[int, Forward] = {}
+        self._strays: dict[str, deque[Forward]] = {}
         """By ordering id; the first of each is under way."""
 
-    def begin(self, departure: Departure) -> bool:
-        """Take a departure; return whether it may go now."""
-        assert departure.record.offset not in self._waiting, "a record departs once"
-        self._waiting[departure.record.offset] = departure
-        if not departure.ordering_id:
+    def begin(self, forward: Forward) -> bool:
+        """Take a forward; return whether it may go now."""
+        assert forward.record.offset not in self._waiting, "a record is forwarded once"
+        self._waiting[forward.record.offset] = forward
+        if not forward.ordering_id:
             return True
-        strays = self._strays.setdefault(departure.ordering_id, deque())
-        assert not strays or strays[-1].record.offset < departure.record.offset, "not in log order"
-        strays.append(departure)
+        strays = self._strays.setdefault(forward.ordering_id, deque())
+        assert not strays or strays[-1].record.offset < forward.record.offset, "not in log order"
+        strays.append(forward)
         return len(strays) == 1
 
-    def let_pass(self, departure: Departure) -> Departure | None:
+    def let_pass(self, forward: Forward) -> Forward | None:
         """Have no other wait for this one; return the one that may go now."""
-        strays = self._strays.get(departure.ordering_id)
-        if strays is None or strays[0] is not departure:
+        strays = self._strays.get(forward.ordering_id)
+        if strays is None or strays[0] is not forward:
             return None
         strays.popleft()
         if strays:
             return strays[0]
-        del self._strays[departure.ordering_id]
+        del self._strays[forward.ordering_id]
         return None
 
-    def end(self, departure: Departure) -> None:
+    def end(self, forward: Forward) -> None:
         """It is durable elsewhere."""
-        assert self._waiting.get(departure.record.offset) is departure, "it departed before"
-        del self._waiting[departure.record.offset]
+        assert self._waiting.get(forward.record.offset) is forward, "it was forwarded before"
+        del self._waiting[forward.record.offset]
 
-    def of_batch(self, batch: int) -> list[Departure]:
+    def of_batch(self, batch: int) -> list[Forward]:
         """Return those that came with a batch."""
         return [each for each in self._waiting.values() if each.batch == batch]
 

@@ -67,28 +67,28 @@ class Effects:
         return KnownCompletions(bound_ms, completions_max, bytes_max)
 
 
-Insist = Callable[[Callable[[], "Future[object]"]], "Future[object]"]
+RetryRequest = Callable[[Callable[[], "Future[object]"]], "Future[object]"]
 """Makes a request until it is answered, or refused for good."""
 
 _READS = ("load_", "find_", "read_")
 """How the methods of a store begin that change nothing."""
 
 
-def with_patient_reads(effects: Effects, insist: Insist) -> Effects:
-    """Return the same effects, for roles that live no longer than ``insist`` asks."""
+def with_retried_reads(effects: Effects, retry_request: RetryRequest) -> Effects:
+    """Return the same effects, for roles that live no longer than ``retry_request`` asks again."""
     stores = effects.stores
     patient = msgspec.structs.replace(
         stores,
-        schedule=cast("ScheduleStore", _Patient(stores.schedule, insist, _READS)),
-        status=cast("StatusStore", _Patient(stores.status, insist, _READS)),
-        ownership=cast("OwnershipStore", _Patient(stores.ownership, insist, _READS)),
+        schedule=cast("ScheduleStore", _RetryingPort(stores.schedule, retry_request, _READS)),
+        status=cast("StatusStore", _RetryingPort(stores.status, retry_request, _READS)),
+        ownership=cast("OwnershipStore", _RetryingPort(stores.ownership, retry_request, _READS)),
     )
     return replace(effects, stores=patient)
 
 
-def with_patient_letters(effects: Effects, insist: Insist) -> Effects:
-    """Return the same effects, for roles that live no longer than ``insist`` asks."""
-    writer = cast("LogWriter", _Patient(effects.writer, insist, ("dead_letter",)))
+def with_retried_letters(effects: Effects, retry_request: RetryRequest) -> Effects:
+    """Return the same effects, for roles that live no longer than ``retry_request`` asks again."""
+    writer = cast("LogWriter", _RetryingPort(effects.writer, retry_request, ("dead_letter",)))
     return replace(effects, writer=writer)
 
 
@@ -96,21 +96,21 @@ class _Method(Protocol):
     def __call__(self, *arguments: object) -> "Future[object]": ...
 
 
-class _Patient:
-    """A port some of whose methods insist; each is looked up once."""
+class _RetryingPort:
+    """A port some of whose methods are asked again; each is looked up once."""
 
-    def __init__(self, port: object, insist: Insist, insistent: tuple[str, ...]) -> None:
+    def __init__(self, port: object, retry_request: RetryRequest, retried: tuple[str, ...]) -> None:
         self._port = port
-        self._insist = insist
-        self._insistent = insistent
+        self._retry_request = retry_request
+        self._retried = retried
 
     def __getattr__(self, name: str) -> _Method:
         method: _Method = getattr(self._port, name)
-        found, insist = method, self._insist
-        if name.startswith(self._insistent):
+        found, retry_request = method, self._retry_request
+        if name.startswith(self._retried):
 
             def found(*arguments: object) -> "Future[object]":
-                return insist(partial(method, *arguments))
+                return retry_request(partial(method, *arguments))
 
         setattr(self, name, found)
         return found

@@ -121,7 +121,7 @@ def test_a_drained_partition_waits_for_its_last_watermark_but_not_for_a_slow_sto
 
 
 def test_the_five_that_it_makes_run_a_record_and_wait_for_a_store_that_cannot_be_read() -> None:
-    """With what it gave them: the store as it insists on it, the ownership, the budget (P7)."""
+    """With what it gave them: the store whose reads are retried, the ownership, the budget (P7)."""
     harness, topic = Harness(make_executor=_Job), Probe()
     harness.requests.hold("load_tasks")
     for _ in range(EPOCH):

@@ -147,7 +147,7 @@ def test_p10_a_dead_letter_is_written_again_until_it_is_there(error: Exception) 
     assert len(bench.telemetry.of(RecordPoisoned)) == 1
 
 
-def test_p7_a_record_that_departs_slowly_holds_the_partition() -> None:
+def test_p7_a_record_that_is_forwarded_slowly_holds_the_partition() -> None:
     """A driver may keep it for minutes before it says that it failed."""
     bench = Bench()
     bench.persist(1, LogRecord(0, 7, NOW_MS, b"k", None))

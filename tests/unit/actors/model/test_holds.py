@@ -1,9 +1,9 @@
-"""When a partition is held, when that is told, and which records may depart now."""
+"""When a partition is held, when that is told, and which records may be forwarded now."""
 
 from itertools import pairwise
 
 from actors.model.events import PartitionHeld, PartitionReleased
-from actors.model.holds import REPORT_FIRST_MS, REPORT_LONGEST_MS, Departure, Departures, Hold
+from actors.model.holds import REPORT_FIRST_MS, REPORT_LONGEST_MS, Forward, Forwards, Hold
 from tests.builders import a_record
 
 
@@ -37,37 +37,37 @@ def test_it_ends_with_the_last_of_its_causes() -> None:
     assert hold.note("x", "again", 61_000.0) == PartitionHeld(3, "again", 11_000)
 
 
-def _stray(offset: int, ordering_id: str = "a", batch: int = 1) -> Departure:
-    return Departure(a_record(offset=offset), batch, ordering_id, 1)
+def _stray(offset: int, ordering_id: str = "a", batch: int = 1) -> Forward:
+    return Forward(a_record(offset=offset), batch, ordering_id, 1)
 
 
-def test_p6_one_stray_of_an_ordering_id_departs_at_a_time() -> None:
+def test_p6_one_stray_of_an_ordering_id_is_forwarded_at_a_time() -> None:
     """Those of others, and dead letters, are not kept waiting."""
-    departures = Departures()
+    forwards = Forwards()
     first, second, third = _stray(0), _stray(1), _stray(2)
 
-    begun = [departures.begin(each) for each in (first, second, third)]
-    others = [departures.begin(_stray(3, "b")), departures.begin(Departure(a_record(offset=4), 1))]
+    begun = [forwards.begin(each) for each in (first, second, third)]
+    others = [forwards.begin(_stray(3, "b")), forwards.begin(Forward(a_record(offset=4), 1))]
 
     assert begun == [True, False, False] and others == [True, True]
-    assert departures.let_pass(first) is second
-    assert departures.let_pass(first) is None
-    assert departures.let_pass(second) is third
-    assert departures.let_pass(third) is None
-    assert departures.begin(_stray(5))
+    assert forwards.let_pass(first) is second
+    assert forwards.let_pass(first) is None
+    assert forwards.let_pass(second) is third
+    assert forwards.let_pass(third) is None
+    assert forwards.begin(_stray(5))
 
 
-def test_the_first_that_has_not_departed_is_known() -> None:
+def test_the_first_that_is_not_forwarded_yet_is_known() -> None:
     """Nothing before it counts as undone."""
-    departures = Departures()
+    forwards = Forwards()
     first, second = _stray(3), _stray(7, batch=2)
-    departures.begin(first)
-    departures.begin(second)
+    forwards.begin(first)
+    forwards.begin(second)
 
-    found = departures.first_offset, departures.of_batch(2)
-    departures.end(first)
-    later = departures.first_offset
-    departures.end(second)
+    found = forwards.first_offset, forwards.of_batch(2)
+    forwards.end(first)
+    later = forwards.first_offset
+    forwards.end(second)
 
     assert found == (3, [second]) and later == 7
-    assert departures.first_offset is None
+    assert forwards.first_offset is None

@@ -13,36 +13,40 @@ from actors.kernel.context import ActorContext, Resume
 Pause = Callable[[BaseException, int], float | None]
 """Given a failure and how many there were in a row: the pause in ms before another try, or None
 where that would change nothing."""
-Told = Callable[[BaseException | None], None]
+Listener = Callable[[BaseException | None], None]
 """Is called with each failure that another try follows, and with None once the request succeeds
 after failures.  Any thread may call it."""
 
 
-def insist(
-    context: ActorContext, request: Callable[[], Future[Any]], pause: Pause, told: Told
+def retry_request(
+    context: ActorContext, request: Callable[[], Future[Any]], pause: Pause, listener: Listener
 ) -> Future[Any]:
     """Ask, and ask again as long as ``context`` lives; return the future of the last answer.
 
     Cancelling that future ends the asking.  The request must change nothing when it is made
     twice, as what failed may have had its effect.
     """
-    asking = _InsistentRequest(context, request, pause, told)
+    asking = _RetriedRequest(context, request, pause, listener)
     asking.ask()
     return asking.answer
 
 
-class _InsistentRequest:
+class _RetriedRequest:
     """One request on its way, and the answer that its asker waits for."""
 
-    __slots__ = ("_context", "_failures", "_pause", "_request", "_told", "answer")
+    __slots__ = ("_context", "_failures", "_listener", "_pause", "_request", "answer")
 
     def __init__(
-        self, context: ActorContext, request: Callable[[], Future[Any]], pause: Pause, told: Told
+        self,
+        context: ActorContext,
+        request: Callable[[], Future[Any]],
+        pause: Pause,
+        listener: Listener,
     ) -> None:
         self._context = context
         self._request = request
         self._pause = pause
-        self._told = told
+        self._listener = listener
         self._failures = 0
         self.answer: Future[Any] = Future()
 
@@ -77,7 +81,7 @@ class _InsistentRequest:
                 self.answer.set_exception(error)
         elif not self.answer.cancelled():
             self._failures += 1
-            self._told(error)
+            self._listener(error)
             self._context.after(pause_ms, Resume(self.ask))
 
     def _ends(self) -> bool:
@@ -85,5 +89,5 @@ class _InsistentRequest:
         if not self.answer.set_running_or_notify_cancel():
             return False
         if self._failures:
-            self._told(None)
+            self._listener(None)
         return True

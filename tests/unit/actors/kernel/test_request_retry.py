@@ -5,7 +5,7 @@ from concurrent.futures import Future
 import pytest
 
 from actors.kernel.actor import Actor
-from actors.kernel.insistence import insist
+from actors.kernel.request_retry import retry_request
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
 
 
@@ -31,7 +31,7 @@ class Bench:
         self.root = self.system.spawn_root(self.asker)
         self.tries: list[Future[object]] = []
         self.told: list[str | None] = []
-        self.answer = insist(
+        self.answer = retry_request(
             self.asker._context,
             self._ask,
             lambda error, failures: None if isinstance(error, ValueError) else 100.0 * failures,
@@ -121,7 +121,7 @@ def test_a_request_that_cannot_be_made_has_failed() -> None:
     def refuse() -> Future[object]:
         raise ValueError("a header")
 
-    answer = insist(
+    answer = retry_request(
         bench.asker._context, refuse, lambda _error, _failures: None, lambda _error: None
     )
     bench.advance()
