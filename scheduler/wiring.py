@@ -320,7 +320,7 @@ def _open_connections(
     undo.callback(log.close)
     if feed is not None:
         stores = feed.publishing(stores)
-        observation.telemetry.also_tell(feed)
+        observation.telemetry.add_listener(feed)
     return _NodeConnections(
         settings=settings,
         clock=clock,
@@ -396,7 +396,7 @@ class _NodeConnections:
         if executors.middleware.hears_of_exhausted:
             news = ExhaustedNews(executors.middleware)
             closing.callback(news.close)
-            self.observation.telemetry.also_tell(news)
+            self.observation.telemetry.add_listener(news)
         calls = Calls(
             clock=self.clock,
             gate=lease.allows,
@@ -412,7 +412,7 @@ class _NodeConnections:
         )
         workers = NodeWorkers(calls, self.settings.tree.execution)
         runner = NodeRunner(calls, workers, self.settings.tree.execution, limits)
-        lease.also_tell(runner.heed)
+        lease.add_listener(runner.apply)
         closing.callback(workers.close)
         closing.callback(runner.close)
         closing.callback(self.observation.close)

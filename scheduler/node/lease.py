@@ -39,7 +39,7 @@ class Lease:
         self._sheet = OperatorSheet()
         self._pauses: dict[int, PartitionPause] = {}
         """Of partitions that were asked about since the sheet changed."""
-        self._told: tuple[Callable[[OperatorSheet], None], ...] = ()
+        self._listeners: tuple[Callable[[OperatorSheet], None], ...] = ()
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Call this whenever other partitions are held, in the thread that knows."""
@@ -77,15 +77,15 @@ class Lease:
         """The monotonic time before which no other node can hold one of them."""
         return self._membership_ends_ms()
 
-    def also_tell(self, heed: Callable[[OperatorSheet], None]) -> None:
+    def add_listener(self, listener: Callable[[OperatorSheet], None]) -> None:
         """Tell one more of each sheet, before the first of them."""
-        self._told = (*self._told, heed)
+        self._listeners = (*self._listeners, listener)
 
-    def heed(self, sheet: OperatorSheet) -> None:
+    def apply(self, sheet: OperatorSheet) -> None:
         """Allow no attempt of what is paused from now on, and tell others of the sheet."""
         self._sheet, self._pauses = sheet, {}
-        for heed in self._told:
-            heed(sheet)
+        for listener in self._listeners:
+            listener(sheet)
 
     def _is_paused(self, attempt: Attempt) -> bool:
         sheet = self._sheet
@@ -131,7 +131,7 @@ class SheetWatch:
             self._asked = self._store.read_sheet(self.sheet)
             changed = self._take() or changed
         if changed:
-            lease.heed(self.sheet)
+            lease.apply(self.sheet)
         return changed
 
     def _take(self) -> bool:

@@ -225,14 +225,14 @@ class Limiter:
         with self._lock:
             self._shares.loans.note_asked(beat, self._monotonic_ms())
 
-    def heed_reports(self, node: str, reports: Sequence[NodeReport]) -> None:
+    def apply_reports(self, node: str, reports: Sequence[NodeReport]) -> None:
         """Take what others lend this node, and lend what they wait for and it does not use."""
         passed: list[RunningAttempt] = []
         with self._lock:
             now_ms = self._monotonic_ms()
             self._take_share(now_ms, passed)
             may_lend = partial(self._may_lend, now_ms=now_ms)
-            for key in sorted(self._shares.heed_reports(node, reports, now_ms, may_lend)):
+            for key in sorted(self._shares.apply_reports(node, reports, now_ms, may_lend)):
                 self._change_rate(key, now_ms, now_ms, passed)
             self._set_timer(now_ms)
         if passed:

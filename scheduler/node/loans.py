@@ -31,7 +31,7 @@ class LoanDesk(Protocol):
     def note_asked(self, beat: int) -> None:
         """A report with this beat is made now, which says what waits here."""
 
-    def heed_reports(self, node: str, reports: Sequence[NodeReport]) -> None:
+    def apply_reports(self, node: str, reports: Sequence[NodeReport]) -> None:
         """Take what others lend this node, and lend what they wait for and it does not use."""
 
     def lent(self) -> tuple[LimitLoan, ...]:

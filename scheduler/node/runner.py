@@ -182,7 +182,7 @@ class NodeRunner:
         """Through which other nodes' reports come here; None where nothing is lent."""
         return self.limits if self.limits.lends else None
 
-    def heed(self, sheet: OperatorSheet) -> None:
+    def apply(self, sheet: OperatorSheet) -> None:
         """Limit as operators say from now on."""
         for name, before, after in self.limits.change(sheet.limits):
             self.calls.telemetry.emit(LimitChanged(name, str(before), str(after)))

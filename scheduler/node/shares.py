@@ -195,7 +195,7 @@ class Shares:
             self._set_portions(self._slots_of, now_ms)
         return changed
 
-    def heed_reports(
+    def apply_reports(
         self,
         node: str,
         reports: Sequence[NodeReport],

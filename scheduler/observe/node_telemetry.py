@@ -39,16 +39,16 @@ _RATES = ("limit_rate_own", "limit_rate_lent", "limit_rate_borrowed")
 class NodeTelemetry:
     """Implements ``Telemetry``; may be read from any thread.
 
-    ``told`` are handed every event, each shielded from the others.
+    ``listeners`` are handed every event, each shielded from the others.
     """
 
-    def __init__(self, clock: Clock, *told: Telemetry) -> None:
+    def __init__(self, clock: Clock, *listeners: Telemetry) -> None:
         self.meters = Meters()
         self.hours = HourlyCounts()
         self.troubles = NodeTroubles(clock)
         self._clock = clock
         self._troubled = self.troubles.troubled
-        self._told = tuple(each.emit for each in told)
+        self._listeners = tuple(each.emit for each in listeners)
         self._check: Callable[[Event], None] = _tell_nobody
         self._watched_shares = 0
         self._running: Mapping[Any, Any] = {}
@@ -85,15 +85,15 @@ class NodeTelemetry:
                 count(event)
         except BaseException as error:  # noqa: BLE001 - a count is never worth a task
             _note(error)
-        for tell in self._told:
+        for tell in self._listeners:
             try:
                 tell(event)
             except BaseException as error:  # noqa: BLE001 - a telemetry may be anybody's
                 _note(error)
 
-    def also_tell(self, telemetry: Telemetry) -> None:
+    def add_listener(self, telemetry: Telemetry) -> None:
         """Hand every event to one more; before the first of them."""
-        self._told = (*self._told, telemetry.emit)
+        self._listeners = (*self._listeners, telemetry.emit)
 
     def gauges_of(self, partition: int) -> dict[str, int]:
         """Return what the gauges of a partition say, in milliseconds where they are times."""

@@ -132,15 +132,15 @@ class Reporter:
         return self._interval_ms if self._reported.loans is None else self._interval_ms / _LOOKS
 
     def step(self) -> None:
-        """Report where that is due, and heed what others reported; never waits."""
+        """Report where that is due, and apply what others reported; never waits."""
         now_ms = self._clock.monotonic_ms()
         if self._reported.loans is not None:
-            self._heed_others(self._reported.loans, now_ms)
+            self._apply_others(self._reported.loans, now_ms)
         if now_ms >= self._report_ms:
             self._report_ms = now_ms + self._interval_ms
             self._report()
 
-    def _heed_others(self, loans: LoanDesk, now_ms: float) -> None:
+    def _apply_others(self, loans: LoanDesk, now_ms: float) -> None:
         reading = self._reading
         if reading is not None and reading.done():
             self._reading = None
@@ -150,7 +150,7 @@ class Reporter:
                 logger.debug("reports could not be read: %s", error)
                 return
             self._read_ms = max(self._read_ms, now_ms + ROW_MS * len(reports) - self._interval_ms)
-            loans.heed_reports(self.node, reports)
+            loans.apply_reports(self.node, reports)
         if self._reading is None and now_ms >= self._read_ms:
             self._read_ms = now_ms + self._interval_ms
             self._reading = self._stores.oversight.read_reports()

@@ -211,7 +211,7 @@ class VirtualScheduler:
         assert self._node is not None, "this scheduler was stopped"
         replaced = self.stores.oversight.replace_sheet(sheet).result()
         assert replaced, "nobody else changes it"
-        self._node.lease.heed(sheet)
+        self._node.lease.apply(sheet)
 
     # Time.
 

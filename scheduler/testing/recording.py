@@ -94,14 +94,14 @@ class LastAttempts:
 class RecordingTelemetry:
     """Keeps every event, in order, and hands it on to ``told``; implements ``Telemetry``."""
 
-    def __init__(self, *told: Telemetry) -> None:
+    def __init__(self, *listeners: Telemetry) -> None:
         self.events: list[Event] = []
-        self._told = told
+        self._listeners = listeners
 
     def emit(self, event: Event) -> None:
         """Keep the event; of one about many tasks, what is said of each."""
         self.events.extend(single_events(event))
-        for telemetry in self._told:
+        for telemetry in self._listeners:
             telemetry.emit(event)
 
     def of(self, kind: type[Told]) -> list[Told]:

@@ -326,7 +326,7 @@ class VirtualNode:
             rng=chance,
         )
         self.runner = self.virtual.runner
-        self.lease.also_tell(self.runner.heed)
+        self.lease.add_listener(self.runner.apply)
         self.system: SimulatedSystem
 
         def make_system(on_failure: FailureListener) -> SimulatedSystem:

@@ -302,7 +302,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Heeded:
+class SheetApplied:
     """A node limits by what operators changed from now on, and else by what is declared."""
 
     at_ms: float
@@ -383,7 +383,7 @@ Entry = (
     | Revoked
     | Sampled
     | Held
-    | Heeded
+    | SheetApplied
     | Noted
     | Happened
     | DoorEntry

@@ -85,7 +85,7 @@ class MemberObserver(Protocol):
     def held(self, member: "Member", partitions: int) -> None:
         """Note how many partitions a node may start attempts of from now on."""
 
-    def heeded(self, member: "Member", sheet: OperatorSheet) -> None:
+    def applied(self, member: "Member", sheet: OperatorSheet) -> None:
         """Note what operators decided that a node goes by from now on."""
 
 
@@ -211,8 +211,8 @@ class Member:
         return reporter
 
     def _make_node(self, site: Site, stores: Stores) -> Node:
-        self.lease.also_tell(partial(site.observer.heeded, self))
-        self.lease.also_tell(self.runner.heed)
+        self.lease.add_listener(partial(site.observer.applied, self))
+        self.lease.add_listener(self.runner.apply)
 
         def make_system(on_failure: FailureListener) -> SimulatedSystem:
             self.system = TracingSystem(self.clock, on_failure, self.rng)

@@ -28,13 +28,13 @@ from tests.simulation.history import (
     CaughtUp,
     Completed,
     Ended,
-    Heeded,
     Held,
     Miscalled,
     Misdelivered,
     Noted,
     Revoked,
     Sampled,
+    SheetApplied,
     Started,
 )
 from tests.simulation.member import Member
@@ -63,7 +63,7 @@ class Recorder(StoreRecorder):
         self._runs: dict[int, _Run] = {}
         self._ids = 0
         self._held: dict[str, int] = {}
-        self._heeded: dict[str, tuple[LimitChange, ...]] = {}
+        self._applied: dict[str, tuple[LimitChange, ...]] = {}
         self._well_ended: dict[str, list[_Run]] = {}
         """By process: what ended well there and is not known to be durable."""
         self._ends: dict[tuple[str, int], int] = {}
@@ -203,16 +203,16 @@ class Recorder(StoreRecorder):
             self._held[member.name] = partitions
             self._history.add(Held(self._now_ms(), member.name, partitions))
 
-    def heeded(self, member: Member, sheet: OperatorSheet) -> None:
+    def applied(self, member: Member, sheet: OperatorSheet) -> None:
         """Note by which changed limits a node goes."""
-        if self._heeded.get(member.name, ()) != sheet.limits:
-            self._heeded[member.name] = sheet.limits
-            self._history.add(Heeded(self._now_ms(), member.name, sheet.limits))
+        if self._applied.get(member.name, ()) != sheet.limits:
+            self._applied[member.name] = sheet.limits
+            self._history.add(SheetApplied(self._now_ms(), member.name, sheet.limits))
 
     def forget(self, member: Member) -> None:
         """The process is gone, and all that ran in it."""
         self.held(member, 0)
-        self.heeded(member, OperatorSheet())
+        self.applied(member, OperatorSheet())
         for run in [run for run in self._runs.values() if run.member is member]:
             del self._runs[run.id]
             self._history.add(Ended(self._now_ms(), run.id, member.name, "killed"))

@@ -113,9 +113,9 @@ class _Listening:
         """Pass on."""
         self._observer.held(member, partitions)
 
-    def heeded(self, member: Member, sheet: OperatorSheet) -> None:
+    def applied(self, member: Member, sheet: OperatorSheet) -> None:
         """Pass on."""
-        self._observer.heeded(member, sheet)
+        self._observer.applied(member, sheet)
 
 
 class _LosingStatus:

@@ -34,7 +34,7 @@ def bench_of(partitions: int = 3, held: int = 1) -> LimitsBench:
 
 def ask(bench: LimitsBench, beat: int, *others: NodeReport) -> Sequence[LimitLoan]:
     """Let a node read what another one asks; return what it lends."""
-    bench.limits.heed_reports("a", [asker(beat), *others])
+    bench.limits.apply_reports("a", [asker(beat), *others])
     return bench.limits.lent()
 
 
@@ -87,8 +87,8 @@ def test_a_node_lends_nothing_of_a_value_that_it_used_or_that_waits_there() -> N
 
     waiting = bench_of()
     waits(waiting)
-    waiting.limits.heed_reports("a", [asker(1)])
-    waiting.limits.heed_reports("a", [asker(2)])
+    waiting.limits.apply_reports("a", [asker(1)])
+    waiting.limits.apply_reports("a", [asker(2)])
     assert waiting.limits.lent() == ()
 
 
@@ -110,10 +110,10 @@ def test_a_borrower_uses_a_loan_until_so_long_after_its_report() -> None:
     waits(bench)
     bench.limits.note_asked(7)
     bench.advance(2_000)
-    bench.limits.heed_reports("b", [answer(7, 0.3), answer(7, 0.3, "c")])
+    bench.limits.apply_reports("b", [answer(7, 0.3), answer(7, 0.3, "c")])
 
     assert 32 <= starts_within(bench, LOAN_MS - 2_000) <= 34, "3 s of (4 + 7.2) a second"
-    bench.limits.heed_reports("b", [answer(7, 0.3)])
+    bench.limits.apply_reports("b", [answer(7, 0.3)])
     assert 19 <= starts_within(bench, 5_000) <= 20, "its own share again"
 
 
@@ -159,7 +159,7 @@ def test_a_changed_rate_hands_out_nothing_at_once() -> None:
     bench.begin(200)
     assert len(bench.work_all()) == 200, "its burst is used up"
     bench.limits.note_asked(7)
-    bench.limits.heed_reports("b", [answer(7, 0.6)])
+    bench.limits.apply_reports("b", [answer(7, 0.6)])
     bench.begin(100)
     assert not bench.passed
 
@@ -174,7 +174,7 @@ def test_a_loan_that_is_over_pays_nothing_until_somebody_looks() -> None:
     bench.begin(200)
     bench.work_all()
     bench.limits.note_asked(7)
-    bench.limits.heed_reports("b", [answer(7, 0.6)])
+    bench.limits.apply_reports("b", [answer(7, 0.6)])
 
     bench.clock.advance(LOAN_MS + 2_000)
     bench.begin(200)
@@ -251,7 +251,7 @@ def test_a_change_of_rate_keeps_tokens_and_gives_none() -> None:
         bench.begin(8)
         bench.work_all()
         bench.limits.note_asked(beat)
-        bench.limits.heed_reports("b", [answer(beat, 0.6 if beat % 3 else 0.1)])
+        bench.limits.apply_reports("b", [answer(beat, 0.6 if beat % 3 else 0.1)])
         bench.advance(700)
 
     bench.expect_kept(burst=3, per_ms=1_000 / PER_S)
@@ -265,7 +265,7 @@ def test_what_nodes_say_of_their_rates_adds_up_to_the_limit() -> None:
     waits(borrower)
     borrower.limits.note_asked(2)
     (loan,) = ask(lender, 2)
-    borrower.limits.heed_reports("b", [NodeReport("a", beat=2, lent=(loan,))])
+    borrower.limits.apply_reports("b", [NodeReport("a", beat=2, lent=(loan,))])
 
     lends, borrows = lender.limits.rates(), borrower.limits.rates()
     assert lends.rates_per_s == borrows.rates_per_s == {"mail#1": PER_S}
@@ -295,7 +295,7 @@ def test_a_shared_allowance_of_many_values_is_not_lent() -> None:
     bench = bench_of()
     shared = LimitKey("mail#1", "~7")
 
-    bench.limits.heed_reports("a", [asker(1, "b", shared, LimitKey("other#1", ""))])
-    bench.limits.heed_reports("a", [asker(2, "b", shared, LimitKey("other#1", ""))])
+    bench.limits.apply_reports("a", [asker(1, "b", shared, LimitKey("other#1", ""))])
+    bench.limits.apply_reports("a", [asker(2, "b", shared, LimitKey("other#1", ""))])
 
     assert bench.limits.lent() == ()

@@ -184,7 +184,7 @@ def test_one_failing_telemetry_does_not_silence_the_others() -> None:
     """And whoever emits hears nothing of it; each other is handed every event once, in order."""
     first, second = RecordingTelemetry(), RecordingTelemetry()
     telemetry = NodeTelemetry(VirtualClock(NOW_MS), first, _Failing())
-    telemetry.also_tell(second)
+    telemetry.add_listener(second)
     happened: list[Event] = [
         events.BulkEnqueued(7, 1.0),
         events.PartitionLost(3, "a newer owner exists"),
