@@ -18,7 +18,7 @@ from actors.model.codec import Command, LogRecord
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey
 from actors.model.known_completions import KnownCompletions
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.ownership import Assignment, Straggler
 from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
@@ -328,7 +328,7 @@ class ProgressMeasured(msgspec.Struct, frozen=True):
 class PauseTasks(msgspec.Struct, frozen=True):
     """Node down to PartitionExecutor: this is all that operators have paused."""
 
-    sheet: OperatorSheet
+    config: OperatorConfig
 
 
 class RevokePartitions(msgspec.Struct, frozen=True):

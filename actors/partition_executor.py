@@ -125,8 +125,8 @@ class PartitionExecutor(Actor):
                 self._start()
             case DrainTasks():
                 self._drain()
-            case PauseTasks(sheet=sheet):
-                self._take_pause(sheet.of_partition(self._ownership.partition))
+            case PauseTasks(config=config):
+                self._take_pause(config.of_partition(self._ownership.partition))
             case MeetSiblings(siblings=siblings):
                 self._meet(siblings)
             case _:

@@ -362,7 +362,7 @@ class PartitionScheduler(Actor):
         """Hand on nothing while all is paused; what is due for a paused id goes on, and its
         executor leaves it to the store.
         """
-        self._is_paused = message.sheet.of_partition(self._partition).whole
+        self._is_paused = message.config.of_partition(self._partition).whole
         self._siblings.partition_executor.tell(message)
         self._execute_due()
 

@@ -26,7 +26,7 @@ from actors.messages import (
     TasksPersisted,
 )
 from actors.model.codec import LogRecord
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.ownership import Assignment
 from actors.partition_supervisor import PartitionSupervisor
 from actors.ports.effects import Effects
@@ -81,7 +81,7 @@ class TopicSupervisor(Actor):
         self._batches: dict[int, _AwaitedBatch] = {}
         self._held: frozenset[int] = frozenset()
         self._revocations: list[_AwaitedRevocation] = []
-        self._sheet = OperatorSheet()
+        self._config = OperatorConfig()
 
     def on_receive(self, message: Message) -> None:
         match message:
@@ -162,10 +162,10 @@ class TopicSupervisor(Actor):
         assert partition not in self._supervisors, f"partition {partition} is assigned twice"
         supervisor = PartitionSupervisor(self._effects, assignment, self.actor_ref)
         # The first it hears: nothing starts before what is paused is known.
-        self._supervisors[partition] = self.spawn(supervisor, PauseTasks(self._sheet))
+        self._supervisors[partition] = self.spawn(supervisor, PauseTasks(self._config))
 
     def _pause(self, message: PauseTasks) -> None:
-        self._sheet = message.sheet
+        self._config = message.config
         for supervisor in self._supervisors.values():
             supervisor.tell(message)
 

@@ -452,12 +452,12 @@ class _NodeConnections:
         )
 
     def _make_reporter(self, executors: UserExecutors, runner: NodeRunner, node: Node) -> Reporter:
-        watch = node.sheet_watch
+        watch = node.config_watch
         return Reporter(
             Reported(
                 describe=node.describe,
                 lease_ends_ms=self.log.lease_ends_ms,
-                sheet=lambda: watch.sheet,
+                config=lambda: watch.config,
                 version=hourhand_version(),
                 limited=runner.limited,
                 limits=runner.declared_limits,

@@ -1,6 +1,6 @@
 """What an operator has paused: everything, partitions, or single ordering ids.
 
-Values only: ``actors.model.operator_sheet`` puts them together.
+Values only: ``actors.model.operator_config`` puts them together.
 """
 
 from enum import StrEnum

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
 from actors.model.tally import HourTally
 
@@ -31,13 +31,13 @@ class OversightStore(Protocol):
         others.
         """
 
-    def read_sheet(self, known: OperatorSheet) -> "Future[OperatorSheet]":
-        """Read the sheet; ``known`` itself where it is still the one."""
+    def read_config(self, known: OperatorConfig) -> "Future[OperatorConfig]":
+        """Read the operator config; ``known`` itself where it is still the one."""
 
-    def replace_sheet(self, sheet: OperatorSheet) -> "Future[bool]":
-        """Replace the sheet where the stored version is one less; return whether it was.
+    def replace_config(self, config: OperatorConfig) -> "Future[bool]":
+        """Replace the operator config where the stored version is one less; return whether it was.
 
-        Compare-and-set: of two that know the same sheet one wins.
+        Compare-and-set: of two that know the same config one wins.
         """
 
     def append_audit(self, entry: AuditEntry, kept_ms: int) -> "Future[None]":

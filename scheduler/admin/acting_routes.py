@@ -169,12 +169,12 @@ def _add_pauses(router: TypedRouter, service: AdminService) -> None:
 
         def act() -> tuple[ShownPauses, str]:
             if action == "pause":
-                sheet = pauses.pause(targets, who, body.reason)
+                config = pauses.pause(targets, who, body.reason)
             else:
-                sheet = pauses.resume(targets)
-            # At once, or owners that know the sheet before would pass for knowing this one.
-            service.cluster.learn(sheet)
-            return ShownPauses.of(sheet), CHANGED_WORDS[action]
+                config = pauses.resume(targets)
+            # At once, or owners that know the config before would pass for knowing this one.
+            service.cluster.learn(config)
+            return ShownPauses.of(config), CHANGED_WORDS[action]
 
         told = [each.model_dump(mode="json") for each in body.targets[:_SHOWN_MAX]]
         detail = {"targets": told, "count": len(targets), "reason": body.reason}
@@ -213,8 +213,8 @@ def _add_limits(router: TypedRouter, service: AdminService) -> None:
         return service.audit.audited(who_asks(request), "reset limit", target, detail, act)
 
     def settled(changed: ChangedLimits) -> tuple[LimitSettings, str]:
-        service.cluster.learn(changed.sheet)
-        return limits.settings(changed.sheet), changed.words
+        service.cluster.learn(changed.config)
+        return limits.settings(changed.config), changed.words
 
 
 def _add_replay(router: TypedRouter, service: AdminService) -> None:

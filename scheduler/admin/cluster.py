@@ -16,7 +16,7 @@ from actors.model.errors import HourhandError
 from actors.model.flow import Limit
 from actors.model.instant import format_instant
 from actors.model.key import TaskKey
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.oversight import NodeReport, PartitionReport, TroubledTask
 from actors.model.pauses import PauseScope
 from actors.ports.clock import Clock
@@ -74,7 +74,7 @@ class Cluster:
         self._ends_due_ms = 0.0
         self._error: str | None = None
         self._last_hour = LastHour()
-        self.sheet = OperatorSheet()
+        self.config = OperatorConfig()
         self.beat = 0
         """Grows with each reading."""
         self.changed = threading.Condition()
@@ -104,11 +104,11 @@ class Cluster:
         try:
             oversight = self._stores.oversight
             reports = answered(oversight.read_reports(), LOOK_S)
-            sheet = answered(oversight.read_sheet(self.sheet), LOOK_S)
+            config = answered(oversight.read_config(self.config), LOOK_S)
         except (HourhandError, TimeoutError) as error:
             self._error = str(error) or "the store did not answer"
         else:
-            self.learn(sheet)
+            self.learn(config)
             with self._lock:
                 self._nodes = with_reports(self._nodes, reports)
                 self._error = None
@@ -123,11 +123,11 @@ class Cluster:
             self.beat += 1
             self.changed.notify_all()
 
-    def learn(self, sheet: OperatorSheet) -> None:
-        """Take a sheet for the one in force, unless a later one is known."""
+    def learn(self, config: OperatorConfig) -> None:
+        """Take an operator config for the one in force, unless a later one is known."""
         with self._lock:
-            if sheet.version > self.sheet.version:
-                self.sheet = sheet
+            if config.version > self.config.version:
+                self.config = config
 
     # The picture.
 
@@ -363,7 +363,7 @@ class Cluster:
         self, number: int, owned: tuple[NodeReport, PartitionReport] | None
     ) -> ShownPartition:
         end = self._ends.get(number)
-        pause = self.sheet.of_partition(number)
+        pause = self.config.of_partition(number)
         unknown = ShownPartition(
             partition=number,
             owner=None,
@@ -382,7 +382,7 @@ class Cluster:
             state=told.stage,
             as_of=instant_text(report.reported_ms),
             lag=self._lag(told),
-            pause_known=report.pauses_version >= self.sheet.version,
+            pause_known=report.pauses_version >= self.config.version,
             epoch=told.epoch,
             next_offset=told.next_offset,
             watermark=instant_text(told.watermark_ms),
@@ -406,7 +406,7 @@ class Cluster:
         return max(0, (0 if end is None else end.end_offset) - told.next_offset)
 
     def _paused(self) -> PausedCounts:
-        scopes = [each.scope for each in self.sheet.pauses]
+        scopes = [each.scope for each in self.config.pauses]
         return PausedCounts(
             all=PauseScope.ALL in scopes,
             partitions=scopes.count(PauseScope.PARTITION),

@@ -14,12 +14,12 @@ from actors.model.display import shown, storable_text
 from actors.model.errors import InvalidTask
 from actors.model.flow import Limit
 from actors.model.limit_change import LimitChange
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.oversight import NodeReport, RateShare
 from actors.ports.clock import Clock
 from scheduler.admin.answers import Answer, Instant, instant_text
+from scheduler.admin.config_changes import ConfigChanges
 from scheduler.admin.problems import Problem
-from scheduler.admin.sheet_changes import SheetChanges
 
 _REASON_CHARS_MAX = 300
 _NAMED_MAX = 20
@@ -119,19 +119,20 @@ class LimitSettings(Answer, frozen=True):
     """All limits that nodes declare, and all that operators changed."""
 
     version: int
-    """Of the sheet of pauses and limits that is in force."""
+    """Of the operator config that is in force."""
     limits: list[LimitSetting]
 
     @classmethod
     def of(
-        cls, sheet: OperatorSheet, declared: Mapping[str, Limit], reports: Sequence[NodeReport]
+        cls, config: OperatorConfig, declared: Mapping[str, Limit], reports: Sequence[NodeReport]
     ) -> Self:
         """Show the limits that hold, and what nodes with rates report that they have of them."""
-        names = sorted({*declared, *(each.limit for each in sheet.limits)})
+        names = sorted({*declared, *(each.limit for each in config.limits)})
         return cls(
-            version=sheet.version,
+            version=config.version,
             limits=[
-                _setting(name, declared.get(name), sheet.change_of(name), reports) for name in names
+                _setting(name, declared.get(name), config.change_of(name), reports)
+                for name in names
             ],
         )
 
@@ -139,7 +140,7 @@ class LimitSettings(Answer, frozen=True):
 class ChangedLimits(NamedTuple):
     """What an act came to."""
 
-    sheet: OperatorSheet
+    config: OperatorConfig
     words: str
     """What held before and what holds now."""
 
@@ -149,7 +150,7 @@ class Limits:
 
     def __init__(
         self,
-        sheets: SheetChanges,
+        config_changes: ConfigChanges,
         declared: Callable[[], Mapping[str, Limit]],
         rates: Callable[[], Sequence[NodeReport]],
         clock: Clock,
@@ -157,14 +158,14 @@ class Limits:
         """``declared`` returns the limits that nodes declare, by name; ``rates`` what those report
         that have limits of a rate.
         """
-        self._sheets = sheets
+        self._config_changes = config_changes
         self._declared = declared
         self._rates = rates
         self._clock = clock
 
-    def settings(self, sheet: OperatorSheet | None = None) -> LimitSettings:
-        """Return every limit, of a sheet that is known or of the one in force."""
-        known = self._sheets.sheet() if sheet is None else sheet
+    def settings(self, config: OperatorConfig | None = None) -> LimitSettings:
+        """Return every limit, of an operator config that is known or of the one in force."""
+        known = self._config_changes.config() if config is None else config
         return LimitSettings.of(known, self._declared(), self._rates())
 
     def planned(self, change: LimitChange) -> dict[str, LimitNumbers]:
@@ -172,7 +173,7 @@ class Limits:
         if change.numbers == (None, None, None, None):
             raise InvalidTask("say what to change: rate, per, burst or concurrency")
         declared = self._declared_limit(change.limit)
-        earlier = self._sheets.sheet().change_of(change.limit)
+        earlier = self._config_changes.config().change_of(change.limit)
         return {
             "before": LimitNumbers.of(_holding(declared, earlier)),
             "after": LimitNumbers.of(_merged(earlier, change).of(declared)),
@@ -189,34 +190,34 @@ class Limits:
         )
         words = ""
 
-        def changed(sheet: OperatorSheet) -> OperatorSheet:
+        def changed(config: OperatorConfig) -> OperatorConfig:
             nonlocal words
-            earlier = sheet.change_of(change.limit)
+            earlier = config.change_of(change.limit)
             merged = _merged(earlier, signed)
             words = f"{_holding(declared, earlier)} -> {merged.of(declared)}"
             if earlier is not None and earlier.numbers == merged.numbers:
-                return sheet
-            return sheet.with_limit(merged)
+                return config
+            return config.with_limit(merged)
 
-        return ChangedLimits(self._sheets.change(changed), words)
+        return ChangedLimits(self._config_changes.change(changed), words)
 
     def reset(self, names: Collection[str]) -> ChangedLimits:
         """Have these be as declared again; Problem for a name that is unknown."""
-        known = {each.limit for each in self._sheets.sheet().limits}
+        known = {each.limit for each in self._config_changes.config().limits}
         for name in names:
             if name not in known:
                 self._declared_limit(name)
         declared = self._declared()
         words = ""
 
-        def changed(sheet: OperatorSheet) -> OperatorSheet:
+        def changed(config: OperatorConfig) -> OperatorConfig:
             nonlocal words
-            lifted = [each for each in sheet.limits if each.limit in names]
+            lifted = [each for each in config.limits if each.limit in names]
             words = "; ".join(_reset_words(each, declared.get(each.limit)) for each in lifted)
-            return sheet.without_limits(names)
+            return config.without_limits(names)
 
-        sheet = self._sheets.change(changed)
-        return ChangedLimits(sheet, words or "nothing was changed")
+        config = self._config_changes.change(changed)
+        return ChangedLimits(config, words or "nothing was changed")
 
     def _declared_limit(self, name: str) -> Limit:
         declared = self._declared()

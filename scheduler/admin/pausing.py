@@ -5,12 +5,12 @@ from typing import Self
 
 from actors.model.display import storable_text
 from actors.model.errors import InvalidTask
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope
 from actors.ports.clock import Clock
 from scheduler.admin.answers import Answer, Instant, instant_text
-from scheduler.admin.sheet_changes import SheetChanges
+from scheduler.admin.config_changes import ConfigChanges
 
 _REASON_CHARS_MAX = 300
 _NAMED_MAX = 3
@@ -51,22 +51,22 @@ class ShownPauses(Answer, frozen=True):
     pauses: list[ShownPause]
 
     @classmethod
-    def of(cls, sheet: OperatorSheet) -> Self:
-        """Show a sheet."""
-        return cls(version=sheet.version, pauses=[ShownPause.of(each) for each in sheet.pauses])
+    def of(cls, config: OperatorConfig) -> Self:
+        """Show an operator config."""
+        return cls(version=config.version, pauses=[ShownPause.of(each) for each in config.pauses])
 
 
 class Pauses:
-    """Changes the sheet of an installation."""
+    """Changes the operator config of an installation."""
 
-    def __init__(self, sheets: SheetChanges, clock: Clock, partition_count: int) -> None:
-        self._sheets = sheets
+    def __init__(self, config_changes: ConfigChanges, clock: Clock, partition_count: int) -> None:
+        self._config_changes = config_changes
         self._clock = clock
         self._partition_count = partition_count
 
-    def sheet(self) -> OperatorSheet:
+    def config(self) -> OperatorConfig:
         """Return what is paused."""
-        return self._sheets.sheet()
+        return self._config_changes.config()
 
     def target(self, scope: PauseScope, partition: int | None, ordering_id: str | None) -> Target:
         """Return what a pause of these words holds up; InvalidTask where they say nothing."""
@@ -89,17 +89,17 @@ class Pauses:
                     " of scope ordering an orderingId"
                 )
 
-    def pause(self, targets: Iterable[Target], who: str, reason: str) -> OperatorSheet:
+    def pause(self, targets: Iterable[Target], who: str, reason: str) -> OperatorConfig:
         """Pause; what is paused already keeps the name of who paused it."""
         now_ms = self._clock.now_ms()
         words = storable_text(who)[:100], storable_text(reason)[:_REASON_CHARS_MAX]
         added = [Pause(*target, now_ms, *words) for target in targets]
-        return self._sheets.change(lambda sheet: sheet.with_pauses(added))
+        return self._config_changes.change(lambda config: config.with_pauses(added))
 
-    def resume(self, targets: Iterable[Target]) -> OperatorSheet:
+    def resume(self, targets: Iterable[Target]) -> OperatorConfig:
         """Lift pauses; one that is not there is none to lift."""
         lifted = list(targets)
-        return self._sheets.change(lambda sheet: sheet.without(lifted))
+        return self._config_changes.change(lambda config: config.without(lifted))
 
 
 def target_words(targets: Sequence[Target]) -> str:

@@ -186,7 +186,7 @@ def _add_cluster(router: TypedRouter, service: AdminService) -> None:
 def _add_settled(router: TypedRouter, service: AdminService) -> None:
     @router.get("/pauses", tags=["pauses"], summary="What is paused")
     def pauses() -> ShownPauses:
-        return ShownPauses.of(service.pauses.sheet())
+        return ShownPauses.of(service.pauses.config())
 
     @router.get("/limits", tags=["limits"], summary="Every limit, and what operators changed")
     def limits() -> LimitSettings:

@@ -14,13 +14,13 @@ from scheduler.admin.acting import Actions
 from scheduler.admin.answers import Answer
 from scheduler.admin.auditing import AuditLog
 from scheduler.admin.cluster import Cluster
+from scheduler.admin.config_changes import ConfigChanges
 from scheduler.admin.counts import KeptCounts
 from scheduler.admin.dead_letters import DeadLetters
 from scheduler.admin.limit_settings import Limits
 from scheduler.admin.pausing import Pauses
 from scheduler.admin.recurring import RecurringSchedules
 from scheduler.admin.relayed import RelayMessages
-from scheduler.admin.sheet_changes import SheetChanges
 from scheduler.admin.timers import Timers
 from scheduler.admin.waiting import WaitReasons
 from scheduler.client.client import ClientPorts, SchedulerClient
@@ -98,14 +98,14 @@ class AdminService:
         return Actions(self.client, self.inspector, self.stores, self.clock)
 
     @_Part
-    def sheets(self) -> SheetChanges:
+    def config_changes(self) -> ConfigChanges:
         """Changes what operators have said to all nodes."""
-        return SheetChanges(self.stores.oversight)
+        return ConfigChanges(self.stores.oversight)
 
     @_Part
     def pauses(self) -> Pauses:
         """Pauses and resumes."""
-        return Pauses(self.sheets, self.clock, self.partition_count)
+        return Pauses(self.config_changes, self.clock, self.partition_count)
 
     @_Part
     def audit(self) -> AuditLog:
@@ -167,7 +167,9 @@ class AdminService:
     def limits(self) -> Limits:
         """Lists and changes limits."""
         cluster = self.cluster
-        return Limits(self.sheets, cluster.declared_limits, cluster.rate_reports, self.clock)
+        return Limits(
+            self.config_changes, cluster.declared_limits, cluster.rate_reports, self.clock
+        )
 
     @property
     def installation(self) -> ShownInstallation:

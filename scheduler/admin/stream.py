@@ -84,7 +84,7 @@ async def _events(service: AdminService) -> AsyncIterator[str]:
     loop = asyncio.get_running_loop()
     ends = loop.time() + _LIFE_S
     told = loop.time()
-    sheet_version = -1
+    config_version = -1
     beat = -1
     yield "retry: 1000\n\n"
     while loop.time() < ends and not cluster.is_closed:
@@ -93,9 +93,9 @@ async def _events(service: AdminService) -> AsyncIterator[str]:
             told = loop.time()
             for name, value in _pictures(service).items():
                 yield _event(name, await loop.run_in_executor(None, value))
-            if cluster.sheet.version != sheet_version:
-                sheet_version = cluster.sheet.version
-                yield _event("pauses", {"version": sheet_version})
+            if cluster.config.version != config_version:
+                config_version = cluster.config.version
+                yield _event("pauses", {"version": config_version})
         elif loop.time() - told > _KEEP_ALIVE_S:
             told = loop.time()
             yield ": still here\n\n"

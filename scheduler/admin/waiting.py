@@ -55,7 +55,7 @@ class WaitReasons:
         if self._cluster.partitions().partitions[view.partition].owner is None:
             told = f"no node reads partition {view.partition}, which it belongs to"
             found.append(_wait(WaitReason.NO_NODE, told, "hourhand nodes"))
-        pauses = self._cluster.sheet.pauses
+        pauses = self._cluster.config.pauses
         found += [_paused(each) for each in pauses if _holds_up(each, view)]
         return found
 

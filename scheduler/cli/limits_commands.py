@@ -109,7 +109,7 @@ def set_limit(
         detail = {**service.limits.planned(change), "reason": numbers.reason}
         changed = service.audit.audited(who, "limit", name, detail, act)
         say(f"{name}: {changed.words}")
-        _print(service.limits.settings(changed.sheet), numbers)
+        _print(service.limits.settings(changed.config), numbers)
 
 
 @app.command()
@@ -138,7 +138,7 @@ def reset(
             whoever_runs_this(), "reset limit", limit_words(names), detail, act
         )
         say(changed.words)
-        _print(service.limits.settings(changed.sheet), common)
+        _print(service.limits.settings(changed.config), common)
 
 
 def _print(found: LimitSettings, common: ResultOptions) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from actors.model.errors import InvalidInput, InvalidTask
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.pauses import PauseScope
 from actors.ports.log import GroupOffsets
 from scheduler import wiring
@@ -123,18 +123,18 @@ def _change_pauses(
     *,
     yes: bool,
 ) -> set[Target]:
-    """Change the sheet; return which of the targets were paused before."""
-    pauses = service.pauses.sheet().pauses
+    """Change the operator config; return which of the targets were paused before."""
+    pauses = service.pauses.config().pauses
     before = {(each.scope, each.partition, each.ordering_id) for each in pauses}
     if len(targets) > 1 or any(scope is not PauseScope.ORDERING for scope, _, _ in targets):
         partitions = service.partition_count if PauseScope.ALL in [t[0] for t in targets] else 1
         agreed(partitions, f"{action} {', '.join(t[0] for t in targets[:5])}", yes=yes)
     who = whoever_runs_this()
 
-    def act() -> tuple[OperatorSheet, str]:
+    def act() -> tuple[OperatorConfig, str]:
         change = service.pauses
-        sheet = change.pause(targets, who, reason) if action == "pause" else change.resume(targets)
-        return sheet, CHANGED_WORDS[action]
+        config = change.pause(targets, who, reason) if action == "pause" else change.resume(targets)
+        return config, CHANGED_WORDS[action]
 
     told = [{"scope": s.value, "partition": p, "orderingId": o} for s, p, o in targets]
     detail = {"targets": told[:_SHOWN_MAX], "reason": reason}
@@ -149,7 +149,7 @@ def _say_changes(targets: list[Target], before: set[Target], absent: str, presen
 
 
 def _print_pauses(service: AdminService, output: OutputFormat) -> None:
-    found = ShownPauses.of(service.pauses.sheet())
+    found = ShownPauses.of(service.pauses.config())
     if output is OutputFormat.JSON:
         typer.echo(as_json(found))
     elif found.pauses:

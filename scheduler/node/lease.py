@@ -11,7 +11,7 @@ from concurrent.futures import Future
 
 from actors.model.attempts import Attempt
 from actors.model.errors import HourhandError
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.pauses import PartitionPause
 from actors.ports.clock import Clock
 from actors.ports.oversight import OversightStore
@@ -36,10 +36,10 @@ class Lease:
         self.gained_ms = clock.monotonic_ms()
         """Monotonic time at which a partition was granted last that was not held before."""
         self._changed: Callable[[], object] = lambda: None
-        self._sheet = OperatorSheet()
+        self._config = OperatorConfig()
         self._pauses: dict[int, PartitionPause] = {}
-        """Of partitions that were asked about since the sheet changed."""
-        self._listeners: tuple[Callable[[OperatorSheet], None], ...] = ()
+        """Of partitions that were asked about since the operator config changed."""
+        self._listeners: tuple[Callable[[OperatorConfig], None], ...] = ()
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Call this whenever other partitions are held, in the thread that knows."""
@@ -77,24 +77,24 @@ class Lease:
         """The monotonic time before which no other node can hold one of them."""
         return self._membership_ends_ms()
 
-    def add_listener(self, listener: Callable[[OperatorSheet], None]) -> None:
-        """Tell one more of each sheet, before the first of them."""
+    def add_listener(self, listener: Callable[[OperatorConfig], None]) -> None:
+        """Tell one more of each config, before the first of them."""
         self._listeners = (*self._listeners, listener)
 
-    def apply(self, sheet: OperatorSheet) -> None:
-        """Allow no attempt of what is paused from now on, and tell others of the sheet."""
-        self._sheet, self._pauses = sheet, {}
+    def apply(self, config: OperatorConfig) -> None:
+        """Allow no attempt of what is paused from now on, and tell others of the config."""
+        self._config, self._pauses = config, {}
         for listener in self._listeners:
-            listener(sheet)
+            listener(config)
 
     def _is_paused(self, attempt: Attempt) -> bool:
-        sheet = self._sheet
-        if not sheet.pauses:
+        config = self._config
+        if not config.pauses:
             return False
         pauses = self._pauses
         pause = pauses.get(attempt.partition)
         if pause is None:
-            pause = pauses[attempt.partition] = sheet.of_partition(attempt.partition)
+            pause = pauses[attempt.partition] = config.of_partition(attempt.partition)
         return pause.whole or attempt.task.key.ordering_id in pause.ordering_ids
 
     def allows(self, attempt: Attempt) -> bool:
@@ -107,20 +107,20 @@ class Lease:
         )
 
 
-class SheetWatch:
-    """Asks the store for the operators' sheet, one question at a time, on the polling thread."""
+class ConfigWatch:
+    """Asks the store for the operator config, one question at a time, on the polling thread."""
 
     def __init__(self, store: OversightStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._asked: Future[OperatorSheet] | None = None
+        self._asked: Future[OperatorConfig] | None = None
         self._due_ms = -1e18
-        self.sheet = OperatorSheet()
+        self.config = OperatorConfig()
         self.is_known = False
         """Whether the store has answered once: until then anything may be paused."""
 
     def look(self, lease: Lease) -> bool:
-        """Take an answer that has come, and ask again in time; return whether the sheet changed.
+        """Take an answer that has come, and ask again in time; return whether the config changed.
 
         The lease is told first: what waits for a worker may not start any more either.
         """
@@ -128,10 +128,10 @@ class SheetWatch:
         now_ms = self._clock.monotonic_ms()
         if self._asked is None and now_ms >= self._due_ms:
             self._due_ms = now_ms + LOOK_MS
-            self._asked = self._store.read_sheet(self.sheet)
+            self._asked = self._store.read_config(self.config)
             changed = self._take() or changed
         if changed:
-            lease.apply(self.sheet)
+            lease.apply(self.config)
         return changed
 
     def _take(self) -> bool:
@@ -139,11 +139,11 @@ class SheetWatch:
             return False
         asked, self._asked = self._asked, None
         try:
-            sheet = asked.result()
+            config = asked.result()
         except HourhandError as error:
             # What was paused or changed stays so, and nothing else is.
-            logger.debug("the operators' sheet could not be read: %s", error)
+            logger.debug("the operator config could not be read: %s", error)
             return False
         self.is_known = True
-        known, self.sheet = self.sheet, sheet
-        return sheet is not known
+        known, self.config = self.config, config
+        return config is not known

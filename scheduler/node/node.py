@@ -48,7 +48,7 @@ from scheduler.node.holdings import (
     hold_back,
     poll_ms,
 )
-from scheduler.node.lease import Lease, SheetWatch
+from scheduler.node.lease import ConfigWatch, Lease
 from scheduler.node.tree_state import BatchesInFlight, Rebuilds
 
 logger = logging.getLogger("hourhand.node")
@@ -81,7 +81,7 @@ class Node:
         self._commits = PeriodicCommits(log.commit, clock, commit_interval_ms)
         self._claiming = Claiming(effects.stores.ownership, clock, log.lease_ends_ms, lease_ms)
         self._rebuilds = Rebuilds(self._recovery, rng)
-        self.sheet_watch = SheetWatch(effects.stores.oversight, clock)
+        self.config_watch = ConfigWatch(effects.stores.oversight, clock)
         # Guards all below: the polling thread and the dispatcher both enter.
         self._lock = threading.RLock()
         self._holdings: dict[int, Holding] = {}
@@ -313,15 +313,15 @@ class Node:
                 return
             self._rebuilds.note_built(now_ms)
             self._root = self._system.spawn_root(TopicSupervisor(self._effects, self))
-            self._root.tell(PauseTasks(self.sheet_watch.sheet))
+            self._root.tell(PauseTasks(self.config_watch.config))
 
     def _advance_holdings(self) -> None:
         with self._lock:
             for revocation in tuple(self._revocations):
                 self._drain(revocation)
-            if self.sheet_watch.look(self._lease) and self._root is not None:
-                self._root.tell(PauseTasks(self.sheet_watch.sheet))
-            if self._root is None or self._stop_requested or not self.sheet_watch.is_known:
+            if self.config_watch.look(self._lease) and self._root is not None:
+                self._root.tell(PauseTasks(self.config_watch.config))
+            if self._root is None or self._stop_requested or not self.config_watch.is_known:
                 return
             ready = [h for h in self._holdings.values() if self._claiming.advance(h)]
         # The log may be slow to refuse, and the lease of the others needs this thread: one failure

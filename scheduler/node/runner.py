@@ -10,7 +10,7 @@ from itertools import chain
 from actors.model.attempts import Attempt
 from actors.model.events import AttemptAbandoned, LimitChanged
 from actors.model.flow import Limit
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.settings import ExecutionSettings
 from actors.ports.runner import AttemptListener, Executable
 from scheduler.node.attempts import RunningAttempt
@@ -182,7 +182,7 @@ class NodeRunner:
         """Through which other nodes' reports come here; None where nothing is lent."""
         return self.limits if self.limits.lends else None
 
-    def apply(self, sheet: OperatorSheet) -> None:
+    def apply(self, config: OperatorConfig) -> None:
         """Limit as operators say from now on."""
-        for name, before, after in self.limits.change(sheet.limits):
+        for name, before, after in self.limits.change(config.limits):
             self.calls.telemetry.emit(LimitChanged(name, str(before), str(after)))

@@ -21,7 +21,7 @@ from itertools import islice
 from actors.model.attempts import Attempt
 from actors.model.errors import HourhandError
 from actors.model.flow import Limit
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.oversight import (
     DeclaredLimit,
     LimitedFlow,
@@ -62,7 +62,7 @@ class Reported:
 
     describe: Callable[[], list[Held]]
     lease_ends_ms: Callable[[], float]
-    sheet: Callable[[], OperatorSheet]
+    config: Callable[[], OperatorConfig]
     version: str
     limited: Callable[[], Sequence[Limited]] = tuple
     limits: Mapping[str, Limit] = field(default_factory=dict)
@@ -196,7 +196,7 @@ class Reporter:
             address=self.address,
             lease_left_ms=round(lease_ms) if abs(lease_ms) < 1e12 else None,
             lease_by_lock=lease_ms > 1e12,
-            pauses_version=self._reported.sheet().version,
+            pauses_version=self._reported.config().version,
             tree_failures=int(self._telemetry.meters.only("tree_rebuilds_total").value),
             partitions=self._partitions(states, running),
             running_count=len(running),
@@ -244,7 +244,7 @@ class Reporter:
     ) -> PartitionReport:
         number = state.partition
         counted = counts.get(number) or TroubleCounts()
-        pause = self._reported.sheet().of_partition(number)
+        pause = self._reported.config().of_partition(number)
         gauges, noted = self._telemetry.gauges_of(number), self._telemetry.troubles.noted(number)
         lateness = self._telemetry.lateness_of(number)
         passed, held_for = gauges.get("straggler_ids", 0), gauges.get("watermark_held_ids", 0)

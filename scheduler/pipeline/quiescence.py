@@ -13,7 +13,7 @@ from functools import cached_property
 
 from actors.model.errors import InstallationBusy, InvalidInput
 from actors.model.limit_change import LimitChange
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.ownership import Claim
 from actors.model.pauses import Pause
 from scheduler import wiring
@@ -99,13 +99,13 @@ class Quiescence:
             partitions = sorted(self._tail.spans({}))
             asked = {each: stores.ownership.read_watermark(each) for each in partitions}
             claims = {each: answered(reading, JOB_S) for each, reading in asked.items()}
-            sheet = answered(stores.oversight.read_sheet(OperatorSheet()), JOB_S)
+            config = answered(stores.oversight.read_config(OperatorConfig()), JOB_S)
         finally:
             stores.close()
         spans = self._tail.spans(claims)
         count = self._stored_count(len(spans))
         owned = {each: claim for each, claim in claims.items() if each < count}
-        return QuiescentState(owned, spans, sheet.pauses, sheet.limits)
+        return QuiescentState(owned, spans, config.pauses, config.limits)
 
     def _stored_count(self, counted: int) -> int:
         """Return how many partitions the store was begun with; InvalidInput where the log has

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 
 from actors.model.errors import InstallationBusy, InvalidInput, SettingsInvalid, StoreUnavailable
 from actors.model.limit_change import LimitChange
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.ownership import EPOCH_SHIFT, Claim, Straggler, Watermark, initial_watermark
 from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope
@@ -340,10 +340,10 @@ class Restore:
             for each in saves:
                 answered(each, JOB_S)
             pauses = moved_pauses(contents.pauses, len(contents.claims), self._partitions)
-            sheet = answered(stores.oversight.read_sheet(OperatorSheet()), JOB_S)
-            if (pauses or contents.limits) and not (sheet.pauses or sheet.limits):
-                filled = replace(sheet.with_pauses(pauses), limits=tuple(contents.limits))
-                answered(stores.oversight.replace_sheet(filled), JOB_S)
+            config = answered(stores.oversight.read_config(OperatorConfig()), JOB_S)
+            if (pauses or contents.limits) and not (config.pauses or config.limits):
+                filled = replace(config.with_pauses(pauses), limits=tuple(contents.limits))
+                answered(stores.oversight.replace_config(filled), JOB_S)
         finally:
             stores.close()
 

@@ -24,7 +24,7 @@ from actors.model.flow import Limit
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
 from actors.model.key import TaskKey, first_key_at
 from actors.model.limit_change import LimitChange
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.settings import TreeSettings
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.suggestion import did_you_mean
@@ -173,8 +173,8 @@ class VirtualScheduler:
         numbers = (rate, per_ms, burst, concurrency)
         if numbers == (None, None, None, None):
             raise InvalidTask("say what to change: rate, per, burst or concurrency")
-        sheet = self._sheet()
-        earlier = sheet.change_of(limit)
+        config = self._config()
+        earlier = config.change_of(limit)
         if earlier is not None:
             rate = earlier.rate if rate is None else rate
             per_ms = earlier.per_ms if per_ms is None else per_ms
@@ -184,7 +184,7 @@ class VirtualScheduler:
         change = LimitChange(limit, rate, per_ms, burst, concurrency, now_ms, "test", reason)
         # Refused here where it does not fit.
         change.of(self._declared_limit(limit))
-        self._replace_sheet(sheet.with_limit(change))
+        self._replace_config(config.with_limit(change))
 
     def reset_limit(self, *limits: str) -> None:
         """Have limits as the code declares them again, as ``hourhand limits reset`` does.
@@ -193,7 +193,7 @@ class VirtualScheduler:
         """
         for each in limits:
             self._declared_limit(each)
-        self._replace_sheet(self._sheet().without_limits(limits))
+        self._replace_config(self._config().without_limits(limits))
 
     def _declared_limit(self, name: str) -> Limit:
         assert self._node is not None, "this scheduler was stopped"
@@ -203,15 +203,15 @@ class VirtualScheduler:
             raise InvalidTask(f"no kind declares a limit {shown(name)}; declared are: {listed}")
         return declared[name]
 
-    def _sheet(self) -> OperatorSheet:
-        return self.stores.oversight.read_sheet(OperatorSheet()).result()
+    def _config(self) -> OperatorConfig:
+        return self.stores.oversight.read_config(OperatorConfig()).result()
 
-    def _replace_sheet(self, sheet: OperatorSheet) -> None:
-        """Keep a sheet, and tell the node without waiting for its next look."""
+    def _replace_config(self, config: OperatorConfig) -> None:
+        """Keep an operator config, and tell the node without waiting for its next look."""
         assert self._node is not None, "this scheduler was stopped"
-        replaced = self.stores.oversight.replace_sheet(sheet).result()
+        replaced = self.stores.oversight.replace_config(config).result()
         assert replaced, "nobody else changes it"
-        self._node.lease.apply(sheet)
+        self._node.lease.apply(config)
 
     # Time.
 

@@ -25,7 +25,7 @@ from actors.model.events import (
 )
 from actors.model.flow import FlowRules
 from actors.model.key import TaskKey
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.pauses import Pause, PauseScope
 from actors.ports.effects import Effects
 from actors.ports.store import ScheduleStore, Stores, TaskPage
@@ -300,20 +300,20 @@ class Box:
     def unpause(self, kept: tuple[Pause, ...] = ()) -> None:
         """End all pauses but those that are kept."""
         self.ledger.note_unpaused()
-        if len(kept) < len(self.owner.sheet.pauses):
+        if len(kept) < len(self.owner.config.pauses):
             self.resumed_ms = self.clock.monotonic_ms()
-        self.owner.pause(OperatorSheet(self.owner.sheet.version + 1, kept))
+        self.owner.pause(OperatorConfig(self.owner.config.version + 1, kept))
 
     def _pause(self) -> None:
-        sheet = self.owner.sheet
-        if sheet.pauses and self.rng.random() < 0.6:
-            self.unpause(tuple(each for each in sheet.pauses if self.rng.random() < 0.4))
+        config = self.owner.config
+        if config.pauses and self.rng.random() < 0.6:
+            self.unpause(tuple(each for each in config.pauses if self.rng.random() < 0.4))
             return
         if self.rng.random() < 0.2:
             added = Pause(PauseScope.PARTITION, PARTITION)
         else:
             added = Pause(PauseScope.ORDERING, PARTITION, self.rng.choice(self.producer.ids))
-        self.owner.pause(sheet.with_pauses((added,)))
+        self.owner.pause(config.with_pauses((added,)))
 
     def _move(self) -> None:
         """Give the partition up, or hurry who does."""

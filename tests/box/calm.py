@@ -42,7 +42,7 @@ class CalmEnd:
         """End what fails, and what pauses the whole partition."""
         self._box.deliveries.failing = 0.0
         self._drops_blocked = False
-        kept = [each for each in self._box.owner.sheet.pauses if each.scope is PauseScope.ORDERING]
+        kept = [each for each in self._box.owner.config.pauses if each.scope is PauseScope.ORDERING]
         self._box.unpause(tuple(kept))
 
     def _end_holds(self) -> None:

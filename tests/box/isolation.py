@@ -181,7 +181,7 @@ class Isolation:
         """Return the ordering ids whose tasks with an order wait."""
         held = {run.key.ordering_id for run in self._sick if not run.attempt.is_unordered}
         held |= self._kept_ids()
-        held |= {each.ordering_id for each in self._box.owner.sheet.pauses}
+        held |= {each.ordering_id for each in self._box.owner.config.pauses}
         return held | self._waiting_ids()
 
     def _kept_ids(self) -> set[str]:

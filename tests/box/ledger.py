@@ -124,7 +124,7 @@ class Ledger:
         while self._known_offset < self._owner.next_offset:
             self.known_ms[self._known_offset] = now_ms
             self._known_offset += 1
-        pause = self._owner.sheet.of_partition(PARTITION)
+        pause = self._owner.config.of_partition(PARTITION)
         self._known_pauses, self._is_all_paused = pause.ordering_ids, pause.whole
         self._knows_drain = self._owner.knows_drain
 

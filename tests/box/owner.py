@@ -24,7 +24,7 @@ from actors.messages import (
 from actors.model.attempts import Attempt
 from actors.model.errors import HourhandError, OwnershipLost
 from actors.model.events import PartitionAssigned, PartitionRevoked
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.ownership import Assignment, Claim, Ownership
 from actors.ports.effects import Effects
 from actors.topic_supervisor import TopicSupervisor
@@ -58,7 +58,7 @@ class PartitionOwner:
         told: Callable[[PartitionAssigned | PartitionRevoked], None],
     ) -> None:
         self.stand = Stand.AWAY
-        self.sheet = OperatorSheet()
+        self.config = OperatorConfig()
         self.next_offset = 0
         """Every record below it is durable."""
         self.revoked_at_ms: float | None = None
@@ -121,7 +121,7 @@ class PartitionOwner:
 
     def is_paused(self, ordering_id: str) -> bool:
         """Whether an operator has paused an ordering id, as the node knows."""
-        pause = self.sheet.of_partition(PARTITION)
+        pause = self.config.of_partition(PARTITION)
         return pause.whole or ordering_id in pause.ordering_ids
 
     def gain(self) -> None:
@@ -130,11 +130,11 @@ class PartitionOwner:
         self.stand, self._ownership, self._is_read = Stand.ASKING, None, False
         self.is_silent = False
 
-    def pause(self, sheet: OperatorSheet) -> None:
+    def pause(self, config: OperatorConfig) -> None:
         """Take over what operators have paused."""
-        self.sheet = sheet
+        self.config = config
         if self.root is not None:
-            self.root.tell(PauseTasks(sheet))
+            self.root.tell(PauseTasks(config))
 
     def commit(self) -> None:
         """Let the group know what is durable."""
@@ -148,7 +148,7 @@ class PartitionOwner:
             self._go_on_draining()
         if self.root is None and now_ms >= self._rebuild_ms:
             self.root = self._system.spawn_root(TopicSupervisor(self._effects, self))
-            self.root.tell(PauseTasks(self.sheet))
+            self.root.tell(PauseTasks(self.config))
         if self.stand is Stand.ASKING and self.root is not None:
             self._ask(now_ms)
 

@@ -181,11 +181,11 @@ class WorstMoments:
         """An ordering id is paused as something of it runs or is read, and resumed at once."""
         box, rng = self._box, self._rng
         runs = box.runner.unended
-        if not runs or not self._is_working() or box.owner.sheet.pauses:
+        if not runs or not self._is_working() or box.owner.config.pauses:
             return
         ordering_id = rng.choice(runs).key.ordering_id
         pause = Pause(PauseScope.ORDERING, PARTITION, ordering_id)
-        box.owner.pause(box.owner.sheet.with_pauses((pause,)))
+        box.owner.pause(box.owner.config.with_pauses((pause,)))
         self._wander(rng.randrange(30))
         if rng.random() < 0.5:
             box.clock.advance(rng.choice((1, 50, 300)))

@@ -265,4 +265,4 @@ def test_an_ordering_id_is_paused_and_resumed(looking: Looking) -> None:
     looking.open("activity")
     looking.press("Resume", looking.row(name).first)
     looking.confirm(1)
-    assert looking.running.service.pauses.sheet().pauses == ()
+    assert looking.running.service.pauses.config().pauses == ()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from actors.model.bucket import HOUR_MS
 from actors.model.key import TaskKey
 from actors.model.limit_change import LimitChange
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.oversight import (
     AuditEntry,
     AuditPlace,
@@ -98,20 +98,22 @@ class OversightSuite(StoreSuite):
 
         assert reported(stores, first) is not None
 
-    def test_of_two_who_change_one_sheet_one_wins(self, stores: Stores, partition: int) -> None:
+    def test_of_two_who_change_one_operator_config_one_wins(
+        self, stores: Stores, partition: int
+    ) -> None:
         """The other is told, and nothing of what it asked happened."""
-        sheet = done(stores.oversight.read_sheet(OperatorSheet()))
-        mine = sheet.with_pauses([Pause(PauseScope.PARTITION, partition, "", NOW_MS, "me", "why")])
-        theirs = sheet.with_pauses([Pause(PauseScope.PARTITION, partition + 1)])
+        config = done(stores.oversight.read_config(OperatorConfig()))
+        mine = config.with_pauses([Pause(PauseScope.PARTITION, partition, "", NOW_MS, "me", "why")])
+        theirs = config.with_pauses([Pause(PauseScope.PARTITION, partition + 1)])
 
-        assert done(stores.oversight.replace_sheet(mine)) is True
-        assert done(stores.oversight.replace_sheet(theirs)) is False
-        assert done(stores.oversight.read_sheet(OperatorSheet())) == mine
-        assert done(stores.oversight.read_sheet(mine)) is mine
+        assert done(stores.oversight.replace_config(mine)) is True
+        assert done(stores.oversight.replace_config(theirs)) is False
+        assert done(stores.oversight.read_config(OperatorConfig())) == mine
+        assert done(stores.oversight.read_config(mine)) is mine
 
         lifted = mine.without([(PauseScope.PARTITION, partition, "")])
-        assert done(stores.oversight.replace_sheet(lifted)) is True
-        assert done(stores.oversight.read_sheet(mine)) == lifted
+        assert done(stores.oversight.replace_config(lifted)) is True
+        assert done(stores.oversight.read_config(mine)) == lifted
 
     @pytest.mark.parametrize("ordering_id", [each for each in AWKWARD_IDS if each], ids=ascii)
     def test_any_ordering_id_can_be_paused(
@@ -123,13 +125,13 @@ class OversightSuite(StoreSuite):
     ) -> None:
         """And is, after opening again."""
         pause = Pause(PauseScope.ORDERING, partition, ordering_id[:2_000], NOW_MS, "me", "")
-        sheet = done(stores.oversight.read_sheet(OperatorSheet()))
-        assert done(stores.oversight.replace_sheet(sheet.with_pauses([pause])))
+        config = done(stores.oversight.read_config(OperatorConfig()))
+        assert done(stores.oversight.replace_config(config.with_pauses([pause])))
 
         again = reopen()
-        found = done(again.oversight.read_sheet(OperatorSheet()))
+        found = done(again.oversight.read_config(OperatorConfig()))
         assert pause in found.pauses
-        assert done(again.oversight.replace_sheet(found.without([pause.target])))
+        assert done(again.oversight.replace_config(found.without([pause.target])))
 
     def test_a_changed_limit_is_kept_beside_pauses(
         self, stores: Stores, reopen: Callable[[], Stores], partition: int
@@ -137,19 +139,19 @@ class OversightSuite(StoreSuite):
         """Field by field, after opening again."""
         change = LimitChange(f"mail{partition}#1", 0.25, 60_000, 7, 3, NOW_MS, "me", "why")
         pause = Pause(PauseScope.PARTITION, partition)
-        sheet = done(stores.oversight.read_sheet(OperatorSheet()))
-        changed = sheet.with_pauses([pause])
-        assert done(stores.oversight.replace_sheet(changed))
-        assert done(stores.oversight.replace_sheet(changed.with_limit(change)))
+        config = done(stores.oversight.read_config(OperatorConfig()))
+        changed = config.with_pauses([pause])
+        assert done(stores.oversight.replace_config(changed))
+        assert done(stores.oversight.replace_config(changed.with_limit(change)))
 
         again = reopen()
-        found = done(again.oversight.read_sheet(changed))
+        found = done(again.oversight.read_config(changed))
         assert found.change_of(change.limit) == change
         assert pause in found.pauses
         reset = found.without([pause.target]).without_limits([change.limit])
-        assert done(again.oversight.replace_sheet(reset)) is False
+        assert done(again.oversight.replace_config(reset)) is False
         reset = replace(reset, version=found.version + 1)
-        assert done(again.oversight.replace_sheet(reset))
+        assert done(again.oversight.replace_config(reset))
 
     @pytest.mark.parametrize("limit", [1, 7, 1000])
     def test_the_audit_log_is_read_newest_first(

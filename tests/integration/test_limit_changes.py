@@ -90,7 +90,7 @@ def hourhand(settings: Settings, folder: Path, *arguments: str) -> Any:
 
 
 def told(stores: Stores, version: int) -> bool:
-    """Whether each node knows a version of the operators' sheet."""
+    """Whether each node knows a version of the operator config."""
     return all(report.pauses_version >= version for report in reports(stores))
 
 

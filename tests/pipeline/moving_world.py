@@ -11,7 +11,7 @@ from actors.model.backoff import RetryPolicy
 from actors.model.codec import encode_data, encode_task
 from actors.model.key import TaskKey
 from actors.model.limit_change import LimitChange
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope
@@ -115,8 +115,8 @@ def _leave_suspect(settings: Settings) -> None:
         stores.schedule.insert_tasks(owner, [row], at).result(WAIT_S)
         stores.status.insert_attempts(owner, [began], at).result(WAIT_S)
         pause = Pause(PauseScope.ORDERING, partition_of(PAUSED, count), PAUSED)
-        sheet = msgspec.structs.replace(OperatorSheet().with_pauses([pause]), limits=(CHANGED,))
-        assert stores.oversight.replace_sheet(sheet).result(WAIT_S)
+        config = msgspec.structs.replace(OperatorConfig().with_pauses([pause]), limits=(CHANGED,))
+        assert stores.oversight.replace_config(config).result(WAIT_S)
     finally:
         stores.close()
 
@@ -164,19 +164,19 @@ def check_by_running(settings: Settings, left: Mapping[str, TaskKey]) -> None:
     assert [each.partition for each in pauses_of(settings)] == [
         partition_of(PAUSED, settings.topic.partitions)
     ]
-    assert sheet_of(settings).limits == (CHANGED,)
+    assert config_of(settings).limits == (CHANGED,)
 
 
 def pauses_of(settings: Settings) -> tuple[Pause, ...]:
     """Return what is paused."""
-    return sheet_of(settings).pauses
+    return config_of(settings).pauses
 
 
-def sheet_of(settings: Settings) -> OperatorSheet:
+def config_of(settings: Settings) -> OperatorConfig:
     """Return what operators decided."""
     stores = wiring.open_stores(settings)
     try:
-        return stores.oversight.read_sheet(OperatorSheet()).result(WAIT_S)
+        return stores.oversight.read_config(OperatorConfig()).result(WAIT_S)
     finally:
         stores.close()
 

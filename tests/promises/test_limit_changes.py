@@ -5,7 +5,7 @@ from datetime import timedelta
 from actors.model.events import LimitChanged
 from actors.model.flow import FlowRule, FlowRules, Limit
 from actors.model.limit_change import LimitChange
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from tests.builders import a_task
 from tests.promises.faults import every
 from tests.promises.group import Group
@@ -15,7 +15,7 @@ HOURLY = FlowRules({None: FlowRule((Limit(rate=1, per=timedelta(hours=1), burst=
 
 def put(group: Group, *changes: LimitChange) -> None:
     """Have just these changes."""
-    group.data.sheet = OperatorSheet(group.data.sheet.version + 1, (), changes)
+    group.data.config = OperatorConfig(group.data.config.version + 1, (), changes)
 
 
 def append(group: Group, count: int) -> None:
@@ -54,7 +54,7 @@ def test_a_change_holds_on_every_node_within_a_second_and_is_told() -> None:
 
 
 def test_a_change_outlives_a_restart() -> None:
-    """A node takes no partition before it knows the sheet, however late that is."""
+    """A node takes no partition before it knows the operator config, however late that is."""
     group = Group(rules=FlowRules({None: FlowRule((Limit(rate=1_000, burst=1_000),))}))
     first = group.join()
     put(group, LimitChange("#1", rate=1, per_ms=3_600_000, burst=1))
@@ -62,7 +62,7 @@ def test_a_change_outlives_a_restart() -> None:
     group.stop(first)
     append(group, 20)
     heir = group.join()
-    heir.faults.keeps = every("read_sheet")
+    heir.faults.keeps = every("read_config")
     group.advance(60_000)
     assert ran(group) == 0
     heir.faults.release()
@@ -77,7 +77,7 @@ def test_a_change_stays_while_the_store_is_silent() -> None:
     member = group.join()
     put(group, LimitChange("#1", rate=10, per_ms=1_000))
     group.advance(1_000)
-    member.faults.keeps = every("read_sheet")
+    member.faults.keeps = every("read_config")
     put(group)
     append(group, 20)
     group.advance(10_000)

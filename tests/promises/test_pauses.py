@@ -3,7 +3,7 @@
 import pytest
 
 from actors.model.events import PartitionLoadReported, TreeRebuilt
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope
 from actors.model.task import Task
@@ -14,8 +14,8 @@ from tests.promises.group import Group
 
 def put(group: Group, *pauses: Pause) -> None:
     """Pause just these."""
-    known = group.data.sheet
-    group.data.sheet = OperatorSheet(known.version + 1, tuple(pauses))
+    known = group.data.config
+    group.data.config = OperatorConfig(known.version + 1, tuple(pauses))
 
 
 def of_id(ordering_id: str) -> Pause:
@@ -62,7 +62,7 @@ def test_a_pause_outlives_a_restart(scope: str) -> None:
     group.advance(500)
     group.stop(first)
     heir = group.join()
-    heir.faults.keeps = every("read_sheet")
+    heir.faults.keeps = every("read_config")
     group.advance(60_000)
     ready = [heir.virtual.node.is_ready]
     heir.faults.release()
@@ -82,7 +82,7 @@ def test_a_pause_outlives_a_failed_tree(scope: str) -> None:
     member = group.join(held=True)
     put(group, PAUSES[scope])
     group.advance(500)
-    member.faults.keeps = every("read_sheet")
+    member.faults.keeps = every("read_config")
     member.faults.fails = the_nth(1, "insert_tasks")
     group.append(task(1))
     group.advance(60_000)
@@ -222,7 +222,7 @@ def test_a_store_that_is_silent_changes_nothing_of_what_is_paused() -> None:
     member = group.join()
     put(group, of_id("stuck"))
     group.advance(1_000)
-    member.faults.fails = lambda request: request.kind == "read_sheet"
+    member.faults.fails = lambda request: request.kind == "read_config"
     put(group)
     group.append(task(2))
     group.append(task(2, "free"))

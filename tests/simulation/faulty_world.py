@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.group import Coordinator
 from scheduler.adapters.memory.stores import MemoryStores
@@ -27,8 +27,8 @@ class FaultyWorld(Protocol):
     broker: MemoryBroker
     data: MemoryStores
     outbox: WorldOutbox | None
-    sheets: list[tuple[float, OperatorSheet]]
-    """Since when each sheet was in force."""
+    configs: list[tuple[float, OperatorConfig]]
+    """Since when each config was in force."""
     pace: float
     """How many times longer everything lasts than what is said here."""
 

@@ -302,7 +302,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class SheetApplied:
+class ConfigApplied:
     """A node limits by what operators changed from now on, and else by what is declared."""
 
     at_ms: float
@@ -383,7 +383,7 @@ Entry = (
     | Revoked
     | Sampled
     | Held
-    | SheetApplied
+    | ConfigApplied
     | Noted
     | Happened
     | DoorEntry

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from actors.model.flow import Limit
-from tests.simulation.history import Held, SheetApplied, Started
+from tests.simulation.history import ConfigApplied, Held, Started
 from tests.simulation.judged import Complaints, Run
 
 FIRST_MS = 1_000.0
@@ -100,7 +100,7 @@ class _Known:
     def __init__(self, run: Run, kind: str, number: int) -> None:
         self._declared = run.limits[kind][number - 1]
         self._by_node: dict[str, list[tuple[float, Limit]]] = defaultdict(list)
-        for each in run.history.of(SheetApplied):
+        for each in run.history.of(ConfigApplied):
             found = (c for c in each.changes if c.limit == f"{kind}#{number}")
             limit = next((change.of(self._declared) for change in found), self._declared)
             self._by_node[each.node].append((each.at_ms, limit))

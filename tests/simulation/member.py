@@ -20,7 +20,7 @@ from actors.model.codec import LogRecord
 from actors.model.events import BatchPersisted, Event, WindowLoaded, single_events
 from actors.model.flow import FlowRules
 from actors.model.key import TaskKey
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.ordering_executor import OrderingExecutor
 from actors.partition_executor import PartitionExecutor
 from actors.partition_scheduler import PartitionScheduler
@@ -85,7 +85,7 @@ class MemberObserver(Protocol):
     def held(self, member: "Member", partitions: int) -> None:
         """Note how many partitions a node may start attempts of from now on."""
 
-    def applied(self, member: "Member", sheet: OperatorSheet) -> None:
+    def applied(self, member: "Member", config: OperatorConfig) -> None:
         """Note what operators decided that a node goes by from now on."""
 
 
@@ -192,7 +192,7 @@ class Member:
         reported = Reported(
             node.describe,
             self.log.lease_ends_ms,
-            lambda: node.sheet_watch.sheet,
+            lambda: node.config_watch.config,
             "",
             runner.limited,
             runner.declared_limits,

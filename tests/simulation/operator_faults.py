@@ -1,4 +1,4 @@
-"""What operators pause and resume, and limits that they change, in the sheet that nodes read.
+"""What operators pause and resume, and limits that they change, in the config that nodes read.
 
 Decides what is paused or changed and for how long; what that must mean is for the invariants.
 """
@@ -6,7 +6,7 @@ Decides what is paused or changed and for how long; what that must mean is for t
 import random
 
 from actors.model.limit_change import LimitChange
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope
 from tests.simulation.faulty_world import FaultyWorld
@@ -29,8 +29,8 @@ def operator(world: FaultyWorld, rng: random.Random) -> None:
         # An id that is paused may delay no other (P7); a partition delays all of its own.
         until_ms = world.now_ms() + held_ms
         world.note(Happened(world.now_ms(), "operator", "", until_ms))
-    _replace(world, world.data.sheet.with_pauses([pause]))
-    world.after(held_ms, lambda: _replace(world, world.data.sheet.without([pause.target])))
+    _replace(world, world.data.config.with_pauses([pause]))
+    world.after(held_ms, lambda: _replace(world, world.data.config.without([pause.target])))
 
 
 def _change_limit(world: FaultyWorld, rng: random.Random) -> None:
@@ -43,9 +43,9 @@ def _change_limit(world: FaultyWorld, rng: random.Random) -> None:
         burst=None if declared.rate is None else rng.choice((None, 1, 3, 8)),
         concurrency=None if declared.concurrency is None else rng.choice((1, 2, 6)),
     )
-    _replace(world, world.data.sheet.with_limit(change))
+    _replace(world, world.data.config.with_limit(change))
     held_ms = rng.choice(HELD_MS) * world.pace
-    world.after(held_ms, lambda: _replace(world, world.data.sheet.without_limits([change.limit])))
+    world.after(held_ms, lambda: _replace(world, world.data.config.without_limits([change.limit])))
 
 
 def _chosen(world: FaultyWorld, rng: random.Random) -> Pause:
@@ -60,7 +60,7 @@ def _chosen(world: FaultyWorld, rng: random.Random) -> Pause:
     return Pause(scope, partition_of(ordering_id, count), ordering_id)
 
 
-def _replace(world: FaultyWorld, sheet: OperatorSheet) -> None:
-    if (sheet.pauses, sheet.limits) != (world.data.sheet.pauses, world.data.sheet.limits):
-        world.data.sheet = sheet
-        world.sheets.append((world.now_ms(), sheet))
+def _replace(world: FaultyWorld, config: OperatorConfig) -> None:
+    if (config.pauses, config.limits) != (world.data.config.pauses, world.data.config.limits):
+        world.data.config = config
+        world.configs.append((world.now_ms(), config))

@@ -20,13 +20,14 @@ from actors.model.events import (
 )
 from actors.model.key import TaskKey
 from actors.model.limit_change import LimitChange
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.task import StoredTask
 from scheduler.node.attempts import RunningAttempt
 from tests.simulation.history import (
     Beside,
     CaughtUp,
     Completed,
+    ConfigApplied,
     Ended,
     Held,
     Miscalled,
@@ -34,7 +35,6 @@ from tests.simulation.history import (
     Noted,
     Revoked,
     Sampled,
-    SheetApplied,
     Started,
 )
 from tests.simulation.member import Member
@@ -59,7 +59,7 @@ class Recorder(StoreRecorder):
 
     def __init__(self, world: RecordedWorld) -> None:
         super().__init__(world)
-        self._sheets = world.sheets
+        self._configs = world.configs
         self._runs: dict[int, _Run] = {}
         self._ids = 0
         self._held: dict[str, int] = {}
@@ -107,7 +107,7 @@ class Recorder(StoreRecorder):
                 is_owner=owners.get(attempt.partition) is member.log._member,
                 done_before=self._done_before(running),
                 beside=beside,
-                known_paused=_is_paused(member.node.sheet_watch.sheet, attempt.partition, key),
+                known_paused=_is_paused(member.node.config_watch.config, attempt.partition, key),
                 paused_ms=self._paused_ms(attempt.partition, key),
                 kind=attempt.task.kind,
                 priority=attempt.task.priority,
@@ -145,10 +145,10 @@ class Recorder(StoreRecorder):
         return sum(run.member is member or not self._excuse(run) for run in alike)
 
     def _paused_ms(self, partition: int, key: TaskKey) -> float:
-        """Return for how long the sheets in force have paused a key without a break."""
+        """Return for how long the configs in force have paused a key without a break."""
         since_ms = self._now_ms()
-        for at_ms, sheet in reversed(self._sheets):
-            if not _is_paused(sheet, partition, key):
+        for at_ms, config in reversed(self._configs):
+            if not _is_paused(config, partition, key):
                 break
             since_ms = at_ms
         return self._now_ms() - since_ms
@@ -203,16 +203,16 @@ class Recorder(StoreRecorder):
             self._held[member.name] = partitions
             self._history.add(Held(self._now_ms(), member.name, partitions))
 
-    def applied(self, member: Member, sheet: OperatorSheet) -> None:
+    def applied(self, member: Member, config: OperatorConfig) -> None:
         """Note by which changed limits a node goes."""
-        if self._applied.get(member.name, ()) != sheet.limits:
-            self._applied[member.name] = sheet.limits
-            self._history.add(SheetApplied(self._now_ms(), member.name, sheet.limits))
+        if self._applied.get(member.name, ()) != config.limits:
+            self._applied[member.name] = config.limits
+            self._history.add(ConfigApplied(self._now_ms(), member.name, config.limits))
 
     def forget(self, member: Member) -> None:
         """The process is gone, and all that ran in it."""
         self.held(member, 0)
-        self.applied(member, OperatorSheet())
+        self.applied(member, OperatorConfig())
         for run in [run for run in self._runs.values() if run.member is member]:
             del self._runs[run.id]
             self._history.add(Ended(self._now_ms(), run.id, member.name, "killed"))
@@ -329,6 +329,6 @@ def _followed(attempt: Attempt) -> list[Attempt]:
     return found
 
 
-def _is_paused(sheet: OperatorSheet, partition: int, key: TaskKey) -> bool:
-    pause = sheet.of_partition(partition)
+def _is_paused(config: OperatorConfig, partition: int, key: TaskKey) -> bool:
+    pause = config.of_partition(partition)
     return pause.whole or key.ordering_id in pause.ordering_ids

@@ -12,7 +12,7 @@ from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.codec import Command
 from actors.model.key import TaskKey
 from actors.model.log_offset import broker_offset
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.ownership import Claim
 from actors.model.status import CommandOutcome, Completion, CompletionResult, RecordedOutcome
 from actors.model.task import StoredTask
@@ -56,7 +56,7 @@ class RecordedWorld(StoredWorld, Protocol):
     """What the recorder of nodes sees of the world."""
 
     network: Network
-    sheets: list[tuple[float, OperatorSheet]]
+    configs: list[tuple[float, OperatorConfig]]
 
 
 class StoreRecorder:

@@ -15,7 +15,7 @@ import pytest
 from actors.model.codec import LogRecord
 from actors.model.events import Event, PromiseDoubted, SelfChecked
 from actors.model.key import TaskKey
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.status import Completion
 from actors.ports.store import Stores
 from scheduler.adapters.memory.stores import open_memory_stores
@@ -113,9 +113,9 @@ class _Listening:
         """Pass on."""
         self._observer.held(member, partitions)
 
-    def applied(self, member: Member, sheet: OperatorSheet) -> None:
+    def applied(self, member: Member, config: OperatorConfig) -> None:
         """Pass on."""
-        self._observer.applied(member, sheet)
+        self._observer.applied(member, config)
 
 
 class _LosingStatus:

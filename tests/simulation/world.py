@@ -15,7 +15,7 @@ from actors.kernel.simulated import VirtualClock
 from actors.model.backoff import RetryPolicy
 from actors.model.bucket import HOUR_MS
 from actors.model.key import TaskKey
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.group import Coordinator
 from scheduler.adapters.memory.stores import MemoryStores
@@ -66,7 +66,7 @@ class World:
         self.network = Network(self.clock, self._fork())
         made_of = (scenario.partitions, self.clock, self.network.to_log, scenario.batch_bytes_max)
         self.broker, self.data = MemoryBroker(*made_of), MemoryStores(self.clock)
-        self._wakes, self.sheets = Wakes[Member](), list[tuple[float, OperatorSheet]]()
+        self._wakes, self.configs = Wakes[Member](), list[tuple[float, OperatorConfig]]()
         self.truth = Truth(self.broker, self.data, self.settings)
         self.recorder = Recorder(self)
         self._actions: list[tuple[float, int, Callable[[], None]]] = []
@@ -150,8 +150,8 @@ class World:
         self.network.clear()
         if self.outbox is not None:
             self.outbox.make_peace()
-        self.data.sheet = OperatorSheet(self.data.sheet.version + 1)
-        self.sheets.append((self.now_ms(), self.data.sheet))
+        self.data.config = OperatorConfig(self.data.config.version + 1)
+        self.configs.append((self.now_ms(), self.data.config))
         self.coordinator.come_back(sessions_renewed=True)
         self.broker.refused.clear()
         self.data.page_limit = lambda asked: asked

@@ -1,6 +1,6 @@
 """``OversightStore`` and ``TallyStore`` on Cassandra.
 
-The pause sheet is one row under lightweight transactions.  It is looked at often, so that look
+The operator config is one row under lightweight transactions.  It is looked at often, so that look
 reads its version alone, at the ordinary consistency: a change that was answered is seen by it.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from cassandra.query import BatchStatement, BatchType
 
-from actors.model.operator_sheet import OperatorSheet, decode_sheet, encode_sheet
+from actors.model.operator_config import OperatorConfig, decode_config, encode_config
 from actors.model.oversight import (
     AuditEntry,
     AuditPage,
@@ -53,14 +53,14 @@ class CassandraOversightStore:
             "SELECT body FROM {keyspace}.node_report WHERE shard = ?"
         )
         self._version = session.prepare("SELECT version FROM {keyspace}.pause_sheet WHERE name = ?")
-        self._sheet = session.prepare(
+        self._config = session.prepare(
             "SELECT body FROM {keyspace}.pause_sheet WHERE name = ?", serial=True
         )
-        self._first_sheet = session.prepare(
+        self._first_config = session.prepare(
             "INSERT INTO {keyspace}.pause_sheet (name, version, body) VALUES (?, ?, ?)"
             " IF NOT EXISTS"
         )
-        self._next_sheet = session.prepare(
+        self._next_config = session.prepare(
             "UPDATE {keyspace}.pause_sheet SET version = ?, body = ? WHERE name = ? IF version = ?"
         )
         self._append = session.prepare(
@@ -96,10 +96,10 @@ class CassandraOversightStore:
 
         return self._session.submit(work)
 
-    def read_sheet(self, known: OperatorSheet) -> "Future[OperatorSheet]":
-        """Read the version, and the sheet where it is another."""
+    def read_config(self, known: OperatorConfig) -> "Future[OperatorConfig]":
+        """Read the version, and the operator config where it is another."""
 
-        def work() -> OperatorSheet:
+        def work() -> OperatorConfig:
             rows = self._session.execute(self._version.bind((_NAME,)))
             if (rows[0][0] if rows else 0) == known.version:
                 return known
@@ -107,21 +107,21 @@ class CassandraOversightStore:
 
         return self._session.submit(work)
 
-    def replace_sheet(self, sheet: OperatorSheet) -> "Future[bool]":
-        """Replace the sheet by its successor.
+    def replace_config(self, config: OperatorConfig) -> "Future[bool]":
+        """Replace the operator config by its successor.
 
-        The answer may be lost and the statement repeated: then the sheet that stands tells.
+        The answer may be lost and the statement repeated: then the config that stands tells.
         """
 
         def work() -> bool:
-            body = encode_sheet(sheet)
-            if sheet.version == 1:
-                change = self._first_sheet.bind((_NAME, 1, body))
+            body = encode_config(config)
+            if config.version == 1:
+                change = self._first_config.bind((_NAME, 1, body))
             else:
-                change = self._next_sheet.bind((sheet.version, body, _NAME, sheet.version - 1))
+                change = self._next_config.bind((config.version, body, _NAME, config.version - 1))
             if self._session.execute(change)[0][0]:
                 return True
-            return self._stored() == sheet
+            return self._stored() == config
 
         return self._session.submit(work)
 
@@ -157,9 +157,9 @@ class CassandraOversightStore:
         newest = max((row[0] for row in rows), default=0)
         return AuditPlace((newest + 1) * _PERIOD_MS - 1, "\U0010ffff")
 
-    def _stored(self) -> OperatorSheet:
-        rows = self._session.execute(self._sheet.bind((_NAME,)))
-        return decode_sheet(rows[0][0]) if rows else OperatorSheet()
+    def _stored(self) -> OperatorConfig:
+        rows = self._session.execute(self._config.bind((_NAME,)))
+        return decode_config(rows[0][0]) if rows else OperatorConfig()
 
 
 class CassandraTallyStore:

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Mapping
 from concurrent.futures import Future
 
-from actors.model.operator_sheet import OperatorSheet, decode_sheet, encode_sheet
+from actors.model.operator_config import OperatorConfig, decode_config, encode_config
 from actors.model.oversight import (
     AuditEntry,
     AuditPage,
@@ -20,7 +20,7 @@ from scheduler.adapters.embedded.rows import Table
 from scheduler.adapters.embedded.seal import Row, opened, sealed
 
 _REPORT = Table("node_report", ("node",), ("reported_ms", "body"))
-_SHEET = Table("pause_sheet", ("name",), ("body",))
+_CONFIG = Table("pause_sheet", ("name",), ("body",))
 _AUDIT = Table(
     "audit_log",
     ("at_ms", "id"),
@@ -64,18 +64,18 @@ class EmbeddedOversight:
 
         return self._database.read(work)
 
-    def read_sheet(self, known: OperatorSheet) -> "Future[OperatorSheet]":
-        """Read the sheet."""
-        return self._database.read(lambda connection: _sheet(connection, known))
+    def read_config(self, known: OperatorConfig) -> "Future[OperatorConfig]":
+        """Read the operator config."""
+        return self._database.read(lambda connection: _config(connection, known))
 
-    def replace_sheet(self, sheet: OperatorSheet) -> "Future[bool]":
-        """Replace the sheet by its successor; a transaction is all that it takes here."""
-        row = sealed((_NAME, encode_sheet(sheet), sheet.version))
+    def replace_config(self, config: OperatorConfig) -> "Future[bool]":
+        """Replace the operator config by its successor; a transaction is all that it takes here."""
+        row = sealed((_NAME, encode_config(config), config.version))
 
         def work(connection: sqlite3.Connection) -> bool:
-            if _sheet(connection, OperatorSheet()).version != sheet.version - 1:
+            if _config(connection, OperatorConfig()).version != config.version - 1:
                 return False
-            connection.execute(_SHEET.upsert, row)
+            connection.execute(_CONFIG.upsert, row)
             return True
 
         return self._database.write(work)
@@ -121,10 +121,10 @@ class EmbeddedOversight:
         return self._database.read(work)
 
 
-def _sheet(connection: sqlite3.Connection, known: OperatorSheet) -> OperatorSheet:
-    query = f"SELECT {_SHEET.selected} FROM pause_sheet WHERE name = ? AND write_time != ?"
+def _config(connection: sqlite3.Connection, known: OperatorConfig) -> OperatorConfig:
+    query = f"SELECT {_CONFIG.selected} FROM pause_sheet WHERE name = ? AND write_time != ?"
     row = connection.execute(query, (_NAME, known.version)).fetchone()
-    return known if row is None else decode_sheet(opened(row)[1])
+    return known if row is None else decode_config(opened(row)[1])
 
 
 class EmbeddedTallies:

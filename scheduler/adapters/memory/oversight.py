@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from concurrent.futures import Future
 
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
 from actors.model.tally import HourTally, decode_tally, encode_tally
 from actors.ports.oversight import REPORT_KEPT_MS, PartitionTally
@@ -35,25 +35,25 @@ class MemoryOversight:
         """Read all reports."""
         return self._ask("read_reports", -1, lambda: tuple(self._data.reports.values()))
 
-    def read_sheet(self, known: OperatorSheet) -> "Future[OperatorSheet]":
-        """Read the sheet."""
+    def read_config(self, known: OperatorConfig) -> "Future[OperatorConfig]":
+        """Read the operator config."""
 
-        def effect() -> OperatorSheet:
-            stored = self._data.sheet
+        def effect() -> OperatorConfig:
+            stored = self._data.config
             return known if stored.version == known.version else stored
 
-        return self._ask("read_sheet", -1, effect)
+        return self._ask("read_config", -1, effect)
 
-    def replace_sheet(self, sheet: OperatorSheet) -> "Future[bool]":
-        """Replace the sheet by its successor."""
+    def replace_config(self, config: OperatorConfig) -> "Future[bool]":
+        """Replace the operator config by its successor."""
 
         def effect() -> bool:
-            if self._data.sheet.version != sheet.version - 1:
+            if self._data.config.version != config.version - 1:
                 return False
-            self._data.sheet = sheet
+            self._data.config = config
             return True
 
-        return self._ask("replace_sheet", -1, effect)
+        return self._ask("replace_config", -1, effect)
 
     def append_audit(self, entry: AuditEntry, kept_ms: int) -> "Future[None]":
         """Write an entry; memory is never long enough to forget one."""

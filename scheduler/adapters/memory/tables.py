@@ -11,7 +11,7 @@ from actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS, hour_of, hours_be
 from actors.model.definition import Definition, DefinitionName
 from actors.model.errors import StoreUnavailable
 from actors.model.key import TaskKey, first_key_at
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.oversight import AuditEntry, AuditPlace, NodeReport
 from actors.model.ownership import Claim
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
@@ -116,7 +116,7 @@ class MemoryStores:
         self.partition_count: int | None = None
         self.reports: dict[str, NodeReport] = {}
         """By node."""
-        self.sheet = OperatorSheet()
+        self.config = OperatorConfig()
         self.audit: dict[AuditPlace, AuditEntry] = {}
         self.tallies: dict[int, dict[int, tuple[int, bytes]]] = {}
         """By partition and hour: write time and encoded counts."""

@@ -31,7 +31,7 @@ from actors.model.backoff import OnExhausted, RetryPolicy
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.errors import UnknownKind
 from actors.model.key import TaskKey
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.outcome import Outcome
 from actors.model.ownership import Straggler
 from actors.model.pauses import Pause, PauseScope
@@ -234,7 +234,7 @@ class Bench:
     def pause(self, *ordering_ids: str) -> None:
         """Have these ordering ids paused, and no others."""
         pauses = tuple(Pause(PauseScope.ORDERING, PARTITION, each) for each in ordering_ids)
-        self.tell(PauseTasks(OperatorSheet(1, pauses)))
+        self.tell(PauseTasks(OperatorConfig(1, pauses)))
 
     def progress(self, watermark_ms: int = LONG_AGO_MS) -> ProgressMeasured:
         """Ask how far everything is."""

@@ -7,7 +7,7 @@ import pytest
 from actors.messages import DrainTasks, PauseTasks, StartTasks
 from actors.model.attempts import Ending
 from actors.model.key import first_key_at
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.ownership import Straggler
 from actors.model.pauses import Pause, PauseScope
 from actors.model.task import StoredTask
@@ -40,7 +40,7 @@ def test_p13_what_is_paused_leaves_to_the_store_what_waits(pause: Pause, left: l
     bench = Bench(known_since_ms=0)
     bench.execute(_x(-50), a_stored_task(due_in_ms=-45, ordering_id="y"), _x(-40), _y(-30))
 
-    bench.tell(PauseTasks(OperatorSheet(1, (pause,))))
+    bench.tell(PauseTasks(OperatorConfig(1, (pause,))))
     slots = bench.slots
     bench.finish()
     bench.finish()

@@ -16,14 +16,14 @@ from actors.messages import (
 from actors.model.attempts import Attempt, Ending
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.events import AttemptFinished
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.pauses import Pause, PauseScope
 from actors.model.status import Completion, CompletionResult
 from tests.unit.actors.execution_bench import ID, WAIT_MS, Bench, holding_of, task_named
 from tests.unit.probes import EPOCH, PARTITION
 
 RUN_MAX = 4
-PAUSE = PauseTasks(OperatorSheet(1, (Pause(PauseScope.ORDERING, PARTITION, ID),)))
+PAUSE = PauseTasks(OperatorConfig(1, (Pause(PauseScope.ORDERING, PARTITION, ID),)))
 
 
 class Runs(Bench):

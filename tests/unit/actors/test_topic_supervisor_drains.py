@@ -1,7 +1,7 @@
 """TopicSupervisor: what its partitions are told of a revocation, and of what is paused."""
 
 from actors.messages import PartitionsRevoked, PauseTasks, RevokePartitions
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.pauses import Pause, PauseScope
 from tests.unit.actors.test_topic_supervisor import DEADLINE_MS, Bench
 
@@ -25,7 +25,7 @@ def test_p15_each_partition_that_is_revoked_is_told_to_drain() -> None:
 def test_a_new_partition_hears_first_of_what_is_paused() -> None:
     """Nothing of it starts before that; those that are there hear of it at once."""
     bench = Bench(0)
-    paused = PauseTasks(OperatorSheet(1, (Pause(PauseScope.ALL),)))
+    paused = PauseTasks(OperatorConfig(1, (Pause(PauseScope.ALL),)))
 
     bench.tell(paused)
     bench.assign(1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.model.instant import format_instant
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from tests.builders import NOW_MS
 from tests.promises.group import QUICK
 from tests.unit.scheduler.admin.world import WINDOW, World, due
@@ -221,7 +221,7 @@ def test_a_pause_of_nothing_is_refused(untouched: World, target: dict[str, objec
         headers={"content-type": "application/json"},
     )
     assert answer.status_code == 400
-    assert untouched.group.data.sheet == OperatorSheet()
+    assert untouched.group.data.config == OperatorConfig()
 
 
 def test_a_dead_letter_is_replayed_where_it_can_be_read() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from actors.model.flow import Limit
 from actors.model.limit_change import LimitChange
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.oversight import DeclaredLimit, RateShare
-from scheduler.admin.sheet_changes import SheetChanges
+from scheduler.admin.config_changes import ConfigChanges
 from tests.unit.scheduler.admin.world import READ, WRITE, World
 
 MAIL = Limit(rate=50, burst=5, key="tenant")
@@ -106,7 +106,7 @@ def test_what_is_unknown_or_means_nothing_is_refused(
 
     unknown = body["limit"] == "mial#1"
     assert (status, says in str(problem)) == (404 if unknown else 400, True)
-    assert untouched.group.data.sheet == OperatorSheet()
+    assert untouched.group.data.config == OperatorConfig()
     assert untouched.post("/limits/reset", {"limits": ["mail#1", "mial#1"]})[0] == 404
 
 
@@ -210,13 +210,13 @@ def test_of_two_operators_neither_undoes_the_other() -> None:
     store = world.service.stores.oversight
     raced = False
 
-    def changed(sheet: OperatorSheet) -> OperatorSheet:
+    def changed(config: OperatorConfig) -> OperatorConfig:
         nonlocal raced
         if not raced:
             raced = True
-            store.replace_sheet(sheet.with_limit(LimitChange("report#1", concurrency=9)))
-        return sheet.with_limit(LimitChange("mail#1", rate=5))
+            store.replace_config(config.with_limit(LimitChange("report#1", concurrency=9)))
+        return config.with_limit(LimitChange("mail#1", rate=5))
 
-    SheetChanges(store).change(changed)
+    ConfigChanges(store).change(changed)
 
-    assert [each.limit for each in world.group.data.sheet.limits] == ["mail#1", "report#1"]
+    assert [each.limit for each in world.group.data.config.limits] == ["mail#1", "report#1"]

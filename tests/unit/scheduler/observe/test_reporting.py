@@ -8,7 +8,7 @@ from actors.kernel.simulated import VirtualClock
 from actors.model import events
 from actors.model.bucket import hour_of
 from actors.model.kind import with_kind
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.outcome import Outcome
 from actors.model.oversight import (
     LATENESS_MS,
@@ -54,12 +54,12 @@ def report_of(
     rates: NodeRates = NO_RATES,
 ) -> NodeReport:
     """Return what a node that holds one partition reports."""
-    sheet = OperatorSheet().with_pauses([Pause(PauseScope.ORDERING, PARTITION, "a")])
+    config = OperatorConfig().with_pauses([Pause(PauseScope.ORDERING, PARTITION, "a")])
     reporter = Reporter(
         Reported(
             lambda: [Held(PARTITION, "running", 2, 40)],
             lambda: 9_000.0,
-            lambda: sheet,
+            lambda: config,
             "1",
             lambda: limited,
             rates=lambda: rates,

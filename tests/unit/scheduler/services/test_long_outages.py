@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from actors.model.definition import Definition, DefinitionKind
-from actors.model.operator_sheet import OperatorSheet
+from actors.model.operator_config import OperatorConfig
 from actors.model.pauses import Pause, PauseScope
 from actors.model.task import Task
 from scheduler.adapters.memory.writer import MemoryWriter
@@ -54,8 +54,8 @@ class Bench:
 
     def pause(self, *pauses: Pause) -> None:
         """Have an operator pause just these."""
-        sheet = self.scheduler.stores.oversight.read_sheet(OperatorSheet()).result(0)
-        self.scheduler._replace_sheet(OperatorSheet(sheet.version + 1, pauses))
+        config = self.scheduler.stores.oversight.read_config(OperatorConfig()).result(0)
+        self.scheduler._replace_config(OperatorConfig(config.version + 1, pauses))
 
     @property
     def rows(self) -> list[Definition]:

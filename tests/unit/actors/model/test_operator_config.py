@@ -1,15 +1,15 @@
-"""The operators' sheet: what it says, how it changes, and how large it may be."""
+"""The operator config: what it says, how it changes, and how large it may be."""
 
 import pytest
 
 from actors.model.errors import InvalidTask
 from actors.model.limit_change import LimitChange
-from actors.model.operator_sheet import (
+from actors.model.operator_config import (
     LIMIT_CHANGES_MAX,
     PAUSES_MAX,
-    OperatorSheet,
-    decode_sheet,
-    encode_sheet,
+    OperatorConfig,
+    decode_config,
+    encode_config,
 )
 from actors.model.pauses import NOT_PAUSED, PartitionPause, Pause, PauseScope
 
@@ -32,33 +32,33 @@ def test_a_partition_is_told_what_concerns_it(
     pauses: list[Pause], partition: int, wanted: PartitionPause
 ) -> None:
     """All of it, some of its ids, or nothing."""
-    assert OperatorSheet().with_pauses(pauses).of_partition(partition) == wanted
+    assert OperatorConfig().with_pauses(pauses).of_partition(partition) == wanted
 
 
 def test_what_is_paused_already_keeps_who_paused_it() -> None:
     """And each change is a version of its own."""
-    sheet = OperatorSheet().with_pauses([ID])
-    again = sheet.with_pauses([Pause(PauseScope.ORDERING, 1, "customer-7", 9, "bob")])
+    config = OperatorConfig().with_pauses([ID])
+    again = config.with_pauses([Pause(PauseScope.ORDERING, 1, "customer-7", 9, "bob")])
 
     assert (again.pauses, again.version) == ((ID,), 2)
-    assert again.without([ID.target, ALL.target]) == OperatorSheet(3)
+    assert again.without([ID.target, ALL.target]) == OperatorConfig(3)
 
 
-def test_a_sheet_is_no_larger_than_every_node_can_hold() -> None:
+def test_an_operator_config_is_no_larger_than_every_node_can_hold() -> None:
     """By number and by size."""
     many = [Pause(PauseScope.ORDERING, 0, str(n)) for n in range(PAUSES_MAX + 1)]
     long = [Pause(PauseScope.ORDERING, 0, "x" * 30_000 + str(n)) for n in range(20)]
 
-    assert len(OperatorSheet().with_pauses(many[:-1]).pauses) == PAUSES_MAX
+    assert len(OperatorConfig().with_pauses(many[:-1]).pauses) == PAUSES_MAX
     for too_much in (many, long):
         with pytest.raises(InvalidTask, match="pause the partition"):
-            OperatorSheet().with_pauses(too_much)
+            OperatorConfig().with_pauses(too_much)
 
 
 def test_a_limit_is_changed_once_and_pauses_stay() -> None:
     """Each change is a version of its own, and the latest of a limit stands."""
-    sheet = OperatorSheet().with_pauses([ID]).with_limit(LimitChange("mail#2", rate=1))
-    both = sheet.with_limit(LimitChange("mail#1", concurrency=3))
+    config = OperatorConfig().with_pauses([ID]).with_limit(LimitChange("mail#2", rate=1))
+    both = config.with_limit(LimitChange("mail#1", concurrency=3))
     again = both.with_limit(LimitChange("mail#2", rate=9, who="bob"))
 
     assert [each.limit for each in again.limits] == ["mail#1", "mail#2"]
@@ -71,26 +71,26 @@ def test_a_limit_is_changed_once_and_pauses_stay() -> None:
 
 def test_so_many_limits_are_changed_and_no_more() -> None:
     """Every node holds them."""
-    sheet = OperatorSheet()
+    config = OperatorConfig()
     for number in range(LIMIT_CHANGES_MAX):
-        sheet = sheet.with_limit(LimitChange(f"mail#{number}", rate=1))
+        config = config.with_limit(LimitChange(f"mail#{number}", rate=1))
 
     with pytest.raises(InvalidTask, match="reset some"):
-        sheet.with_limit(LimitChange("mail#one-more", rate=1))
+        config.with_limit(LimitChange("mail#one-more", rate=1))
     with pytest.raises(InvalidTask, match="reset some"):
-        OperatorSheet().with_limit(LimitChange("mail#1", reason="x" * 400_000))
+        OperatorConfig().with_limit(LimitChange("mail#1", reason="x" * 400_000))
 
 
-def test_a_sheet_is_read_as_it_was_written() -> None:
+def test_an_operator_config_is_read_as_it_was_written() -> None:
     """Field by field."""
     change = LimitChange("mail#1", 0.5, 60_000, 7, 3, 5, "ann", "why")
-    sheet = OperatorSheet().with_pauses([ALL, FIRST, ID]).with_limit(change)
-    assert decode_sheet(encode_sheet(sheet)) == sheet
+    config = OperatorConfig().with_pauses([ALL, FIRST, ID]).with_limit(change)
+    assert decode_config(encode_config(config)) == config
 
 
-def test_sheets_of_other_versions_are_read() -> None:
+def test_operator_configs_of_other_versions_are_read() -> None:
     """One without limits, and one with what a later version adds."""
-    assert decode_sheet(b'{"version":3,"pauses":[]}') == OperatorSheet(3)
-    assert decode_sheet(b'{"version":4,"limits":[{"limit":"a#1","new":1}],"more":{}}') == (
-        OperatorSheet(4, (), (LimitChange("a#1"),))
+    assert decode_config(b'{"version":3,"pauses":[]}') == OperatorConfig(3)
+    assert decode_config(b'{"version":4,"limits":[{"limit":"a#1","new":1}],"more":{}}') == (
+        OperatorConfig(4, (), (LimitChange("a#1"),))
     )

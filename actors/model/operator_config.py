@@ -1,7 +1,7 @@
 """What operators have decided for all nodes: what is paused, and which limits are changed.
 
-The sheet is one value with a version, replaced as a whole, so two operators never undo each
-other's changes unseen.  It decides what is paused and how much a limit allows, never what
+The operator config is one value with a version, replaced as a whole, so two operators never undo
+each other's changes unseen.  It decides what is paused and how much a limit allows, never what
 becomes of tasks meanwhile.
 """
 
@@ -15,13 +15,13 @@ from actors.model.limit_change import LimitChange
 from actors.model.pauses import NOT_PAUSED, PartitionPause, Pause, PauseScope
 
 PAUSES_MAX = 1_000
-"""Pauses of a sheet: every node holds it in memory (P13)."""
+"""Pauses of an operator config: every node holds it in memory (P13)."""
 LIMIT_CHANGES_MAX = 1_000
-SHEET_BYTES_MAX = 400_000
-"""Encoded; a sheet is one cell of the store."""
+CONFIG_BYTES_MAX = 400_000
+"""Encoded; an operator config is one cell of the store."""
 
 
-class OperatorSheet(msgspec.Struct, frozen=True):
+class OperatorConfig(msgspec.Struct, frozen=True):
     """All pauses and all changed limits of an installation."""
 
     version: int = 0
@@ -31,7 +31,7 @@ class OperatorSheet(msgspec.Struct, frozen=True):
     """In the order of their limits' names, one for each."""
 
     def of_partition(self, partition: int) -> PartitionPause:
-        """Return what of this sheet is paused of one partition."""
+        """Return what of this config is paused of one partition."""
         whole = any(
             each.scope is PauseScope.ALL
             or (each.scope is PauseScope.PARTITION and each.partition == partition)
@@ -44,47 +44,47 @@ class OperatorSheet(msgspec.Struct, frozen=True):
         )
         return PartitionPause(whole, ids) if whole or ids else NOT_PAUSED
 
-    def with_pauses(self, added: Iterable[Pause]) -> "OperatorSheet":
-        """Return the next sheet; a target that is paused already keeps its first pause.
+    def with_pauses(self, added: Iterable[Pause]) -> "OperatorConfig":
+        """Return the next config; a target that is paused already keeps its first pause.
 
-        Raises InvalidTask where the sheet would be larger than every node can hold.
+        Raises InvalidTask where the operator config would be larger than every node can hold.
         """
         merged = {each.target: each for each in self.pauses}
         for each in added:
             merged.setdefault(each.target, each)
-        sheet = replace(self, version=self.version + 1, pauses=tuple(merged.values()))
-        size_bytes = len(encode_sheet(sheet))
-        if len(merged) > PAUSES_MAX or size_bytes > SHEET_BYTES_MAX:
+        config = replace(self, version=self.version + 1, pauses=tuple(merged.values()))
+        size_bytes = len(encode_config(config))
+        if len(merged) > PAUSES_MAX or size_bytes > CONFIG_BYTES_MAX:
             raise InvalidTask(
                 f"{len(merged)} pauses of {size_bytes} bytes: {PAUSES_MAX} pauses and"
-                f" {SHEET_BYTES_MAX} bytes are allowed; pause the partition instead"
+                f" {CONFIG_BYTES_MAX} bytes are allowed; pause the partition instead"
             )
-        return sheet
+        return config
 
-    def without(self, targets: Iterable[tuple[PauseScope, int, str]]) -> "OperatorSheet":
-        """Return the next sheet, without the pauses of these targets."""
+    def without(self, targets: Iterable[tuple[PauseScope, int, str]]) -> "OperatorConfig":
+        """Return the next config, without the pauses of these targets."""
         lifted = set(targets)
         left = tuple(each for each in self.pauses if each.target not in lifted)
         return replace(self, version=self.version + 1, pauses=left)
 
-    def with_limit(self, change: LimitChange) -> "OperatorSheet":
-        """Return the next sheet, with this change in place of an earlier one of the same limit.
+    def with_limit(self, change: LimitChange) -> "OperatorConfig":
+        """Return the next config, with this change in place of an earlier one of the same limit.
 
-        Raises InvalidTask where the sheet would be larger than every node can hold.
+        Raises InvalidTask where the operator config would be larger than every node can hold.
         """
         assert change.limit, "every limit has a name"
         merged = {each.limit: each for each in self.limits} | {change.limit: change}
         limits = tuple(merged[name] for name in sorted(merged))
-        sheet = replace(self, version=self.version + 1, limits=limits)
-        if len(limits) > LIMIT_CHANGES_MAX or len(encode_sheet(sheet)) > SHEET_BYTES_MAX:
+        config = replace(self, version=self.version + 1, limits=limits)
+        if len(limits) > LIMIT_CHANGES_MAX or len(encode_config(config)) > CONFIG_BYTES_MAX:
             raise InvalidTask(
                 f"{len(limits)} limits are changed: {LIMIT_CHANGES_MAX} limits and"
-                f" {SHEET_BYTES_MAX} bytes are allowed; reset some, or change the code"
+                f" {CONFIG_BYTES_MAX} bytes are allowed; reset some, or change the code"
             )
-        return sheet
+        return config
 
-    def without_limits(self, names: Collection[str]) -> "OperatorSheet":
-        """Return the next sheet, in which these limits are as declared."""
+    def without_limits(self, names: Collection[str]) -> "OperatorConfig":
+        """Return the next config, in which these limits are as declared."""
         left = tuple(each for each in self.limits if each.limit not in names)
         assert self.version >= 0, "versions grow from 0"
         return replace(self, version=self.version + 1, limits=left)
@@ -94,14 +94,14 @@ class OperatorSheet(msgspec.Struct, frozen=True):
         return next((each for each in self.limits if each.limit == limit), None)
 
 
-_decoder = msgspec.json.Decoder(OperatorSheet)
+_decoder = msgspec.json.Decoder(OperatorConfig)
 
 
-def encode_sheet(sheet: OperatorSheet) -> bytes:
-    """Return a sheet as the store keeps it."""
-    return msgspec.json.encode(sheet)
+def encode_config(config: OperatorConfig) -> bytes:
+    """Return an operator config as the store keeps it."""
+    return msgspec.json.encode(config)
 
 
-def decode_sheet(body: bytes) -> OperatorSheet:
-    """Return what ``encode_sheet`` wrote; raises msgspec.DecodeError for anything else."""
+def decode_config(body: bytes) -> OperatorConfig:
+    """Return what ``encode_config`` wrote; raises msgspec.DecodeError for anything else."""
     return _decoder.decode(body)

@@ -1,0 +1,36 @@
+"""The operator config is read, changed, and replaced where nobody else came first."""
+
+from collections.abc import Callable
+
+from actors.model.errors import StoreUnavailable
+from actors.model.operator_config import OperatorConfig
+from actors.ports.oversight import OversightStore
+from scheduler.futures.answers import answered
+
+_TRIES_MAX = 20
+
+
+class ConfigChanges:
+    """Changes the operator config of an installation."""
+
+    def __init__(self, store: OversightStore) -> None:
+        self._store = store
+
+    def config(self) -> OperatorConfig:
+        """Return the operator config that is in force."""
+        return answered(self._store.read_config(OperatorConfig()))
+
+    def change(self, changed: Callable[[OperatorConfig], OperatorConfig]) -> OperatorConfig:
+        """Replace the operator config by what ``changed`` makes of it, and return that.
+
+        ``changed`` is called again where somebody else was first.  What changes nothing is not
+        written.  Raises StoreUnavailable where others are first all the time.
+        """
+        for _ in range(_TRIES_MAX):
+            known = self.config()
+            config = changed(known)
+            if (config.pauses, config.limits) == (known.pauses, known.limits):
+                return known
+            if answered(self._store.replace_config(config)):
+                return config
+        raise StoreUnavailable("others change pauses and limits all the time; try again")
