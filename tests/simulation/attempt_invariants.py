@@ -3,16 +3,19 @@
 Each yields one sentence for each violation, as those of ``invariants`` do.
 """
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from actors.model.codec import Command, CommandKind
 from actors.model.definition import RESERVED
+from actors.model.errors import PayloadSealed
 from actors.model.events import (
     AttemptRefused,
     CatchUpEnded,
     PartitionAssigned,
     RetriesExhausted,
+    TaskHeld,
 )
 from actors.model.key import TaskKey
 from actors.model.status import CommandOutcome, CompletionResult
@@ -361,6 +364,8 @@ def p7_isolation(run: Run) -> Complaints:
         if each.number > 1:
             last_ms = each.at_ms + REACTION_MS * run.pace
             suspected[each.key.ordering_id].append((each.queued_ms, last_ms))
+    for ordering_id, span in _keyless_spans(run):
+        suspected[ordering_id].append(span)
     seen: set[TaskKey] = set()
     for start in run.started:
         ordering_id = start.key.ordering_id
@@ -386,6 +391,18 @@ def p7_isolation(run: Run) -> Complaints:
             and not run.completed[start.key][1:]
         ):
             yield f"{start.key} is healthy and started {late_ms:.0f} ms late"
+
+
+def _keyless_spans(run: Run) -> Iterator[tuple[str, tuple[float, float]]]:
+    """Yield ordering ids, and when one of their tasks waited for a key that its node lacks."""
+    for noted in run.noted():
+        event = noted.event
+        if isinstance(event, TaskHeld) and event.error_class == PayloadSealed.__name__:
+            closed_ms = [
+                each.at_ms for each in run.completed[event.key] if each.at_ms > noted.at_ms
+            ]
+            last_ms = min(closed_ms, default=math.inf) + REACTION_MS * run.pace
+            yield event.key.ordering_id, (noted.at_ms, last_ms)
 
 
 def _waits_for_nobody(run: Run, start: Started) -> bool:
