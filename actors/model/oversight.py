@@ -140,7 +140,7 @@ class LimitLoan(msgspec.Struct, frozen=True, rename="camel"):
     value: str
     borrower: str
     """Which node may use it."""
-    beat: int
+    report_number: int = msgspec.field(name="beat")
     """Of the borrower's report that is answered: from when it was made the loan counts."""
     part: float
     """Of what the limit allows in the whole cluster."""
@@ -189,7 +189,7 @@ class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
 
     node: str
     """Names one process: a node that starts again has another."""
-    beat: int = 0
+    report_number: int = msgspec.field(default=0, name="beat")
     """Grows with each report; the higher one stands."""
     reported_ms: int = 0
     version: str = ""
@@ -245,19 +245,21 @@ def encode_report(report: NodeReport) -> bytes:
 
 
 def decode_reports(rows: Iterable[tuple[str, int, int, bytes]]) -> tuple[NodeReport, ...]:
-    """Return the reports of rows (node, beat, time, body); what cannot be read is left out.
+    """Return the reports of rows (node, number, time, body); what cannot be read is left out.
 
-    The columns count: a body of an earlier version has no beat and no time.
+    The columns count: a body of an earlier version has no number and no time.
     """
     reports = []
-    for node, beat, reported_ms, body in rows:
+    for node, number, reported_ms, body in rows:
         try:
             report = _report_decoder.decode(body)
         except msgspec.DecodeError:
             logging.getLogger("hourhand.report").debug("the report of %s cannot be read", node)
             continue
         reports.append(
-            msgspec.structs.replace(report, node=node, beat=beat, reported_ms=reported_ms)
+            msgspec.structs.replace(
+                report, node=node, report_number=number, reported_ms=reported_ms
+            )
         )
     return tuple(reports)
 

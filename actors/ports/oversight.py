@@ -24,7 +24,7 @@ class OversightStore(Protocol):
     """Rows of ``node_report``, ``pause_sheet`` and ``audit_log``."""
 
     def save_report(self, report: NodeReport) -> "Future[None]":
-        """Replace the node's report where it has a lower beat; forget those long silent."""
+        """Replace the node's report where it has a lower number; forget those long silent."""
 
     def read_reports(self) -> "Future[tuple[NodeReport, ...]]":
         """Read the report of every node that reported within ``REPORT_KEPT_MS``, and maybe of

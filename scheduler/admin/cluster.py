@@ -75,7 +75,7 @@ class Cluster:
         self._error: str | None = None
         self._last_hour = LastHour()
         self.config = OperatorConfig()
-        self.beat = 0
+        self.look_number = 0
         """Grows with each reading."""
         self.changed = threading.Condition()
         self._closed = threading.Event()
@@ -120,7 +120,7 @@ class Cluster:
         with self._lock:
             self._last_hour.draw(self._clock.monotonic_ms(), status, self._reports())
         with self.changed:
-            self.beat += 1
+            self.look_number += 1
             self.changed.notify_all()
 
     def learn(self, config: OperatorConfig) -> None:

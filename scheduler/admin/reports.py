@@ -77,7 +77,7 @@ def with_reports(
     nodes: dict[str, ReportedNode] = {}
     for report in reports:
         found = known.get(report.node)
-        if found is None or found.report.beat < report.beat:
+        if found is None or found.report.report_number < report.report_number:
             earlier = deque() if found is None else found.earlier
             earlier.append(report)
             while len(earlier) > 2 and earlier[1].reported_ms < report.reported_ms - RATE_MS:

@@ -85,11 +85,11 @@ async def _events(service: AdminService) -> AsyncIterator[str]:
     ends = loop.time() + _LIFE_S
     told = loop.time()
     config_version = -1
-    beat = -1
+    look_number = -1
     yield "retry: 1000\n\n"
     while loop.time() < ends and not cluster.is_closed:
-        if cluster.beat != beat:
-            beat = cluster.beat
+        if cluster.look_number != look_number:
+            look_number = cluster.look_number
             told = loop.time()
             for name, value in _pictures(service).items():
                 yield _event(name, await loop.run_in_executor(None, value))

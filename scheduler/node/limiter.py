@@ -220,10 +220,10 @@ class Limiter:
 
     # Loans.
 
-    def note_asked(self, beat: int) -> None:
-        """A report with this beat is made now, which says what waits here."""
+    def note_asked(self, report_number: int) -> None:
+        """A report with this number is made now, which says what waits here."""
         with self._lock:
-            self._shares.loans.note_asked(beat, self._monotonic_ms())
+            self._shares.loans.note_asked(report_number, self._monotonic_ms())
 
     def apply_reports(self, node: str, reports: Sequence[NodeReport]) -> None:
         """Take what others lend this node, and lend what they wait for and it does not use."""

@@ -28,8 +28,8 @@ LOANS_MAX = 200
 class LoanDesk(Protocol):
     """Through which a node borrows and lends; any thread may call it."""
 
-    def note_asked(self, beat: int) -> None:
-        """A report with this beat is made now, which says what waits here."""
+    def note_asked(self, report_number: int) -> None:
+        """A report with this number is made now, which says what waits here."""
 
     def apply_reports(self, node: str, reports: Sequence[NodeReport]) -> None:
         """Take what others lend this node, and lend what they wait for and it does not use."""
@@ -42,7 +42,7 @@ class LoanDesk(Protocol):
 class _Loan:
     """One answer, as its lender or its borrower has it."""
 
-    beat: int
+    report_number: int
     """Of the borrower's report."""
     part: float
     """Of the limit."""
@@ -62,8 +62,8 @@ class Loans:
     """The loans of one node."""
 
     _asked_ms: dict[int, float] = field(default_factory=dict)
-    """When this node made a report, by its beat."""
-    _beats: dict[str, int] = field(default_factory=dict)
+    """When this node made a report, by its number."""
+    _report_numbers: dict[str, int] = field(default_factory=dict)
     """The last one read of each node."""
     _given: _ByNode = field(default_factory=_by_node)
     """A borrower goes by one answer at a time, and its lender does not know by which."""
@@ -90,29 +90,31 @@ class Loans:
     def reported(self) -> tuple[LimitLoan, ...]:
         """Return the newest answer to each borrower, for this node's report."""
         return tuple(
-            LimitLoan(*key, node, loans[-1].beat, loans[-1].part)
+            LimitLoan(*key, node, loans[-1].report_number, loans[-1].part)
             for key, by_node in self._given.items()
             for node, loans in by_node.items()
         )
 
-    def note_asked(self, beat: int, now_ms: float) -> None:
+    def note_asked(self, report_number: int, now_ms: float) -> None:
         """A report of this node, which says what waits, is made now and sent later."""
         self._asked_ms = {b: ms for b, ms in self._asked_ms.items() if ms + LOAN_MS > now_ms}
-        self._asked_ms[beat] = now_ms
+        self._asked_ms[report_number] = now_ms
 
     def take(self, node: str, reports: Sequence[NodeReport], now_ms: float) -> set[LimitKey]:
         """Take what others lend this node; return for which limits and values."""
         changed = set()
         for report in reports:
             for loan in report.lent:
-                asked_ms = self._asked_ms.get(loan.beat)
+                asked_ms = self._asked_ms.get(loan.report_number)
                 if loan.borrower != node or asked_ms is None or asked_ms + LOAN_MS <= now_ms:
                     continue
                 key = LimitKey(loan.limit, loan.value)
                 known = self._taken[key].get(report.node)
-                if known is None or known[0].beat < loan.beat:
+                if known is None or known[0].report_number < loan.report_number:
                     part = min(1.0, max(0.0, loan.part))
-                    self._taken[key][report.node] = [_Loan(loan.beat, part, asked_ms + LOAN_MS)]
+                    self._taken[key][report.node] = [
+                        _Loan(loan.report_number, part, asked_ms + LOAN_MS)
+                    ]
                     changed.add(key)
         return changed
 
@@ -125,11 +127,13 @@ class Loans:
         """
         asking: defaultdict[LimitKey, list[NodeReport]] = defaultdict(list)
         for report in sorted(reports, key=lambda report: report.node):
-            is_new = report.beat > self._beats.get(report.node, report.beat)
+            is_new = report.report_number > self._report_numbers.get(
+                report.node, report.report_number
+            )
             if report.borrows and report.node != node and is_new:
                 for flow in report.limited_flows:
                     asking[LimitKey(flow.limit, flow.value)].append(report)
-        self._beats = {report.node: report.beat for report in reports}
+        self._report_numbers = {report.node: report.report_number for report in reports}
         return asking
 
     def give(
@@ -149,7 +153,7 @@ class Loans:
                 continue
             # An earlier answer that allows more holds until it ends.
             larger = [each for each in loans if each.part > part]
-            newest = _Loan(asker.beat, part, now_ms + LOAN_MS)
+            newest = _Loan(asker.report_number, part, now_ms + LOAN_MS)
             self._given[key][asker.node] = [*larger, newest]
             gave = True
         return gave

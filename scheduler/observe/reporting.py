@@ -97,7 +97,7 @@ class Reporter:
         self._limits = tuple(
             DeclaredLimit.named(*each) for each in islice(reported.limits.items(), LIMITS_MAX)
         )
-        self._beat = 0
+        self._report_number = 0
         self._saving: Future[None] | None = None
         self._reading: Future[tuple[NodeReport, ...]] | None = None
         self._report_ms = self._read_ms = -1e18
@@ -171,9 +171,9 @@ class Reporter:
     def _report(self) -> None:
         if self._saving is not None and not self._saving.done():
             return
-        self._beat += 1
+        self._report_number += 1
         if self._reported.loans is not None:
-            self._reported.loans.note_asked(self._beat)
+            self._reported.loans.note_asked(self._report_number)
         self._saving = self._stores.oversight.save_report(self.report(self._clock.now_ms()))
 
     def report(self, now_ms: int) -> NodeReport:
@@ -189,7 +189,7 @@ class Reporter:
         share, shares = self._rates()
         return NodeReport(
             node=self.node,
-            beat=self._beat,
+            report_number=self._report_number,
             reported_ms=now_ms,
             version=self._reported.version,
             started_ms=self._started_ms,

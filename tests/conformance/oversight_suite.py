@@ -39,13 +39,13 @@ def reported(stores: Stores, node: str) -> NodeReport | None:
     return found.get(node)
 
 
-def a_report(node: str, beat: int, reported_ms: int) -> NodeReport:
+def a_report(node: str, report_number: int, reported_ms: int) -> NodeReport:
     """Return a report of a node that has something to say."""
     ran = PartitionReport(3, "running", epoch=2, next_offset=9, lateness=tuple(range(18)))
     ordering_ids = [TaskKey(NOW_MS, each, "u") for each in AWKWARD_IDS]
     return NodeReport(
         node,
-        beat,
+        report_number,
         reported_ms,
         version="1.2",
         partitions=(ran, PartitionReport(4, "held", waiting=0, watermark_ms=NOW_MS)),
@@ -82,8 +82,10 @@ class OversightSuite(StoreSuite):
     def test_the_report_with_the_higher_beat_stands(self, stores: Stores, partition: int) -> None:
         """Whichever comes first."""
         node = f"node-{partition}"
-        for beat in (2, 3, 1):
-            done(stores.oversight.save_report(a_report(node, beat, NOW_MS + beat)))
+        for report_number in (2, 3, 1):
+            done(
+                stores.oversight.save_report(a_report(node, report_number, NOW_MS + report_number))
+            )
 
         assert reported(stores, node) == a_report(node, 3, NOW_MS + 3)
         assert reported(stores, f"{node}-other") is None

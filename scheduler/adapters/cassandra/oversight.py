@@ -77,7 +77,7 @@ class CassandraOversightStore:
         """Replace the node's report; a TTL forgets it."""
         values = (_SHARD, report.node, report.reported_ms, encode_report(report))
         ttl_s = REPORT_KEPT_MS // 1000
-        return self._session.write([self._save_report.bind((*values, report.beat, ttl_s))])
+        return self._session.write([self._save_report.bind((*values, report.report_number, ttl_s))])
 
     def read_reports(self) -> "Future[tuple[NodeReport, ...]]":
         """Read all reports."""

@@ -43,7 +43,7 @@ class EmbeddedOversight:
 
     def save_report(self, report: NodeReport) -> "Future[None]":
         """Replace the node's report, and forget nodes long silent."""
-        row = sealed((report.node, report.reported_ms, encode_report(report), report.beat))
+        row = sealed((report.node, report.reported_ms, encode_report(report), report.report_number))
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(_REPORT.upsert, row)
@@ -60,7 +60,9 @@ class EmbeddedOversight:
         def work(connection: sqlite3.Connection) -> tuple[NodeReport, ...]:
             rows = connection.execute(f"SELECT {_REPORT.selected} FROM node_report")
             found = (opened(row) for row in rows)
-            return decode_reports((node, beat, at, body) for node, at, body, beat in found)
+            return decode_reports(
+                (node, report_number, at, body) for node, at, body, report_number in found
+            )
 
         return self._database.read(work)
 

@@ -23,7 +23,7 @@ class MemoryOversight:
         def effect() -> None:
             reports = self._data.reports
             found = reports.get(report.node)
-            if found is None or found.beat < report.beat:
+            if found is None or found.report_number < report.report_number:
                 reports[report.node] = report
             oldest_ms = report.reported_ms - REPORT_KEPT_MS
             for node in [n for n, each in reports.items() if each.reported_ms < oldest_ms]:

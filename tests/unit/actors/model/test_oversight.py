@@ -22,7 +22,7 @@ from actors.model.oversight import (
 
 REPORT = NodeReport(
     node="node-1",
-    beat=7,
+    report_number=7,
     reported_ms=9_000,
     version="1.0",
     started_ms=1_000,
@@ -86,7 +86,7 @@ def test_entries_of_one_millisecond_are_in_the_order_of_their_ids() -> None:
 
 
 def test_a_report_of_the_version_before_is_read() -> None:
-    """It has no beat and no time of its own: the row has them."""
+    """It has no number and no time of its own: the row has them."""
     assert decode_reports([("node-1", 7, 9_000, msgspec.json.encode(BODY))]) == (REPORT,)
 
 
@@ -118,7 +118,7 @@ def test_a_report_that_cannot_be_read_hides_no_other(caplog: pytest.LogCaptureFi
 
 
 def test_a_report_is_told_by_the_columns_of_its_row() -> None:
-    """Not by what its body says of node, beat and time."""
+    """Not by what its body says of node, number and time."""
     assert decode_reports([("d", 3, 4, encode_report(REPORT))])[0].node == "d"
 
 

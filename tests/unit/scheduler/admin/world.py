@@ -180,8 +180,8 @@ class World(Api):
             **body,
         }
         store = self.service.stores.oversight
-        beat = round(self.clock.monotonic_ms()) + 1
-        row = (node, beat, self.clock.now_ms(), msgspec.json.encode(told))
+        report_number = round(self.clock.monotonic_ms()) + 1
+        row = (node, report_number, self.clock.now_ms(), msgspec.json.encode(told))
         for report in decode_reports([row]):
             store.save_report(report)
         self.service.cluster.read()

@@ -16,15 +16,17 @@ PER_S = 12.0
 """Of the whole limit; each of three nodes has a third."""
 
 
-def asker(beat: int, node: str = "b", *keys: LimitKey) -> NodeReport:
+def asker(report_number: int, node: str = "b", *keys: LimitKey) -> NodeReport:
     """Return the report of a node where something waits."""
     flows = tuple(LimitedFlow(*key, 3, 0) for key in keys or (KEY,))
-    return NodeReport(node, beat=beat, limited_flows=flows, borrows=True)
+    return NodeReport(node, report_number=report_number, limited_flows=flows, borrows=True)
 
 
-def answer(beat: int, part: float, node: str = "a", borrower: str = "b") -> NodeReport:
+def answer(report_number: int, part: float, node: str = "a", borrower: str = "b") -> NodeReport:
     """Return the report of a node that lends."""
-    return NodeReport(node, beat=beat, lent=(LimitLoan(*KEY, borrower, beat, part),))
+    return NodeReport(
+        node, report_number=report_number, lent=(LimitLoan(*KEY, borrower, report_number, part),)
+    )
 
 
 def bench_of(partitions: int = 3, held: int = 1) -> LimitsBench:
@@ -32,9 +34,9 @@ def bench_of(partitions: int = 3, held: int = 1) -> LimitsBench:
     return LimitsBench(Limit(rate=PER_S, burst=3), partitions=partitions, held=held, lend=True)
 
 
-def ask(bench: LimitsBench, beat: int, *others: NodeReport) -> Sequence[LimitLoan]:
+def ask(bench: LimitsBench, report_number: int, *others: NodeReport) -> Sequence[LimitLoan]:
     """Let a node read what another one asks; return what it lends."""
-    bench.limits.apply_reports("a", [asker(beat), *others])
+    bench.limits.apply_reports("a", [asker(report_number), *others])
     return bench.limits.lent()
 
 
@@ -247,11 +249,11 @@ def test_partitions_that_came_count_when_no_loan_of_their_last_owner_can_be_left
 def test_a_change_of_rate_keeps_tokens_and_gives_none() -> None:
     """Whatever is lent and taken, no time has more than the burst and the whole rate."""
     bench = bench_of()
-    for beat in range(1, 40):
+    for report_number in range(1, 40):
         bench.begin(8)
         bench.work_all()
-        bench.limits.note_asked(beat)
-        bench.limits.apply_reports("b", [answer(beat, 0.6 if beat % 3 else 0.1)])
+        bench.limits.note_asked(report_number)
+        bench.limits.apply_reports("b", [answer(report_number, 0.6 if report_number % 3 else 0.1)])
         bench.advance(700)
 
     bench.expect_kept(burst=3, per_ms=1_000 / PER_S)
@@ -265,7 +267,7 @@ def test_what_nodes_say_of_their_rates_adds_up_to_the_limit() -> None:
     waits(borrower)
     borrower.limits.note_asked(2)
     (loan,) = ask(lender, 2)
-    borrower.limits.apply_reports("b", [NodeReport("a", beat=2, lent=(loan,))])
+    borrower.limits.apply_reports("b", [NodeReport("a", report_number=2, lent=(loan,))])
 
     lends, borrows = lender.limits.rates(), borrower.limits.rates()
     assert lends.rates_per_s == borrows.rates_per_s == {"mail#1": PER_S}
