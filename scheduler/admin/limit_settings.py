@@ -223,7 +223,7 @@ class Limits:
         declared = self._declared()
         if name not in declared:
             listed = ", ".join(sorted(declared)[:_NAMED_MAX]) or "none"
-            text = f"no node that runs declares a limit {shown(name)}; declared are: {listed}"
+            text = f"no running node declares a limit {shown(name)}; declared are: {listed}"
             raise Problem(404, "no-such-limit", text)
         return declared[name]
 

@@ -1,1 +1,3 @@
-"""Ways in: each parses, calls and renders, and decides nothing about tasks."""
+"""The programs that people start: each parses its arguments, calls the rooms below and prints the
+answer. It decides nothing about tasks.
+"""

@@ -1,7 +1,8 @@
-"""A node of storage with Kafka alone: it owns partitions of the pending topic, and of the in-topic.
+"""A relay node that needs Kafka alone: it owns partitions of the pending topic, and of the
+in-topic.
 
-Puts the parts together on threads.  Any of them may die at any moment: what it did is committed
-or never happened, and another node goes on.
+Puts the parts together on threads. Each thread may die at any moment: its work is either committed
+or has no effect, and another node continues.
 """
 
 import logging
@@ -40,7 +41,7 @@ logger = logging.getLogger("hourhand.buckets")
 class BucketRelay(StartedOnEntry):
     """A running node; as a context manager it starts on entry and stops on exit.
 
-    ``intake``: whether it reads the relay's in-topic too, beside what ``send_later`` appended.
+    ``intake``: True to read the relay's in-topic too, besides the messages of ``send_later``.
     Raises SettingsInvalid where retention is too short for the longest delay, TopicMissing and
     LogUnavailable.
     """
@@ -75,12 +76,12 @@ class BucketRelay(StartedOnEntry):
 
     @property
     def observation(self) -> Observation:
-        """What observes this node: its metrics and, once it was started, its health."""
+        """The node's metrics and, once it was started, its health."""
         return self._observation
 
     @property
     def is_ready(self) -> bool:
-        """Whether every partition that this node owns has begun."""
+        """True if every partition that this node owns has begun."""
         owners = [each for member in self._members for each in member.owners.values()]
         return bool(owners) and all(each.has_begun for each in owners)
 
@@ -100,7 +101,7 @@ class BucketRelay(StartedOnEntry):
         self.stop()
 
     def stop(self) -> None:
-        """Finish what is under way, leave the groups, let go of connections; repeatable."""
+        """Finish the work under way, leave the groups, close connections; repeatable."""
         self._stop_requested.set()
         self._closing.close()
 
@@ -139,7 +140,7 @@ class BucketRelay(StartedOnEntry):
         open_log: Callable[[], HeldLog],
         own: Callable[[HeldLog, int], Owner],
     ) -> Member:
-        # Of the intake's poll and of the other member's, which may be under way at once.
+        # The polls of both members may be under way at once, so each gets half.
         poll_bytes = self._memory.polled_bytes_max // 2
         member = Member(name, open_log, own, self._clock, self._telemetry, poll_bytes)
         self._closing.callback(member.stop)
@@ -190,7 +191,9 @@ class BucketRelay(StartedOnEntry):
         return self._owner(f"hourhand-in-{partition}", partition, scanner)
 
     def _begin_window(self) -> PartitionBudget:
-        """Return an owner's share of the budget; the one before keeps its own until it ends."""
+        """Return a new owner's share of the budget; the previous owner keeps its share until it
+        ends.
+        """
         return self._memory.begin(object())
 
     def _owner(self, name: str, partition: int, scanner: Scanner) -> Owner:
@@ -201,7 +204,7 @@ class BucketRelay(StartedOnEntry):
             dispatching=lambda: Dispatching(0, 0),
             partitions=lambda: self.partitions,
             works=lambda: self.is_ready,
-            # None is needed: what a fenced owner does never takes effect.
+            # A lease is not needed: the writes of a fenced owner never take effect.
             lease_ends_ms=lambda: math.inf,
             ask_store=self._asking.ask,
             polled_ms=lambda: min(member.polled_ms for member in self._members),
@@ -228,8 +231,8 @@ class BucketRelay(StartedOnEntry):
 class Asking:
     """Asks whether the broker answers, on a thread of its own; used from any thread.
 
-    No probe waits behind another: while one question is open nobody asks a second one, so a broker
-    that is away for hours has one to answer when it is back.
+    At most one question is open. All probes share its answer, so a broker that was away for hours
+    has one question to answer when it returns.
     """
 
     def __init__(self, question: Callable[[], Any]) -> None:
@@ -238,12 +241,12 @@ class Asking:
         self._asked: Future[Any] | None = None
 
     def ask(self) -> "Future[Any]":
-        """Ask, or join the one who asks already."""
+        """Return the answer to the open question; ask one first if none is open."""
         with self._lock:
             if self._asked is None or self._asked.done():
                 asked: Future[Any] = Future()
                 self._asked = asked
-                # A daemon: a process that ends does not wait for a broker that is away.
+                # A daemon thread: a process that ends does not wait for a broker that is away.
                 threading.Thread(
                     target=resolve,
                     args=(asked, self._question),

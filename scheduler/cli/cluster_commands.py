@@ -110,7 +110,7 @@ def ahead(
         Unit,
         typer.Option(metavar="UNIT", help="One line for each minute, hour or day."),
     ] = Unit.MINUTE,
-    bars: Annotated[int, typer.Option(min=1, max=1_440, metavar="N", help="How many lines.")] = 60,
+    bars: Annotated[int, typer.Option(min=1, max=1_440, metavar="N", help="Number of lines.")] = 60,
     common: ResultOptions,
 ) -> None:
     """Count the tasks that are due in the time ahead.
@@ -167,10 +167,10 @@ def buckets(
 def audit_log(
     *,
     limit: Annotated[
-        int, typer.Option(min=1, max=1_000, metavar="N", help="How many entries to list at most.")
+        int, typer.Option(min=1, max=1_000, metavar="N", help="Most entries to list.")
     ] = 50,
     before: Annotated[
-        str | None, typer.Option(metavar="PLACE", help="Where the page before ended.")
+        str | None, typer.Option(metavar="PLACE", help="Cursor from the previous page.")
     ] = None,
     common: ResultOptions,
 ) -> None:
@@ -244,7 +244,7 @@ def top(
 
 
 def _read_for_rates(service: AdminService, pause: threading.Event) -> None:
-    """Read until each node that lives reported twice: rates are of the time between two reports."""
+    """Read until each living node has reported twice: a rate needs two reports."""
     for _ in range(_LOOKS_MAX):
         nodes = [each for each in service.cluster.nodes().nodes if each.state == "alive"]
         if all(each.executions_per_s is not None for each in nodes):

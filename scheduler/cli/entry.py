@@ -1,7 +1,7 @@
 """The first and the last code of every command.
 
-Decides the order alone: interrupts are taken before anything heavy is loaded, and until the
-process is gone.
+Decides the order alone: signal handlers are installed before anything heavy is loaded, and stay
+until the process ends.
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""How a command ends that does not succeed: its exit code, and what standard error says.
+"""The end of a command that fails: its exit code and its lines on standard error.
 
 Decides exit codes: 2 where the caller is at fault, 3 where the installation is, 1 for a bug, 4
-where a command was sent and no node has decided yet.  An error is one line on standard error with
+where a command was sent and no node has decided yet. An error is one line on standard error with
 its code, and a JSON object under ``-o json``; a trace is shown under ``--debug`` only.
 """
 
@@ -29,7 +29,7 @@ EXIT_OPERATOR = 3
 EXIT_UNDECIDED = 4
 
 UNKNOWN_KEY = "unknown-key"
-"""Code of a key under which nothing is stored, as in the admin API."""
+"""Error code for a key that the store does not know; the admin API uses the same one."""
 
 _errors_as_json: ContextVar[bool] = ContextVar("errors_as_json", default=False)
 
@@ -37,7 +37,7 @@ _errors_as_json: ContextVar[bool] = ContextVar("errors_as_json", default=False)
 def choose_error_format(arguments: Sequence[str]) -> None:
     """Print errors as JSON from now on, if these arguments ask for JSON, or the log is JSON.
 
-    Read before the arguments are parsed: what is wrong with them is an error too.
+    Called before the arguments are parsed, because a usage error has a format too.
     """
     typed = [each.lower() for each in arguments]
     asked = not {("-o", "json"), ("--output", "json")}.isdisjoint(pairwise(typed))
@@ -80,7 +80,7 @@ def _fail(
 def say_error(
     message: str, code: str, exit_code: int, hint: str = "", trace: str | None = None
 ) -> None:
-    """Say what went wrong in one line, whatever the message quotes; JSON has the trace in it."""
+    """Print an error as one line, whatever the message holds; JSON has the trace in it."""
     line = " ".join(message.splitlines())
     if _errors_as_json.get():
         error = {"code": code, "message": line, "exitCode": exit_code}
@@ -94,7 +94,7 @@ def say_error(
 
 
 def say(line: str) -> None:
-    """Tell the person something that is not a result: on standard error, as lines are said."""
+    """Print a line for the person on standard error, which results never use."""
     typer.echo(line_text(line), err=True)
 
 

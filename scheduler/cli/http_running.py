@@ -30,18 +30,18 @@ from scheduler.wiring import open_installation
 
 _STARTED_S = 30.0
 RECEIVE_S = 10.0
-"""So long a request may take to arrive, head and body, from the connection or the answer before."""
+"""Seconds for a request to arrive, head and body, after the connection or the last answer."""
 _IDLE_S = 5
-"""So long a connection is kept for another request."""
+"""Seconds for which an idle connection is kept open."""
 _HEAD_BYTES_MAX = 131_072
-"""Holds the longest address that the parser takes, 65,535 bytes, and its headers."""
+"""Room for the longest address that the parser takes, 65,535 bytes, and for its headers."""
 _GONE_MS = 30_000
-"""What a client has not acknowledged for so long, it never will: it went without a farewell."""
+"""TCP closes a connection whose client has not acknowledged sent bytes for this time."""
 _TICKS_A_SECOND = 10
 
 
 class HttpServer:
-    """One application on one port; signals are left to the program."""
+    """One application on one port; it installs no signal handlers."""
 
     def __init__(
         self,
@@ -63,7 +63,8 @@ class HttpServer:
                 ssl_certfile=certificate_file,
                 ssl_keyfile=key_file,
                 log_config=None,
-                # Below it says when it starts and stops, which the command says as well.
+                # The command itself says when it starts and stops; uvicorn's info lines would
+                # repeat that.
                 log_level="warning",
                 access_log=False,
                 lifespan="off",
@@ -79,58 +80,59 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The port that is served, where any free one was asked for too."""
+        """The port that is served; a free one if the settings asked for any."""
         return self._server.bound_port
 
     def start(self) -> bool:
-        """Serve; return whether requests are taken, which they are not where the port is not."""
+        """Serve; return True once requests are taken, False if the port cannot be used."""
         self._thread.start()
         return self._server.serving.wait(_STARTED_S) and self._server.started
 
     def stop(self) -> None:
-        """Serve no more; repeatable."""
+        """Stop serving; repeatable."""
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join()
 
 
 class _BoundedProtocol(HttpToolsProtocol):
-    """Refuses what goes on without a body: an endless head, or an endless trailer of one."""
+    """Refuses endless heads and endless trailers, which arrive without a body."""
 
     _kept_bytes = 0
-    """Read since a head or a piece of a body was whole."""
+    """Bytes read since the last complete head or piece of a body."""
 
     def data_received(self, data: bytes) -> None:
-        """Read on; what was read at once may be whole, and is kept no longer than that."""
+        """Parse received bytes; refuse the request once an unfinished head is too long."""
         self._kept_bytes += len(data)
         super().data_received(data)
         if self._kept_bytes > _HEAD_BYTES_MAX and not self.transport.is_closing():
             self.send_400_response(f"The head of a request has at most {_HEAD_BYTES_MAX} bytes.")
 
     def on_headers_complete(self) -> None:
-        """Begin to count anew."""
+        """Reset the count of bytes."""
         self._kept_bytes = 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Begin to count anew."""
+        """Reset the count of bytes."""
         self._kept_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Begin to count anew."""
+        """Reset the count of bytes."""
         self._kept_bytes = 0
         super().on_message_complete()
 
 
 class _DoorServer(uvicorn.Server):
-    """Tells when it serves, or will not."""
+    """A server that says whether it could bind its port."""
 
     def __init__(self, receive_s: float, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._receive_s = receive_s
         self._receiving: dict[Any, tuple[object, float]] = {}
-        """Connections whose request has not arrived: what was answered before, and since when."""
+        """For each connection whose request has not arrived: its last answer, and the time since
+        then."""
         self.serving = threading.Event()
         self.bound_port = 0
 
@@ -139,24 +141,24 @@ class _DoorServer(uvicorn.Server):
         try:
             super().run(sockets)
         except SystemExit:
-            # How uvicorn says that it could not bind; ``started`` says so too.
+            # Uvicorn exits like this when it cannot bind; ``started`` is False then.
             return
         finally:
             self.serving.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Bind, and tell."""
+        """Bind the port, and tell the waiting thread."""
         await super().startup(sockets)
         if self.started:
             for listening in self.servers[0].sockets:
                 if hasattr(socket, "TCP_USER_TIMEOUT"):
-                    # What it accepts has it too.
+                    # Accepted sockets inherit the option.
                     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _GONE_MS)
             self.bound_port = self.servers[0].sockets[0].getsockname()[1]
         self.serving.set()
 
     async def on_tick(self, counter: int) -> bool:
-        """Hang up on a client that takes too long to ask."""
+        """Close connections of clients that take too long to send a request."""
         if counter % _TICKS_A_SECOND == 0:
             self._cut_slow()
         return await super().on_tick(counter)
@@ -178,11 +180,11 @@ class _DoorServer(uvicorn.Server):
         self._receiving = receiving
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let answers be sent, for a bounded time, then hang up."""
+        """Let answers be sent, for a bounded time, then close connections."""
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
-            # A client that keeps its connection for another request does not answer TLS's
-            # farewell, and the socket would outlive the server.
+            # A client that keeps its connection open does not answer TLS's close, and the socket
+            # would outlive the server.
             connection.transport.abort()
         await asyncio.sleep(0)
 
@@ -209,7 +211,7 @@ class AdminRunning(StartedOnEntry):
 
     @property
     def address(self) -> str:
-        """Where a browser finds it."""
+        """The address for a browser, with the scheme and the port."""
         scheme = "http" if self._settings.certificate_file is None else "https"
         host = self._settings.host
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
@@ -225,8 +227,8 @@ class AdminRunning(StartedOnEntry):
             )
 
     def stop(self) -> None:
-        """Take no more requests, and let go of everything; repeatable."""
-        # First, so that streams end by themselves.
+        """Take no more requests, and release everything; repeatable."""
+        # The cluster is closed first, so that event streams end by themselves.
         self.service.cluster.close()
         self._server.stop()
         self.service.close()

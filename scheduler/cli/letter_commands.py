@@ -1,7 +1,7 @@
 """The command of ``hourhand`` that lists dead letters and brings their tasks back.
 
-Decides that many are brought back only after their number was seen.  What is done is written to
-the audit log, as the admin API's acts are.
+It shows the number of letters before it brings many back. Every replay is written to the audit log,
+as the admin API's acts are.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
@@ -41,20 +41,24 @@ _SHOWN_MAX = 20
 
 @dataclass(frozen=True, kw_only=True)
 class LetterOptions(ActOptions):
-    """Which dead letters are listed, and which are brought back."""
+    """The filter for the dead letters that are listed, and the choice of those to bring back."""
 
     limit: Annotated[
-        int, typer.Option(min=1, max=200, metavar="N", help="How many to list at most.")
+        int, typer.Option(min=1, max=200, metavar="N", help="Most dead letters to list.")
     ] = 20
     before: Annotated[
-        str | None, typer.Option(metavar="PLACE", help="Where the page before ended.")
+        str | None, typer.Option(metavar="PLACE", help="Cursor from the previous page.")
     ] = None
     kind: Annotated[str | None, typer.Option(metavar="KIND", help="Only tasks of this kind.")] = (
         None
     )
     error_class: Annotated[
         str | None,
-        typer.Option("--error", metavar="CLASS", help="Only tasks whose last attempt raised this."),
+        typer.Option(
+            "--error",
+            metavar="CLASS",
+            help="Only tasks whose last attempt raised this error class.",
+        ),
     ] = None
     start: Annotated[
         str | None,
@@ -82,7 +86,7 @@ class LetterOptions(ActOptions):
     wait: WaitOption = 5
 
     def chosen(self, now_ms: int) -> LetterFilter:
-        """Return which letters are meant; InvalidInput where a time cannot be read."""
+        """Return the filter for letters; InvalidInput where a time cannot be read."""
         from_ms, to_ms = (
             None if each is None else task_input.parse_moment_ms(each, now_ms)
             for each in (self.start, self.end)

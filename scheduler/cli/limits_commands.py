@@ -40,19 +40,19 @@ app = Commands(
 
 @dataclass(frozen=True, kw_only=True)
 class NumberOptions(ResultOptions):
-    """How much a limit is to allow."""
+    """The new numbers of a limit; absent ones stay unchanged."""
 
     rate: Annotated[
-        float | None, typer.Option(min=0, metavar="N", help="So many starts in each --per.")
+        float | None, typer.Option(min=0, metavar="N", help="Most starts in each --per.")
     ] = None
     per: Annotated[
         str | None, typer.Option(metavar="DURATION", help="The time of the rate: 1s, 1h.")
     ] = None
     burst: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="So many start at once after a pause.")
+        int | None, typer.Option(min=1, metavar="N", help="Most starts at once after a pause.")
     ] = None
     concurrency: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="So many run at the same time.")
+        int | None, typer.Option(min=0, metavar="N", help="Most tasks that run at the same time.")
     ] = None
     reason: ReasonOption = ""
 
@@ -162,11 +162,11 @@ def _print(found: LimitSettings, common: ResultOptions) -> None:
             rows, ("limit", "state", "declared", "effective", "key", "since", "who", "reason")
         )
     else:
-        say("no node that runs declares a limit")
+        say("no running node declares a limit")
 
 
 def _print_rates(found: LimitSettings) -> None:
-    """Print what each node may start of each rate, and the sums."""
+    """Print the number of starts that each node has of each rate, and the sums."""
     rows = [row for each in found.limits for rate in each.rates for row in _rate_rows(each, rate)]
     if rows:
         typer.echo()
@@ -174,7 +174,7 @@ def _print_rates(found: LimitSettings) -> None:
 
 
 def _rate_rows(setting: LimitSetting, of: ValueRate) -> list[dict[str, object]]:
-    assert setting.effective is not None, "only what holds has rates"
+    assert setting.effective is not None, "only limits in effect have rates"
     per_s = (setting.effective.per_ms or 0) / 1_000
     value = "any other" if of.value is None else of.value
     nodes: list[tuple[str, NodeRate | ValueRate]] = [(each.node, each) for each in of.nodes]

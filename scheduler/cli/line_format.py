@@ -1,8 +1,8 @@
-"""Whether what a command says on standard error is lines for people or JSON objects.
+"""The format of a command's lines on standard error: lines for people, or JSON objects.
 
-Decides the format before there are settings, as what is wrong with them is a line too: from the
-arguments, the environment and the settings file, in this order.  Only commands that write the log
-have a format; what others say is for the person who typed them.
+Decides the format before settings are loaded, because an error in the settings is a line too: from
+the arguments, the environment and the settings file, in this order. Only commands that write the
+log have a format; the lines of all others are for the person who typed them.
 """
 
 import json
@@ -18,41 +18,41 @@ from scheduler.configuration.settings import CONFIG_FILE, CONFIG_VARIABLE
 
 _COMMANDS = frozenset({"run", "admin"})
 _GROUPS = frozenset({"relay", "timers", "outbox"})
-"""Commands that write the log where no command of theirs is named."""
+"""Commands that write the log when they are called without a subcommand."""
 _SETTING = "observe.log_format"
 _VARIABLE = "HOURHAND_OBSERVE__LOG_FORMAT"
 
 
 class _Chosen:
-    """What this process does; there is one standard error."""
+    """The format that this process uses; a process has one standard error."""
 
     is_json = False
     process: int | None = None
 
 
 def choose_line_format(arguments: Sequence[str]) -> None:
-    """Say lines as the command with these arguments would log, before it has read its settings."""
+    """Use the log format of the command with these arguments, before it has read its settings."""
     _Chosen.is_json = _writes_log(arguments) and _format_asked(arguments) == "json"
     _Chosen.process = None
 
 
 def use_line_format(log_format: str, process: int | None = None) -> None:
-    """Say lines as the log has them from now on; ``process`` is the number of one of several."""
+    """Use the log's format for lines from now on; ``process`` is the number of one of several."""
     _Chosen.is_json = log_format == "json"
     _Chosen.process = process
 
 
 def says_json() -> bool:
-    """Whether lines are JSON objects."""
+    """True if lines are JSON objects."""
     return _Chosen.is_json
 
 
 def line_text(line: str, *, level: str = "INFO", **fields: object) -> str:
-    """Return a line as it is said: after the name, or as a JSON object with ``fields``."""
+    """Return a line after the program's name, or as a JSON object with ``fields``."""
     if not _Chosen.is_json:
         return printable_text(f"hourhand: {line}")
     told: dict[str, object] = {
-        # As the log's lines have it, by the clock that stamps them.
+        # The same form and clock as the log's own lines.
         "time": datetime.fromtimestamp(logging.makeLogRecord({}).created, UTC).isoformat(
             timespec="milliseconds"
         ),
@@ -71,7 +71,9 @@ def _writes_log(arguments: Sequence[str]) -> bool:
 
 
 def _format_asked(arguments: Sequence[str]) -> object:
-    """Return the format that a node would take; what is wrong is told when settings are read."""
+    """Return the log format that a node would use; errors in it are reported when settings are
+    read.
+    """
     settings = [text for name, text in _options(arguments) if name == "--set"]
     given = [text.partition("=")[2] for text in settings if text.partition("=")[0] == _SETTING]
     if given:
@@ -89,7 +91,7 @@ def _format_asked(arguments: Sequence[str]) -> object:
 
 
 def _options(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each option with what follows it, written as one word or as two."""
+    """Return each option with the argument after it, written as one word or as two."""
     found = []
     for place, word in enumerate(arguments):
         name, equals, text = word.partition("=")

@@ -1,8 +1,8 @@
 """Commands that read tasks: list, which may act on all it lists, show one, show an outcome.
 
-Decides that Hourhand's own tasks are hidden, and that an act concerns exactly what the same options
-list.  What is done is written to the audit log, as the admin API's acts are.  Where nothing is
-found it says what nodes have not read yet, by what owners report and the store remembers.
+Hourhand's own tasks are hidden, and an act concerns exactly the tasks that the same options list.
+Every act is written to the audit log, as the admin API's acts are. Where nothing is found, a hint
+names the records that no node has read yet, from the owners' reports and the store.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
@@ -51,12 +51,12 @@ _WAIT_S = 10.0
 _START = "start one with `hourhand run`"
 _DATA_CHARS_MAX = 2_000
 _LISTED = 100
-"""Tasks listed where no limit is named."""
+"""Number of listed tasks if no limit is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListingOptions(ActOptions):
-    """Which tasks are listed, and what is done to them."""
+    """The filter for tasks that are listed, and the act on them."""
 
     start: Annotated[
         str,
@@ -84,7 +84,11 @@ class ListingOptions(ActOptions):
     ] = None
     error_class: Annotated[
         str | None,
-        typer.Option("--error", metavar="CLASS", help="Only tasks whose last attempt raised this."),
+        typer.Option(
+            "--error",
+            metavar="CLASS",
+            help="Only tasks whose last attempt raised this error class.",
+        ),
     ] = None
     partition: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Only tasks of this partition.")
@@ -94,12 +98,10 @@ class ListingOptions(ActOptions):
     ] = False
     limit: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=100_000, metavar="N", help="How many at most: 100, or all with --act."
-        ),
+        typer.Option(min=1, max=100_000, metavar="N", help="Most tasks: 100, or all with --act."),
     ] = None
     after: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Where the page before ended.")
+        str | None, typer.Option(metavar="KEY", help="Cursor from the previous page.")
     ] = None
     act: Annotated[
         Action | None,
@@ -308,7 +310,8 @@ def outcome(
         partition, offset = checked_place(int(place[1]), int(place[2]))
         with operator_service(settings) as service:
             service.cluster.read()
-            # Looked at first: what was read has its outcome by then.
+            # Ask for the log's state before the outcome: a record that was read before has its
+            # outcome by then.
             reason = no_outcome_reason(service, partition, offset)
             looked_up = found_outcome(service.stores, partition, offset, None)
             found = answered(begun(looked_up))
@@ -321,9 +324,9 @@ def outcome(
 
 
 def unread_hint(service: AdminService) -> str | None:
-    """Return what to say of records that wait in the log; None where none does, or a node reads.
+    """Return a hint about records that no node reads; None if there are none, or a node reads them.
 
-    The cluster was read before.
+    Call after ``service.cluster.read()``.
     """
     alone = [
         each
@@ -349,16 +352,16 @@ def _unread(partition: ShownPartition, next_offset: int | None) -> int:
 
 
 def no_outcome_reason(service: AdminService, partition: int, offset: int) -> str | None:
-    """Return why a place of the log will never have an outcome; None where it still may.
+    """Return why a place of the log will never have an outcome; None if it still may.
 
-    The cluster was read before.
+    Call after ``service.cluster.read()``.
     """
     partitions = service.cluster.partitions().partitions
     if partition >= len(partitions):
         return f"the log has partitions 0 to {len(partitions) - 1}"
     told = partitions[partition]
     if told.end_offset is None and service.settings.log == "kafka":
-        # The broker did not answer; the embedded log knows no end of what never had a record.
+        # The broker did not answer, or a partition of the embedded log has no record yet.
         return None
     end_offset = told.end_offset or 0
     if offset >= end_offset:

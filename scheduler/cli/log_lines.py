@@ -1,7 +1,7 @@
 """The program's log as lines for people or as JSON objects, each with the task it is about.
 
-Decides the fields.  A line about a task, or written while one runs, names its key and ordering
-id; its data is told only where the settings say so.
+Decides the fields. A line about a task, or written while one runs, names its key and ordering id;
+the task's data is logged only if the settings say so.
 """
 
 import json
@@ -23,10 +23,10 @@ _STACK_CHARS_MAX = 8_000
 
 
 class TextLines(logging.Formatter):
-    """One line for a person, and below it, indented, the stack of an error."""
+    """One line for a person; the stack of an error follows, indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the lines; whatever a message holds, it is one, and moves no cursor."""
+        """Return the text. A message is always one line and cannot control the terminal."""
         record.message = record.getMessage()
         record.asctime = self.formatTime(record, self.datefmt)
         lines = [printable_text(self.formatMessage(record))]
@@ -38,7 +38,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line; fields nobody knows are left out."""
+    """One JSON object a line, with known fields only."""
 
     def __init__(self, *, task_data: bool = False, process: int | None = None) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class JsonLines(logging.Formatter):
         self._process = {} if process is None else {"process": process}
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; whatever a field holds, it is one."""
+        """Return the line. A field cannot break it in two."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -67,7 +67,9 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=True, default=str)
 
     def _task_fields(self, record: logging.LogRecord) -> dict[str, object]:
-        """Return which task the line is about; the event's own, else the one that runs here."""
+        """Return the task that the line is about: the event's own, else the one that runs on this
+        thread.
+        """
         key = getattr(record, "event_key", None)
         attempt = current_attempt()
         if key is None and attempt is None:
@@ -83,7 +85,7 @@ class JsonLines(logging.Formatter):
 
 
 def _log_thread_failure(failed: "threading.ExceptHookArgs") -> None:
-    """Log what ended a thread, which Python would print; a hook of ``threading``."""
+    """Log the error that ended a thread, which Python would print; a hook of ``threading``."""
     if failed.exc_value is not None and not isinstance(failed.exc_value, SystemExit):
         name = "" if failed.thread is None else failed.thread.name
         trace = (failed.exc_type, failed.exc_value, failed.exc_traceback)
@@ -93,18 +95,18 @@ def _log_thread_failure(failed: "threading.ExceptHookArgs") -> None:
 def log_to_stderr(
     level: str, settings: Settings | None = None, *, process: int | None = None
 ) -> None:
-    """Show the node's log from a level on; SettingsInvalid where there is no such level.
+    """Show the node's log from a level on; SettingsInvalid for an unknown level.
 
-    Where several processes write one stream, each line says which of them it is from.
+    Where several processes write one stream, each line names its process.
     """
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
-        raise SettingsInvalid(f"--log-level {level!r} is none of debug, info, warning, error")
+        raise SettingsInvalid(f"--log-level {level!r} is not one of debug, info, warning, error")
     observe = ObserveSettings() if settings is None else settings.observe
     handler = logging.StreamHandler(sys.stderr)
     use_line_format(observe.log_format, process)
     if observe.log_format == "json":
-        # Python itself prints plain text.
+        # Python itself prints warnings and threads' errors as plain text.
         logging.captureWarnings(capture=True)
         threading.excepthook = _log_thread_failure
         handler.setFormatter(JsonLines(task_data=observe.log_task_data, process=process))
@@ -112,5 +114,5 @@ def log_to_stderr(
         marked = "" if process is None else f"[{process}] "
         handler.setFormatter(TextLines(_PEOPLE.format(process=marked)))
     logging.basicConfig(handlers=[handler], level=max(number, logging.INFO))
-    # Drivers' own debug lines would bury the node's.
+    # Hourhand's logger alone gets the level: debug lines of drivers would bury the node's.
     logging.getLogger("hourhand").setLevel(number)

@@ -94,7 +94,7 @@ def run(
 def _run_node(scheduler: Scheduler) -> None:
     """Run a node until it is stopped."""
     try:
-        # What is there by now stays: the collector need not walk it again.
+        # The objects of the start stay until the end: the collector need not walk them again.
         gc.freeze()
         with scheduler.stopped_by_signals():
             scheduler.start()
@@ -107,12 +107,12 @@ def _run_node(scheduler: Scheduler) -> None:
 
 
 def observed(metrics_port: int | None) -> list[str]:
-    """Return the settings that the option for a port of metrics stands for."""
+    """Return the settings that ``--metrics-port`` stands for."""
     return [] if metrics_port is None else [f"observe.port={metrics_port}"]
 
 
 def say_where(scheduler: Scheduler) -> None:
-    """Say where a node's metrics and health are served, if they are."""
+    """Print the port of the node's metrics and health, if they are served."""
     observation = scheduler.observation
     if observation.port is not None:
         say(f"metrics and health on port {observation.port}")
@@ -134,14 +134,14 @@ def migrate(
         if common.wants_json:
             typer.echo(as_json({"done": done}))
             return
-        for line in done or ["everything is there already: nothing to do"]:
+        for line in done or ["everything exists already: nothing to do"]:
             print_text(line)
 
 
 def demo(
     *,
     tasks: Annotated[
-        int | None, typer.Option(metavar="N", help="How many tasks to schedule: 80 to 10000.")
+        int | None, typer.Option(metavar="N", help="Number of tasks to schedule: 80 to 10000.")
     ] = None,
     folder: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Keep the installation in this folder.")
@@ -203,7 +203,9 @@ def _address(settings: Settings) -> str:
 
 
 def _reached(host: str) -> str:
-    """Return where a node is asked that listens on ``host``: on every address, on loopback."""
+    """Return the host to ask for a node that listens on ``host``: loopback if it listens
+    everywhere.
+    """
     try:
         address = ip_address(host)
     except ValueError:
@@ -280,7 +282,7 @@ def version(*, debug: DebugOption = False) -> None:
 
 
 def version_line() -> str:
-    """Return name and version."""
+    """Return the program's name and version."""
     try:
         return f"hourhand {installed_version('hourhand')}"
     except PackageNotFoundError:

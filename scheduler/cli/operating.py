@@ -1,6 +1,7 @@
-"""What the operators' commands share: an opened service, a name for the audit log, a question.
+"""Parts that the operators' commands share: an opened service, a name for the audit log, a
+question.
 
-Decides that nothing is done in bulk before its count was seen and agreed to.
+Nothing is done in bulk before the person saw the count and agreed.
 """
 
 import getpass
@@ -41,13 +42,13 @@ _UNDECIDED = "undecided"
 _ACHIEVED = frozenset({"applied", "running", "deleted", "replayed"})
 
 ReasonOption = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why: noted in the audit log.")
+    str, typer.Option("--reason", metavar="TEXT", help="Reason for the audit log.")
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActOptions(ResultOptions):
-    """The options of a command that does something to what there is."""
+    """The options of a command that changes something."""
 
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False
     reason: ReasonOption = ""
@@ -55,7 +56,9 @@ class ActOptions(ResultOptions):
 
 @contextmanager
 def operator_service(settings: Settings, *, may_create: bool = False) -> Iterator[AdminService]:
-    """Open an installation that is there; what is refused is the caller's fault, in one line."""
+    """Open an existing installation; a refused request is printed as the caller's fault, in one
+    line.
+    """
     if not may_create:
         require_installation(settings)
     service = AdminService(open_installation(settings))
@@ -71,7 +74,9 @@ def operator_service(settings: Settings, *, may_create: bool = False) -> Iterato
 
 @contextmanager
 def operator_session(common: CommandOptions) -> Iterator[AdminService]:
-    """Hand an opened installation to a command, and end the program as its errors demand."""
+    """Hand an opened installation to a command, and end the program with the exit code of its
+    errors.
+    """
     with (
         command_session(common) as settings,
         operator_service(settings) as service,
@@ -80,7 +85,7 @@ def operator_session(common: CommandOptions) -> Iterator[AdminService]:
 
 
 def whoever_runs_this() -> str:
-    """Return a name for the audit log."""
+    """Return the user's name for the audit log."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):
@@ -89,7 +94,7 @@ def whoever_runs_this() -> str:
 
 
 def agreed(count: int, what: str, *, yes: bool) -> None:
-    """Ask whether that many are meant; InvalidInput where nobody can be asked."""
+    """Ask for confirmation of the count; InvalidInput where standard input is not a terminal."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -106,7 +111,7 @@ def act_on_tasks(
     *,
     wait_s: float,
 ) -> list[Tried]:
-    """Send a command for each task, written down before it is sent."""
+    """Send a command for each task, after an entry in the audit log."""
     target = str(keys[0]) if len(keys) == 1 else f"{len(keys)} tasks"
     shown = [str(key) for key in keys[:_SHOWN_MAX]]
     moved = {} if to is None else {"to": to.isoformat()}
@@ -120,13 +125,13 @@ def act_on_tasks(
 
 
 def exit_for(outcomes: Mapping[str, int], *, waited: bool = True) -> None:
-    """End the program by what an act came to: 2 where any was refused, 4 where any is undecided.
+    """End the program by the outcomes of an act: 2 if any was refused, 4 if any is undecided.
 
-    ``waited``: whether the outcomes were asked for at all.
+    ``waited``: False if the outcomes were not asked for.
     """
     refused = sorted(set(outcomes) - _ACHIEVED - {_UNDECIDED})
     if refused:
-        say("not all of it was done")
+        say("not everything was done")
         raise typer.Exit(EXIT_CALLER)
     if waited and _UNDECIDED in outcomes:
         say("no node decided all of them in time (is one running?); the commands stay in the log")
@@ -134,8 +139,8 @@ def exit_for(outcomes: Mapping[str, int], *, waited: bool = True) -> None:
 
 
 def print_report(report: ActReport, action: str) -> None:
-    """Print what became of many in sentences, and say what one may do next."""
-    print_text("\n".join(report.said) or "nothing was found to do it to")
+    """Print the outcomes in sentences, and suggest the next command."""
+    print_text("\n".join(report.said) or "no task was found to act on")
     for outcome in report.outcomes:
         if next_step := words_of(action, outcome).next_step:
             say(next_step)
@@ -143,19 +148,19 @@ def print_report(report: ActReport, action: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NamedAct:
-    """Something to be done to what has names: schedules, timers, messages."""
+    """An act on things with names: schedules, timers, messages."""
 
     action: str
     many: str
-    """A word for many of them."""
+    """The plural of the thing's name."""
     known: Sequence[str]
     unknown: Sequence[str]
     act: Callable[[], TasksActedOn | SchedulesChanged | TimersEnded]
     waited: bool = True
-    """Whether outcomes are waited for: if not, none is expected."""
+    """True if the command waits for outcomes."""
 
     def run(self, service: AdminService, given: ActOptions) -> None:
-        """Do it once that was agreed to, print what came of it; exit 2 where a name is unknown."""
+        """Run the act after confirmation and print its outcomes; exit 2 if a name is unknown."""
         report: TasksActedOn | SchedulesChanged | TimersEnded = TasksActedOn.of([], "")
         if len(self.known) > 1:
             agreed(len(self.known), f"{self.action} these {self.many}", yes=given.yes)

@@ -1,7 +1,7 @@
-"""Commands of ``hourhand`` that act on what is not a task: pause, resume, rewind.
+"""Commands of ``hourhand`` that do not act on single tasks: pause, resume, rewind.
 
-``rewind`` is for a store that lost rows: the log is read again.  Everything here is written to
-the audit log, as the admin API's acts are.
+``rewind`` is for a store that lost rows: the log is read again. Every act is written to the audit
+log, as the admin API's acts are.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
@@ -123,7 +123,7 @@ def _change_pauses(
     *,
     yes: bool,
 ) -> set[Target]:
-    """Change the operator config; return which of the targets were paused before."""
+    """Change the operator config; return the targets that were paused before."""
     pauses = service.pauses.config().pauses
     before = {(each.scope, each.partition, each.ordering_id) for each in pauses}
     if len(targets) > 1 or any(scope is not PauseScope.ORDERING for scope, _, _ in targets):
@@ -143,7 +143,7 @@ def _change_pauses(
 
 
 def _say_changes(targets: list[Target], before: set[Target], absent: str, present: str) -> None:
-    """Say what became of each target, by whether it was paused before."""
+    """Print each target's change, which depends on whether it was paused before."""
     for target in targets[:_SHOWN_MAX]:
         say(f"{target_words([target])}: {present if target in before else absent}")
 
@@ -167,9 +167,11 @@ def rewind(
         ),
     ],
     forward: Annotated[
-        bool, typer.Option("--forward", help="Allow to skip records that were never read.")
+        bool, typer.Option("--forward", help="Allow skipping records that were never read.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the effect without doing it.")
+    ] = False,
     common: ActOptions,
 ) -> None:
     """Read the log again from an earlier offset, after a data loss.
@@ -194,8 +196,8 @@ def rewind(
         moves = moving.plan(wanted, forward=forward)
         if moves and not dry_run:
             again = sum(max(0, each.before - each.after) for each in moves)
-            say(f"{again} records are read again; what was done stays done where that is kept")
-            agreed(len(moves), "set the place of every partition named", yes=common.yes)
+            say(f"{again} records are read again; tasks whose completion is kept do not run again")
+            agreed(len(moves), "set the place of every named partition", yes=common.yes)
             places = ",".join(f"{each.partition}:{each.after}" for each in moves)
             detail = {"to": to, "places": places, "reason": common.reason}
             who, target = whoever_runs_this(), f"{len(moves)} partitions"
@@ -216,4 +218,4 @@ def _print(moves: list[Move], output: OutputFormat) -> None:
     elif moves:
         print_rows(moves, ("partition", "before", "after"))
     else:
-        say("every partition is at that place already")
+        say("every partition is already at that place")

@@ -106,7 +106,7 @@ def migrate(
         if common.wants_json:
             typer.echo(as_json({"done": done}))
             return
-        for line in done or ["everything is there already: nothing to do"]:
+        for line in done or ["everything exists already: nothing to do"]:
             print_text(line)
 
 

@@ -1,8 +1,7 @@
 """``hourhand pipeline NAME``: the jobs over everything that is stored, on Spark.
 
-Decides how a job's plan is typed, and how its summary is shown.  Spark is loaded when a job is
-run and not before.  Exit code 1 where an audit found something, 2 where rows were
-put aside.
+Decides the options of each job and the form of its summary. Spark is loaded only when a job runs.
+Exit code 1 where an audit found something, 2 where rows were put aside.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
@@ -30,13 +29,14 @@ app = Commands(
 
 EXIT_FOUND = 1
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Do everything but write, and say what would be written.")
+    bool,
+    typer.Option("--dry-run", help="Do everything except writing, and show what would be written."),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptionsGiven(ResultOptions):
-    """The options of every job: where it runs, besides the settings."""
+    """The options of every job, besides the settings: where it runs."""
 
     master: Annotated[
         str | None,
@@ -58,7 +58,7 @@ TableFormatOption = Annotated[
 
 @contextmanager
 def opened_job(common: JobOptionsGiven, *, dry_run: bool = False) -> Iterator[Any]:
-    """Hand a job its options, and end the program as its errors demand."""
+    """Hand a job its options, and end the program with the exit code of its errors."""
     with reported_errors(debug=common.debug):
         with required_by("`hourhand pipeline`"):
             from scheduler.pipeline.job import JobOptions
@@ -85,7 +85,7 @@ def pair_of(option: str, text: str) -> tuple[str, str]:
 
 
 def show_summary(summary: dict[str, Any], output: OutputFormat) -> None:
-    """Print what a job has to say at its end."""
+    """Print the summary of a job."""
     if output is OutputFormat.JSON:
         typer.echo(as_json(summary))
         return
@@ -104,7 +104,7 @@ def show_summary(summary: dict[str, Any], output: OutputFormat) -> None:
 
 
 def _one_line(fact: object) -> str:
-    """Return text that cannot pass for another line."""
+    """Return text without line breaks."""
     text = str(fact)
     return text if text.isprintable() else as_json(text)
 
@@ -115,7 +115,7 @@ def _moment_ms(text: str | None, now_ms: int) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions(JobOptionsGiven):
-    """How a file is read, and how fast it is loaded."""
+    """The options for reading a file, and the rate at which it is loaded."""
 
     file_format: Annotated[
         str | None,
@@ -133,17 +133,17 @@ class LoadOptions(JobOptionsGiven):
         str | None, typer.Option(metavar="ZONE", help="Time zone of times without one.")
     ] = None
     past: Annotated[
-        str, typer.Option(metavar="run|reject", help="What to do with tasks in the past.")
+        str, typer.Option(metavar="run|reject", help="Treatment of tasks in the past.")
     ] = "reject"
     rejects: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Where rows go that are not tasks.")
+        str | None, typer.Option(metavar="FOLDER", help="Folder for rows that are not tasks.")
     ] = None
     rate: Annotated[
         float | None, typer.Option(min=0.1, metavar="ROWS", help="Rows a second at most.")
     ] = None
     writers: Annotated[
         int | None,
-        typer.Option(min=1, max=10_000, metavar="N", help="How many Spark tasks write."),
+        typer.Option(min=1, max=10_000, metavar="N", help="Number of Spark tasks that write."),
     ] = None
     stored: Annotated[
         bool,
@@ -195,7 +195,7 @@ def load(
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the report goes.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder for the report.")],
     *,
     start: Annotated[str, typer.Option("--from", metavar="TIME", help="RFC 3339, -24h.")] = "-24h",
     end: Annotated[str, typer.Option("--to", metavar="TIME", help="RFC 3339, now.")] = "now",
@@ -231,15 +231,13 @@ def audit(
     ] = None,
     tolerance: Annotated[
         str,
-        typer.Option(
-            metavar="DURATION", help="How late a task may be before it counts as overdue."
-        ),
+        typer.Option(metavar="DURATION", help="Delay after which a task counts as overdue."),
     ] = "5m",
     expected: Annotated[
         str | None, typer.Option(metavar="PATH", help="Parquet of tasks that must be stored.")
     ] = None,
     findings: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Where all findings go, as Parquet.")
+        str | None, typer.Option(metavar="FOLDER", help="Folder for all findings, as Parquet.")
     ] = None,
     common: JobOptionsGiven,
 ) -> None:
@@ -270,7 +268,7 @@ def audit(
 
 @app.command()
 def archive(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where archived hours go.")],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder for archived hours.")],
     *,
     older_than: Annotated[
         str, typer.Option(metavar="DURATION", help="Only hours that ended this long ago.")
@@ -299,12 +297,14 @@ def archive(
 def follow(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The table of events.")],
     *,
-    once: Annotated[bool, typer.Option("--once", help="Take what is there, and stop.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Read the events that are there, and stop.")
+    ] = False,
     every: Annotated[
         str, typer.Option(metavar="DURATION", help="Time between two batches.")
     ] = "10s",
     repeats_within: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long repeated events are recognised.")
+        str, typer.Option(metavar="DURATION", help="Time for which repeated events are recognised.")
     ] = "1h",
     batch_rows: Annotated[
         int, typer.Option(min=1, metavar="ROWS", help="Events of one batch at most.")
@@ -379,7 +379,7 @@ def repartition(
 
 @app.command("export")
 def export_state(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where the export goes.")],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder for the export.")],
     *,
     table_format: TableFormatOption = "parquet",
     dry_run: DryRunOption = False,

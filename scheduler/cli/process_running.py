@@ -1,11 +1,12 @@
-"""``hourhand run --processes``: several nodes under one command, each a process of its own.
+"""``hourhand run --processes``: several nodes under one command, each in its own process.
 
-Decides how many, that children are fresh interpreters with the command line of this one, and what
-follows from the end of a child: a new one after a growing pause, or the end of all where a first
-start shows that command or installation is wrong.  A child that does not end in time is killed.
-Child and parent hold one end each of a socket.  Its end tells the child to stop, whether the parent
-asked for that or was killed itself, and on it the child says once that it works, and where it is
-asked.  Never looks at tasks.
+Decides the number of children, that each is a fresh interpreter with this command line, and the
+reaction to a child's end: a new child after a growing pause, or the end of all if a first start
+shows that the command or the installation is wrong. A child that does not end in time is killed.
+
+Child and parent hold one end each of a socket. The child stops when its socket ends, because the
+parent closed it or was killed. Once the child works, it writes the port of its metrics to the
+socket. Tasks are never looked at here.
 """
 
 import asyncio
@@ -45,18 +46,18 @@ AUTO = "auto"
 PAUSE_MIN_MS = 500
 PAUSE_MAX_MS = 30_000
 STEADY_MS = 60_000
-"""What has lived for so long ends for a new reason: its pauses begin anew."""
+"""A child that lived for this time has recovered: its restart pauses begin anew."""
 CLOSING_MS = 15_000
-"""So long a child may take to stop after its attempts' deadline, before it is killed."""
+"""Time for a child to stop after the deadline of its attempts; then it is killed."""
 NO_PORT = "-"
-"""Said in place of a port where none is served."""
+"""Written in place of a port where none is served."""
 MakeCommand = Callable[[int, int], Sequence[str]]
-"""From a child's number and the number of its descriptor to the command that starts it."""
+"""Returns the command for a child, from its number and the number of its descriptor."""
 
 ProcessesOption = Annotated[
     str,
     typer.Option(
-        metavar="N", help="So many nodes, each a process; auto: one for each core. Needs servers."
+        metavar="N", help="Number of nodes, each a process; auto: one for each core. Needs servers."
     ),
 ]
 ChildOption = Annotated[str | None, typer.Option(hidden=True)]
@@ -64,24 +65,24 @@ ChildOption = Annotated[str | None, typer.Option(hidden=True)]
 
 @dataclass(frozen=True)
 class ChildPlace:
-    """Which of several processes this one is, and the descriptor of its lifeline."""
+    """The number of this process among several, and the descriptor of its lifeline."""
 
     number: int
     descriptor: int
 
     @staticmethod
     def of(text: str) -> "ChildPlace":
-        """Return the place that a supervisor has given, as ``number:descriptor``."""
+        """Return the place in the form that a supervisor gives, ``number:descriptor``."""
         number, _, descriptor = text.partition(":")
         if not (number.isdecimal() and descriptor.isdecimal()):
             raise InvalidInput("--child is given by `hourhand run --processes`, and by nobody else")
         return ChildPlace(int(number), int(descriptor))
 
     def run(self, scheduler: Scheduler) -> None:
-        """Run a node until its supervisor ends the lifeline, or is gone.
+        """Run a node until its supervisor ends the lifeline, or dies.
 
         Every signal asks for the same graceful stop: a service manager may signal all processes,
-        and only the supervisor knows which signal is a second one.
+        and only the supervisor knows which signal is the second one.
         """
         lifeline = Lifeline(self.descriptor)
         gc.freeze()
@@ -89,14 +90,16 @@ class ChildPlace:
             scheduler.start()
             lifeline.tell_up(scheduler.observation.port)
             lifeline.watch(scheduler.stop)
-            # In the main thread the scheduler would take the signals itself.
+            # In the main thread the scheduler would install its own signal handlers.
             waiting = threading.Thread(target=scheduler.wait, name="hourhand-waiting")
             waiting.start()
             waiting.join()
 
 
 def process_count(text: str, settings: Settings) -> int:
-    """Return how many processes are asked for; InvalidInput, SettingsInvalid."""
+    """Return the number of processes; InvalidInput for a bad text, SettingsInvalid for an embedded
+    folder.
+    """
     one_folder = "embedded" in (settings.log, settings.store)
     if text == AUTO:
         return 1 if one_folder else min(allowed_cores(), PROCESSES_MAX)
@@ -112,11 +115,11 @@ def process_count(text: str, settings: Settings) -> int:
 
 
 def run_processes(settings: Settings, count: int) -> int:
-    """Run so many nodes until they are stopped; return the exit code."""
+    """Run ``count`` nodes until they are stopped; return the exit code."""
     chosen = _settings_of_children(settings, count)
 
     def command(number: int, descriptor: int) -> list[str]:
-        # Not by fork: a child would have the locks and the libraries' threads of this process.
+        # A fork would copy the locks and the libraries' threads of this process.
         return [sys.executable, *sys.orig_argv[1:], *chosen, "--child", f"{number}:{descriptor}"]
 
     stop_ms = settings.tree.recovery.drain_deadline_ms + CLOSING_MS
@@ -141,13 +144,13 @@ def _settings_of_children(settings: Settings, count: int) -> list[str]:
     if settings.tree.window.memory_bytes_max is None:
         chosen += ["--set", f"tree.window.memory_bytes_max={budget_bytes(count)}"]
     if settings.observe.port is not None:
-        # The supervisor asks each of them; nobody else has to.
+        # Only the supervisor asks a child for its metrics.
         chosen += ["--set", "observe.host=127.0.0.1", "--metrics-port", "0"]
     return chosen
 
 
 class RestartPauses:
-    """The pauses of one process: each is twice the last one, and half of it is at random."""
+    """The restart pauses of one process: each is twice the last one, and half of it is random."""
 
     def __init__(
         self,
@@ -163,29 +166,29 @@ class RestartPauses:
         self._short_lives = 0
 
     def after(self, lived_ms: float) -> float:
-        """Return the pause, in milliseconds, after a life of so long."""
+        """Return the pause, in milliseconds, after a process that lived ``lived_ms``."""
         self._short_lives = 1 if lived_ms >= self._steady_ms else self._short_lives + 1
         return growing_pause_ms(self._short_lives, *self._bounds_ms, self._rng)
 
 
 class Lifeline:
-    """The child's end, from the number of a descriptor that it was started with."""
+    """The child's end of the socket, from the number of an inherited descriptor."""
 
     def __init__(self, descriptor: int) -> None:
-        # What user code starts must not look as if this process still lived.
+        # Programs that user code starts must not inherit it, or this process would seem alive.
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - its parameter has no name
         self._socket = socket.socket(fileno=descriptor)
 
     def tell_up(self, port: int | None) -> None:
-        """Say that this process works, and on which port it is asked, if on any."""
+        """Tell the parent that this process works, and the port of its metrics, if any."""
         try:
             self._socket.sendall(f"{NO_PORT if port is None else port}\n".encode())
         except OSError:
-            # The parent is gone, which the watching thread sees as well.
+            # The parent is gone, which the watching thread notices as well.
             return
 
     def watch(self, on_end: Callable[[], None]) -> None:
-        """Call a function once the parent has ended the line or itself, on a thread."""
+        """Call a function on a thread once the parent closes the socket or dies."""
         threading.Thread(
             target=self._wait, args=(on_end,), name="hourhand-lifeline", daemon=True
         ).start()
@@ -200,7 +203,7 @@ class Lifeline:
 
 
 class Supervisor:
-    """Runs so many children until told to stop; used once."""
+    """Runs a number of child processes until told to stop; used once."""
 
     def __init__(
         self,
@@ -211,28 +214,28 @@ class Supervisor:
         stop_ms: int,
         make_pauses: Callable[[], RestartPauses] = RestartPauses,
     ) -> None:
-        """``stop_ms`` is how long a child may take to end once it was told to."""
+        """``stop_ms`` is the time for a child to end once it was told to."""
         self._clock = clock
         self._stop_ms = stop_ms
         self._children = [_Child(number, make_command) for number in range(1, count + 1)]
         self._pauses = {child.number: make_pauses() for child in self._children}
         self._signals = 0
         self._cut_off = False
-        """Whether a child was killed."""
+        """True if a child was killed."""
         self._failed: int | None = None
-        """Exit code of a first start that shows that none can succeed."""
+        """Exit code of a first start that shows that no start can succeed."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
 
     def children(self) -> list[ChildState]:
-        """Return what is known of each child; from any thread."""
+        """Return the state of each child; safe from any thread."""
         return [child.state for child in self._children]
 
     def run(self, on_started: Callable[[], None] = lambda: None) -> int:
         """Run in the main thread until stopped; return the exit code.
 
-        The first SIGINT or SIGTERM lets all children drain; a second one kills them, and so does
-        the end of the time that they have for it.
+        The first SIGINT or SIGTERM lets all children drain. A second one kills them, and so does
+        the end of their time to drain.
         """
         with signals_taken_by(self._take_signal):
             asyncio.run(self._run(on_started))
@@ -249,7 +252,7 @@ class Supervisor:
         await asyncio.gather(*lives)
 
     async def _keep(self, child: "_Child") -> None:
-        """Have the child live, again and again, until everything stops."""
+        """Start the child again and again, until everything stops."""
         while not self._stopping.is_set():
             began_ms = self._clock.monotonic_ms()
             code = await child.live()
@@ -285,7 +288,9 @@ class Supervisor:
         self._loop.call_later(self._stop_ms / 1000, self._kill_late)
 
     def _kill_late(self) -> None:
-        """Kill what has not ended: a process may be frozen, or wait for a disk that hangs."""
+        """Kill children that have not ended: a process may be frozen, or wait for a disk that
+        hangs.
+        """
         late = ", ".join(str(child.number) for child in self._children if child.is_there)
         logger.warning("process %s did not end within %d ms: killed", late, self._stop_ms)
         self._kill()
@@ -312,13 +317,13 @@ def _ended(code: int) -> str:
 
 
 class _Child:
-    """One place of a child, and the process that has it now."""
+    """One of the numbered children, and its current process."""
 
     def __init__(self, number: int, make_command: MakeCommand) -> None:
         self.number = number
         self.restarts = 0
         self.lives = 0
-        """How many of its processes came up."""
+        """Number of its processes that came up."""
         self._make_command = make_command
         self._process: asyncio.subprocess.Process | None = None
         self._lifeline: socket.socket | None = None
@@ -329,21 +334,23 @@ class _Child:
 
     @property
     def state(self) -> ChildState:
-        """What is known of it now."""
+        """The child's state now."""
         return ChildState(self.number, self._up, self._port, self.restarts, self._detail)
 
     @property
     def is_there(self) -> bool:
-        """Whether it has a process."""
+        """True if it has a process."""
         return self._process is not None
 
     async def live(self) -> int:
-        """Start a process, and return its exit code once it has ended; below 0 a signal's."""
+        """Start a process and return its exit code once it ended, or minus the number of its
+        signal.
+        """
         self._up, self._port, self._detail = False, None, "is starting"
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                # A session of its own: a Ctrl-C is for this process, which passes it on once.
+                # A session of its own: a Ctrl-C reaches only this process, which passes it on once.
                 self._process = await asyncio.create_subprocess_exec(
                     *self._make_command(self.number, theirs.fileno()),
                     stdin=subprocess.DEVNULL,
@@ -363,7 +370,7 @@ class _Child:
                 self._up = False
 
     async def _hear(self, lifeline: socket.socket) -> None:
-        """Wait until the child says that it is up, and where it is asked."""
+        """Wait until the child says that it is up, and on which port it serves metrics."""
         said = b""
         while not said.endswith(b"\n"):
             more = await asyncio.get_running_loop().sock_recv(lifeline, 100)
@@ -377,22 +384,22 @@ class _Child:
         self.lives += 1
 
     def wait(self, detail: str) -> None:
-        """Note why it is not there."""
+        """Record why the process is missing."""
         self._detail = detail
 
     def stop(self) -> None:
-        """Have it drain and end; repeatable, and also before it has begun."""
+        """Make the process drain and end; repeatable, and safe before it has begun."""
         self._stopping = True
         if self._lifeline is not None:
             with suppress(OSError):
                 self._lifeline.shutdown(socket.SHUT_WR)
         if self._process is not None and not self._up:
-            # It does not watch its lifeline yet, and has begun nothing that may be cut in two.
+            # It does not watch its lifeline yet, and has begun no work that could be cut off.
             with suppress(ProcessLookupError):
                 self._process.terminate()
 
     def kill(self) -> None:
-        """End it at once; nothing it has made durable is lost."""
+        """Kill the process at once; everything that it made durable stays."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.kill()

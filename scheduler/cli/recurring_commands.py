@@ -48,7 +48,7 @@ _ACKNOWLEDGED_S = 40.0
 
 @dataclass(frozen=True, kw_only=True)
 class RuleOptions(ResultOptions):
-    """What is due when, and how to go about it."""
+    """The rule of a schedule: its times, its data, and its treatment of missed runs."""
 
     cron: Annotated[
         str | None,
@@ -67,7 +67,7 @@ class RuleOptions(ResultOptions):
     kind: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND", help="Kind of the tasks: which of several executors runs them."
+            metavar="KIND", help="Kind of the tasks: chooses the executor if nodes have several."
         ),
     ] = None
     priority: Annotated[
@@ -76,7 +76,7 @@ class RuleOptions(ResultOptions):
             min=-PRIORITY_MAX,
             max=PRIORITY_MAX,
             metavar="N",
-            help="Of the tasks: of what is due the highest starts first.",
+            help="Priority of the tasks: among due tasks the highest starts first.",
         ),
     ] = None
     data: Annotated[
@@ -89,14 +89,12 @@ class RuleOptions(ResultOptions):
         str,
         typer.Option(
             metavar="POLICY",
-            help="If the run before is not done yet: skip, buffer_one (run after it), or allow.",
+            help="If the previous run is not done: skip, buffer_one (run after it), or allow.",
         ),
     ] = "skip"
     catch_up: Annotated[
         str,
-        typer.Option(
-            metavar="DURATION", help="Runs that are missed by more than this are skipped."
-        ),
+        typer.Option(metavar="DURATION", help="Missed runs that are later than this are skipped."),
     ] = "1h"
     jitter: Annotated[
         str, typer.Option(metavar="DURATION", help="Delay each run by a random time up to this.")
@@ -153,7 +151,7 @@ def set_schedule(
 
 
 def _add_change(change: RecurringChange, text: str) -> None:
-    """Add a command that changes schedules and needs nothing but their names."""
+    """Add a command that changes schedules and needs only their names."""
 
     @app.command(change.value, help=text)
     def change_schedules(
@@ -188,9 +186,7 @@ def show(
     *,
     next_count: Annotated[
         int,
-        typer.Option(
-            "--next", min=0, max=1_000, metavar="N", help="How many of its next times to show."
-        ),
+        typer.Option("--next", min=0, max=1_000, metavar="N", help="Number of next times to show."),
     ] = 5,
     common: ResultOptions,
 ) -> None:
@@ -224,10 +220,13 @@ def show(
 def list_schedules(
     *,
     limit: Annotated[
-        int, typer.Option(min=1, max=1_000, metavar="N", help="How many schedules to list, about.")
+        int,
+        typer.Option(
+            min=1, max=1_000, metavar="N", help="Approximate number of schedules to list."
+        ),
     ] = 100,
     after: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")
+        str | None, typer.Option(metavar="CURSOR", help="Cursor from the previous page.")
     ] = None,
     common: ResultOptions,
 ) -> None:
@@ -277,6 +276,6 @@ def _duration(text: str) -> timedelta:
 
 def _checked_overlap(policy: Any) -> Overlap:
     if policy not in ("skip", "buffer_one", "allow"):
-        raise InvalidTask(f"--overlap {policy!r} is none of skip, buffer_one, allow")
+        raise InvalidTask(f"--overlap {policy!r} is not one of skip, buffer_one, allow")
     checked: Overlap = policy
     return checked

@@ -1,7 +1,7 @@
-"""``hourhand relay``: run a relay node; list, show, cancel and move what waits.
+"""``hourhand relay``: run a relay node; list, show, cancel and move waiting messages.
 
-Where Kafka alone stores what waits, a listing is read from outside, every partition from its
-marker to its end, and changes nothing.
+With storage in Kafka alone, a listing reads every partition from its marker to its end and changes
+nothing.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
@@ -55,7 +55,7 @@ app = Commands(invoke_without_command=True, help="Pass Kafka messages on at thei
 
 
 class Storage(StrEnum):
-    """Where messages wait."""
+    """The storage of waiting messages."""
 
     ENGINE = "engine"
     KAFKA = "kafka"
@@ -69,7 +69,8 @@ class Storage(StrEnum):
 StorageOption = Annotated[
     Storage,
     typer.Option(
-        metavar="STORAGE", help="Where messages wait: engine (its store), or kafka (no store)."
+        metavar="STORAGE",
+        help="Storage of waiting messages: engine (its store), or kafka (no store).",
     ),
 ]
 
@@ -136,7 +137,7 @@ def pending(
     *,
     limit: Annotated[
         int,
-        typer.Option(min=1, max=100_000, metavar="N", help="How many messages to list at most."),
+        typer.Option(min=1, max=100_000, metavar="N", help="Most messages to list."),
     ] = 100,
     end: Annotated[
         str,
@@ -145,7 +146,7 @@ def pending(
         ),
     ] = "+31d",
     after: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Where the page before ended.")
+        str | None, typer.Option(metavar="KEY", help="Cursor from the previous page.")
     ] = None,
     storage: StorageOption = Storage.ENGINE,
     common: ResultOptions,
@@ -173,7 +174,7 @@ def pending(
         if following is not None:
             say(f"there are more: --after {following}")
         elif settings.store != "kafka":
-            say(f"what is due later than {end} is not listed: --to looks farther")
+            say(f"messages due after {end} are not listed: --to widens the time")
 
 
 @app.command()
@@ -200,7 +201,7 @@ def show(
 
 
 def _add_act(action: Action, text: str) -> None:
-    """Add a command that does something to the messages of some ids."""
+    """Add a command that acts on the messages of some ids."""
 
     @app.command(action.value, help=text)
     def act_on_messages(
@@ -249,7 +250,7 @@ def reschedule(
 def _waiting(
     settings: Settings, limit: int, end: str, after: str | None
 ) -> tuple[list[ShownMessage], str | None]:
-    """Return the first messages, and where a listing of the others begins."""
+    """Return the first messages, and the cursor of the next page."""
     found: list[TaskView] = []
     with operator_service(settings) as service:
         to_ms = task_input.parse_moment_ms(end, service.clock.now_ms())
@@ -319,7 +320,7 @@ def waiting_in_buckets(settings: Settings, limit: int) -> list[dict[str, Any]]:
 
 
 class WaitingMessage(msgspec.Struct, frozen=True):
-    """A message that was not passed on yet, and where it waits."""
+    """A message that was not passed on yet, and its place in the pending topic."""
 
     envelope: Envelope
     partition: int

@@ -1,7 +1,7 @@
 """A relay node: a node of the group that also reads the relay's in-topic.
 
-Puts the two together on two threads.  Either may stop first: what was read is durable in the
-task log before its offset is committed, and any node of the group goes on with it.
+It runs both on two threads. Either may stop first: each message is durable in the task log before
+its offset is committed, and any node of the group continues.
 """
 
 import logging
@@ -25,8 +25,8 @@ from scheduler.services.relay.message import refuse_small_records
 logger = logging.getLogger("hourhand.relay")
 
 _GATHERED = {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "50"}
-"""Messages of the in-topic are fetched together: they wait for seconds, as a rule, and a fetch for
-each costs the broker as much as the message does."""
+"""Messages of the in-topic are fetched together: they usually wait for seconds, and one fetch for
+each would cost the broker as much as the message does."""
 _POLL_MS = 50
 
 
@@ -85,7 +85,9 @@ class RelayRunning(DoorRunning):
         self.intake = RelayIntake(ports, relay, allows)
 
     def _put_aside(self, record: LogRecord, reason: str) -> "Future[Position]":
-        """Append to the dead-letter topic; opened for the first letter, on the reading thread."""
+        """Append to the dead-letter topic, which is opened for the first letter, on the reading
+        thread.
+        """
         if self._letters is None:
             self._letters = wiring.open_writer(self._own_settings)
             self._closing.callback(self._letters.close)

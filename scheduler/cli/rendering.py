@@ -1,4 +1,4 @@
-"""The answers of ``scheduler.admin`` as JSON, which leaves nothing out."""
+"""The complete answers of ``scheduler.admin`` as JSON."""
 
 import json
 from enum import StrEnum
@@ -10,14 +10,14 @@ from scheduler.admin.answers import Answer
 
 
 class OutputFormat(StrEnum):
-    """How results are printed."""
+    """The format of printed results."""
 
     TEXT = "text"
     JSON = "json"
 
 
 def as_json(value: object) -> str:
-    """Return ``value`` as one line of JSON, whatever its ids hold."""
+    """Return ``value`` as one line of JSON, also if ids hold line breaks."""
     return json.dumps(msgspec.to_builtins(value), separators=(",", ":"))
 
 

@@ -1,7 +1,7 @@
-"""A node with something beside it that serves a door: started together, stopped in order.
+"""A node and the service beside it that accepts requests: started together, stopped in order.
 
-Decides only the order: the door stops first, and what it accepted is durable in the log by then;
-the node stops last.  A door uses the node's own connections.
+Decides only the order: the service stops first, and everything it accepted is durable in the log by
+then; the node stops last. The service uses the node's own connections.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from scheduler.scheduler import Scheduler
 
 
 class StartedOnEntry(ABC):
-    """Starts on entry, and stops on exit whatever came in between."""
+    """A context manager that starts on entry and always stops on exit."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -28,11 +28,11 @@ class StartedOnEntry(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Run, and return once it does."""
+        """Start, and return once it runs."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Run no more, and let go of everything; repeatable."""
+        """Stop, and release everything; repeatable."""
 
 
 class DoorRunning(StartedOnEntry):
@@ -49,7 +49,7 @@ class DoorRunning(StartedOnEntry):
         telemetry: Telemetry | None,
     ) -> None:
         self._closing = ExitStack()
-        """What the door has open, the node below it."""
+        """Closers of the service's resources, above that of the node."""
         self.scheduler = Scheduler(
             settings, executor=executor, executors=executors, telemetry=telemetry
         )
@@ -57,7 +57,7 @@ class DoorRunning(StartedOnEntry):
 
     @abstractmethod
     def _stop_door(self) -> None:
-        """Serve no more, and return when nothing of the door runs; repeatable."""
+        """Stop the service, and return when nothing of it runs; repeatable."""
 
     def wait(self) -> None:
         """Wait until the node was stopped, by a signal or otherwise; then stop the rest."""
@@ -70,7 +70,7 @@ class DoorRunning(StartedOnEntry):
         self._closing.close()
 
     def _opened(self, open_door: Callable[[], None]) -> None:
-        """Open the door; where that fails nothing stays open."""
+        """Open the service; if that fails, close everything."""
         try:
             open_door()
         except BaseException:

@@ -1,7 +1,8 @@
-"""What all commands share: options and their settings, how help looks, how typos are refused.
+"""Parts that all commands share: options and their settings, the form of help, suggestions for
+typos.
 
-Decides that help names commands in groups, each with its whole first sentence, and that a wrong
-option, value or name is one line as every other error is.
+Help names commands in groups, each with its whole first sentence. A wrong option, value or name is
+one line, as every other error is.
 """
 
 import functools
@@ -31,9 +32,9 @@ _TYPE = re.compile(r" <[^>]*>$")
 _NO_OPTION = re.compile(r"no such option: (\S+) \(Possible options: ([^)]+)\)")
 _NO_CHOICE = re.compile(r"'([^']*)' is not one of ((?:'[^']*'(?:, )?)+)")
 _MEANT = {"done": "success", "succeeded": "success", "failed": "failure", "waiting": "pending"}
-"""Words that people say for a state, and what it is called."""
+"""Words that people use for a state, and the name of the state."""
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""What the parser raises; where the class is imported from depends on the version of Typer."""
+"""The error that the parser raises; the place of its class depends on Typer's version."""
 
 
 class PlainCommand(TyperCommand):
@@ -65,14 +66,14 @@ class CommandGroup(TyperGroup):
                 formatter.write_dl(rows)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Show the help where nothing was typed that needs something."""
+        """Show the help if the command needs arguments and none were typed."""
         if not args and self.no_args_is_help and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             ctx.exit(EXIT_CALLER)
         return super().parse_args(ctx, args)
 
     def main(self, *given: Any, **extra: Any) -> Any:
-        """Run the command, and end the program as it demands."""
+        """Run the command, and end the program with its exit code."""
         typed = given[0] if given else extra.get("args")
         choose_error_format(sys.argv[1:] if typed is None else typed)
         ends_program = extra.get("standalone_mode", True)
@@ -108,7 +109,7 @@ def _title(command: Any) -> str:
 
 
 def _with_suggestion(message: str) -> str:
-    """Add what was probably meant, where a value or an option is close to one that there is."""
+    """Add the known value or option that is closest to the typed one, if any is close."""
     if option := _NO_OPTION.fullmatch(message):
         close = get_close_matches(option[1], option[2].split(", "), n=1, cutoff=0.0)
         return f"no such option: {option[1]}; did you mean {close[0]}?"
@@ -121,7 +122,7 @@ def _with_suggestion(message: str) -> str:
 
 
 def _message_of(error: Any) -> str:
-    # Typer judges values with pydantic, which says this before what is wrong.
+    # Typer validates values with pydantic, which puts this before the message.
     message = str(error.format_message()).replace("Value error, ", "").rstrip(".")
     message = _with_suggestion(message[:1].lower() + message[1:])
     if error.ctx is None:
@@ -181,7 +182,7 @@ class ResultOptions(CommandOptions):
 
     @property
     def wants_json(self) -> bool:
-        """Whether the result is for a program."""
+        """True if the result is for a program."""
         return self.output is OutputFormat.JSON
 
 
@@ -194,12 +195,14 @@ class Commands(typer.Typer):
         )
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """Return what registers a command."""
+        """Return a decorator that registers a command."""
         register = super().command(name, cls=PlainCommand, **settings)
         return lambda function: register(_with_options(function))
 
     def callback(self, **settings: Any) -> Callable[[Any], Any]:
-        """Return what registers the function that runs before a command, or without one."""
+        """Return a decorator that registers the function that runs before each command of the
+        group.
+        """
         register = super().callback(**settings)
         return lambda function: register(_with_options(function))
 
@@ -229,7 +232,7 @@ def _with_options(function: Callable[..., None]) -> Callable[..., None]:
     for parameter in parameters:
         for each in get_args(parameter.annotation):
             if isinstance(each, OptionInfo):
-                # Of a few values one is meant, however it is written.
+                # Values of an enum are matched without regard to case.
                 each.case_sensitive = False
 
     @functools.wraps(function)
@@ -250,16 +253,17 @@ def _own_first(group: type[CommandOptions]) -> "list[Field[Any]]":
 
 @contextmanager
 def command_session(common: CommandOptions, chosen: Sequence[str] = ()) -> Iterator[Settings]:
-    """Hand the effective settings to a command, and end the program as its errors demand.
+    """Hand the effective settings to a command, and end the program with the exit code of its
+    errors.
 
-    ``chosen`` is what the command's own options set, as ``--set`` would.
+    ``chosen`` holds settings from the command's own options, in the form of ``--set``.
     """
     with reported_errors(debug=common.debug):
         yield load_settings(common.config, [*(common.overrides or ()), *chosen])
 
 
 def require_installation(settings: Settings) -> None:
-    """Raise SettingsInvalid where there is no folder to look into, rather than create one."""
+    """Raise SettingsInvalid if the embedded folder is missing, so that reading creates none."""
     folder = settings.embedded.folder
     if "embedded" in (settings.log, settings.store) and not folder.is_dir():
         raise SettingsInvalid(

@@ -36,7 +36,7 @@ _SPILL_BYTES_MAX = 4_000_000_000
 
 
 class RowFormat(StrEnum):
-    """How rows are printed."""
+    """The format of printed rows."""
 
     TABLE = "table"
     CSV = "csv"
@@ -132,7 +132,7 @@ def _printed(answer: "QueryAnswer", output: RowFormat) -> str:
         case RowFormat.CSV:
             written = io.StringIO()
             writer = csv.writer(written, lineterminator="\n")
-            # A file gets each cell as it is, a terminal what cannot act on it.
+            # A file gets each cell unchanged; a terminal gets text that cannot control it.
             shown = printable_text if sys.stdout.isatty() else str
             writer.writerow(map(shown, answer.columns))
             writer.writerows([shown(_cell(value, "")) for value in row] for row in answer.rows)

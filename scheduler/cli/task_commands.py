@@ -1,8 +1,8 @@
 """Commands of ``hourhand`` that write: schedule a task, or change one that waits.
 
-Each appends to the log and says where the record stands; what a node made of a command is
-waited for and shown.  They need no node to be running, except for that last part.  A command is
-written to the audit log first, as the admin API's acts are; scheduling is not an operator's act.
+Each appends to the log and prints the record's place. A command also waits for its outcome and
+prints it; only this part needs a running node. A command is written to the audit log first, as the
+admin API's acts are; scheduling is not an operator's act.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
@@ -56,11 +56,11 @@ NameArgument = Annotated[
 ]
 WaitOption = Annotated[
     float,
-    typer.Option("--wait", min=0, metavar="SECONDS", help="How long to wait for the outcome."),
+    typer.Option("--wait", min=0, metavar="SECONDS", help="Time to wait for the outcome."),
 ]
 
 Window = Mapping[str, timedelta]
-"""``unique_for`` or ``debounce`` of a client's calls that schedule; empty without either."""
+"""``unique_for`` or ``debounce`` for a client's schedule calls; empty without either."""
 
 _ACKNOWLEDGED_MARGIN_S = 10
 _EFFECTIVE = frozenset({CommandOutcome.APPLIED, CommandOutcome.RUNNING})
@@ -78,7 +78,9 @@ class TaskOptions(ResultOptions):
     ] = None
     kind: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help="Which executor runs it, where nodes have several."),
+        typer.Option(
+            metavar="KIND", help="Kind of the task: chooses the executor if nodes have several."
+        ),
     ] = None
     priority: Annotated[
         int | None,
@@ -86,19 +88,19 @@ class TaskOptions(ResultOptions):
             min=-PRIORITY_MAX,
             max=PRIORITY_MAX,
             metavar="N",
-            help="Of what is due the highest starts first; by default its kind's.",
+            help="Among due tasks the highest starts first; default: the kind's priority.",
         ),
     ] = None
     at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="When: RFC 3339 with a zone, +2h, or now.")
+        str | None, typer.Option(metavar="TIME", help="Time: RFC 3339 with a zone, +2h, or now.")
     ] = None
     delay: Annotated[
-        str | None, typer.Option("--in", metavar="DURATION", help="How long from now: 10s, 1h30m.")
+        str | None, typer.Option("--in", metavar="DURATION", help="Delay from now: 10s, 1h30m.")
     ] = None
     uniqueness_key: Annotated[
         str | None,
         typer.Option(
-            metavar="KEY", help="Tells tasks of the same id and time apart; random by default."
+            metavar="KEY", help="Distinguishes tasks of the same id and time; random by default."
         ),
     ] = None
     data: Annotated[
@@ -108,14 +110,14 @@ class TaskOptions(ResultOptions):
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Make no task of a call that comes less than this after one that made a task.",
+            help="Ignore a call that comes less than this after one that made a task.",
         ),
     ] = None
     debounce: Annotated[
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Make the task of the last call, once no call came for this long.",
+            help="Make the task of the last call once no call came for this time.",
         ),
     ] = None
     from_file: Annotated[
@@ -124,7 +126,9 @@ class TaskOptions(ResultOptions):
     ] = None
 
     def window(self) -> Window:
-        """Return how calls for the same ids become one task; InvalidTask where they cannot."""
+        """Return the window in which calls for the same ids become one task; InvalidTask if options
+        clash.
+        """
         if self.unique_for is not None and self.debounce is not None:
             raise InvalidTask(
                 "--unique-for lets the first call win, --debounce the last one: give one of them"
@@ -142,7 +146,7 @@ class TaskOptions(ResultOptions):
         }
 
     def task(self, ordering_id: str, now_ms: int) -> Task:
-        """Return the one task; InvalidTask where the options are not one."""
+        """Return the one task; InvalidTask if the options do not make one."""
         due_ms = task_input.due_ms(self.at, self.delay, now_ms, "--at and --in")
         key = uuid.uuid4().hex if self.uniqueness_key is None else self.uniqueness_key
         return Task(
@@ -208,7 +212,7 @@ def schedule(
 
 @dataclass(frozen=True, kw_only=True)
 class TaskActOptions(ResultOptions):
-    """The options of a command that does something to one task."""
+    """The options of a command that acts on one task."""
 
     wait: WaitOption = 5
     reason: ReasonOption = ""
@@ -221,8 +225,8 @@ def _act_on(
     given: TaskActOptions,
     to: datetime | None = None,
 ) -> None:
-    """Send a command, wait for its outcome, print both; exit 2 where it changed nothing,
-    and 4 where nobody decided while it waited.
+    """Send a command, wait for its outcome, print both; exit 2 if nothing changed, and 4 if no node
+    decided in time.
     """
     parsed = parse_name(task)
     with operator_service(settings) as service:
@@ -244,7 +248,7 @@ def _act_on(
 
 
 def _acting(action: Action, text: str) -> Callable[..., None]:
-    """Return a command that needs nothing but the task's name; ``text`` is its help."""
+    """Return a command that needs only the task's name; ``text`` is its help."""
 
     def act(task: NameArgument, *, given: TaskActOptions) -> None:
         with command_session(given) as settings:
@@ -339,7 +343,7 @@ def print_outcome(
     output: OutputFormat,
     action: str = "",
 ) -> None:
-    """Print what a command achieved in a sentence, and say what one may do next.
+    """Print the outcome of a command in a sentence, and suggest the next command.
 
     JSON has the outcome's own word, and the receipt where there is one.
     """
@@ -357,7 +361,7 @@ def print_outcome(
 
 
 def _for_key(next_step: str, key: TaskKey) -> str:
-    """Name a task in a command that is advised."""
+    """Return the suggested command with KEY and ID filled in, quoted for the shell."""
     named = {"KEY": shlex.quote(str(key)), "ID": shlex.quote(key.ordering_id)}
     return re.sub(r"\b(KEY|ID)\b", lambda found: named[found[0]], next_step)
 
@@ -373,9 +377,9 @@ def _acknowledged(future: "Future[Receipt]", settings: Settings) -> Receipt:
 def schedule_file(
     settings: Settings, name: str, output: OutputFormat, window: Window | None = None
 ) -> None:
-    """Schedule every task of a file (``-``: standard input); exit 2 where any is refused.
+    """Schedule every task of a file (``-``: standard input); exit 2 if any is refused.
 
-    With a window each task is asked for, and what is accepted are requests.
+    With a window each line is a request, and accepted lines are counted as requests.
     """
     invalid_lines = 0
 
@@ -418,7 +422,7 @@ def _opened(name: str) -> BinaryIO:
 
 
 def _with_progress(tasks: Iterator[Task], clock: Clock) -> Iterator[Task]:
-    """Say once a second how many tasks were read: silence for an hour looks like a hang."""
+    """Print once a second how many tasks were read, so that a long load shows progress."""
     said_ms = clock.monotonic_ms()
     for count, task in enumerate(tasks, start=1):
         yield task

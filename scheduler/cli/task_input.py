@@ -1,7 +1,7 @@
-"""What a person types about a task, read into values: moments, durations, data, files.
+"""Values that a person types about a task: moments, durations, data, files.
 
-Decides which texts are understood and says what is expected where one is not (InvalidTask).
-Everything about the task itself is judged by ``Task`` and the client.
+Decides which texts are understood; for all others it says what is expected (InvalidTask). ``Task``
+and the client judge everything about the task itself.
 """
 
 import codecs
@@ -57,7 +57,7 @@ def parse_moment_ms(text: str, now_ms: int) -> int:
 
 
 def due_ms(at: str | None, delay: str | None, now_ms: int, names: str) -> int:
-    """Return the moment that exactly one of ``at`` and ``delay`` gives; ``names`` tells which."""
+    """Return the moment that one of ``at`` and ``delay`` gives; ``names`` is for the error."""
     if (at is None) == (delay is None):
         raise InvalidTask(f"give exactly one of {names}")
     if at is not None:
@@ -91,9 +91,9 @@ def parse_data(text: str) -> dict[str, Any]:
 def read_tasks(lines: BinaryIO, on_invalid: OnInvalidLine) -> Iterator[Task]:
     """Yield the tasks of a file that holds one record of the log's format a line.
 
-    A line that is not a task is told to ``on_invalid`` with its number, and the next one is read;
-    empty lines and a byte order mark are passed over.  However long a line is, no more of it
-    than a record can have is held in memory.
+    ``on_invalid`` gets the number of each line that is not a task, and reading continues; empty
+    lines and a byte order mark are skipped. At most the size of one record is held in memory,
+    however long a line is.
     """
     for number, line in enumerate(_lines(lines), start=1):
         text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
@@ -114,7 +114,7 @@ def read_tasks(lines: BinaryIO, on_invalid: OnInvalidLine) -> Iterator[Task]:
 
 
 def _lines(source: BinaryIO) -> Iterator[bytes]:
-    """Yield lines, of each at most one byte more than is allowed."""
+    """Yield lines, each cut one byte after the allowed size."""
     while line := source.readline(LINE_BYTES_MAX + 1):
         yield line
         part = line

@@ -1,6 +1,6 @@
 """Tasks as text: many in a table, one in full with its attempts.
 
-Decides which facts a person sees, and in which order.  JSON has all of them.
+Decides which facts a person sees, and in which order. JSON has all of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +19,9 @@ _ENDED_WELL = frozenset(
 
 
 def listing_lines(listing: TaskListing, now_ms: int) -> Iterator[str]:
-    """Yield a page of tasks, one a line, under a heading; columns that nobody needs are left out.
+    """Yield a page of tasks, one a line, under a heading; empty columns are left out.
 
-    The error is the last attempt's, of tasks that did not end well.
+    The error is the last attempt's; tasks that ended well have none.
     """
     rows = [
         {
@@ -48,9 +48,9 @@ def view_lines(
     *,
     data_chars_max: int | None = None,
 ) -> Iterator[str]:
-    """Yield a task, one fact a line, its attempts and why it waits last.
+    """Yield a task, one fact a line; its attempts and the reasons for waiting come last.
 
-    Data is cut where it has more characters than ``data_chars_max``.
+    Data is cut after ``data_chars_max`` characters.
     """
     value = facts_of(ShownTask.of(view))
     closed = value.get("completion")
@@ -77,7 +77,7 @@ def view_lines(
 
 
 def _data(task: Mapping[str, object], chars_max: int | None) -> object:
-    """Return a task's data as text, cut; how it is sealed where it is."""
+    """Return a task's data as text, cut; for sealed data the way it is sealed."""
     if "taskData" not in task:
         return task.get("sealed")
     text = as_json(task["taskData"])
@@ -87,7 +87,7 @@ def _data(task: Mapping[str, object], chars_max: int | None) -> object:
 
 
 def wait_lines(waits: Sequence[ShownWait]) -> Iterator[str]:
-    """Yield why a task does not run, with the command that helps below each reason."""
+    """Yield the reasons why a task does not run, each with a command that helps."""
     for each in waits:
         yield f"waits: {one_line(each.told)}"
         if each.command:
@@ -95,7 +95,7 @@ def wait_lines(waits: Sequence[ShownWait]) -> Iterator[str]:
 
 
 def run_ms(started: str | None, now_ms: int) -> int | None:
-    """Return how long code has run that was called at a time, in milliseconds."""
+    """Return for how long code has run that was called at ``started``, in milliseconds."""
     return None if started is None else max(0, now_ms - parse_instant(started))
 
 
@@ -107,7 +107,7 @@ def _runs(running: ShownExecution, now_ms: int) -> str:
 
 
 def _waits_for(limited: ShownLimit) -> str:
-    """Return what a task waits for, in words."""
+    """Return the limit that a task waits for, in words."""
     whose = f" of {limited.value!r}" if limited.value else ""
     return f"by {limited.limit}{whose} since {limited.since} on {limited.node}"
 
@@ -128,7 +128,7 @@ def _attempts(view: TaskView) -> int:
 
 
 def _closed(completion: Mapping[str, object]) -> dict[str, str]:
-    """Return how a key was closed, or that it was opened again, in words."""
+    """Return in words why a key is closed, or that it was opened again."""
     attempts, result = completion["attempts"], completion["result"]
     said = [f"after {attempts} attempt{'' if attempts == 1 else 's'}"]
     is_open = result == CompletionResult.REOPENED

@@ -1,8 +1,8 @@
 """Answers as text that a person reads: words for headings, times, durations and states.
 
-Decides how a value is written, never which.  States are coloured where standard output is a
-terminal and ``NO_COLOR`` is not set.  What comes from outside can neither move a terminal's cursor
-nor pass for another line.
+Decides only the form of values. States are coloured where standard output is a terminal and
+``NO_COLOR`` is not set. Foreign text can neither move a terminal's cursor nor pass for another
+line.
 """
 
 import os
@@ -45,19 +45,19 @@ _COLOURS = {
 }
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?Z")
 _STYLE = re.compile("(\x1b\\[(?:3[1-6]|0)m)")
-"""What ``typer.style`` puts around a word in one of these colours."""
+"""Escape codes that ``typer.style`` puts around a word in one of these colours."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def coloured(text: str, state: str) -> str:
-    """Return ``text`` in the colour of a state, where colours are wanted and it has one."""
+    """Return ``text`` in the colour of a state, if colours are on and the state has one."""
     colour = _COLOURS.get(state)
     wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     return text if colour is None or not wanted else typer.style(text, fg=colour)
 
 
 def heading_of(name: str) -> str:
-    """Return what a column of this field is called: ``loadedUntil`` is ``LOADED UNTIL``."""
+    """Return the heading for a field: ``loadedUntil`` becomes ``LOADED UNTIL``."""
     return _HEADINGS.get(name) or _words(name.removesuffix("Ms")).upper()
 
 
@@ -88,9 +88,9 @@ def due_text(due_ms: int, now_ms: int) -> str:
 
 
 def print_text(text: str) -> None:
-    """Print lines of a result; what could act on a terminal, but for our colours, is escaped."""
+    """Print lines of a result; every control code but our colours is escaped."""
     pieces = _STYLE.split(text) if sys.stdout.isatty() else [text]
-    # Every second piece is a style.
+    # The pattern's group makes every second piece a style.
     shown = [each if n % 2 else printable_lines(each) for n, each in enumerate(pieces)]
     typer.echo("".join(shown))
 
@@ -104,7 +104,7 @@ def print_rows(rows: Iterable[Answer | Mapping[str, object]], columns: Sequence[
 def row_lines(
     rows: Iterable[Answer | Mapping[str, object]], columns: Sequence[str]
 ) -> Iterator[str]:
-    """Yield fields of answers as a table, each row in one line whatever it holds."""
+    """Yield fields of answers as a table, each row in exactly one line."""
     facts = [facts_of(row) if isinstance(row, Answer) else row for row in rows]
     table = [[heading_of(name) for name in columns]]
     table += [[cell_of(name, row.get(name)) for name in columns] for row in facts]

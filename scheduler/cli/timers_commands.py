@@ -89,10 +89,11 @@ def list_timers(
         str | None, typer.Option(metavar="TAG", help="Only timers with this tag.")
     ] = None,
     limit: Annotated[
-        int, typer.Option(min=1, max=1_000, metavar="N", help="How many timers to list, about.")
+        int,
+        typer.Option(min=1, max=1_000, metavar="N", help="Approximate number of timers to list."),
     ] = 100,
     after: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")
+        str | None, typer.Option(metavar="CURSOR", help="Cursor from the previous page.")
     ] = None,
     common: ResultOptions,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Commands about what is in the way: who is blocked, what waits behind it, what runs, unblock."""
+"""Commands about tasks that are stuck: blocked ids, tasks that wait, tasks that run, unblock."""
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
 from typing import Annotated
@@ -29,7 +29,7 @@ from scheduler.reading.inspector import TaskState
 
 _WAIT_S = 10.0
 _TOLD_MAX = 100
-"""Rows whose error is told with its message, which costs a look into the store each."""
+"""Rows that are shown with the error's message; each costs one read of the store."""
 
 
 def blocked(
@@ -71,13 +71,13 @@ def blocked(
         if count > len(rows):
             say(f"{count - len(rows)} more are not listed")
         if unknown := stuck.unknown_partitions:
-            say(f"nobody answers for {len(unknown)} partitions: what is blocked there is unknown")
+            say(f"{len(unknown)} partitions do not answer: blocked ids there are unknown")
 
 
 def _shown(
     service: AdminService, state: TaskState, trouble: ShownTrouble, *, told: bool
 ) -> dict[str, object]:
-    """Return a row, with the error's message from the store where it is to be ``told``."""
+    """Return a row; if ``told``, with the error's message from the store."""
     error = last_error(service.inspector.show(TaskKey.parse(trouble.key))) if told else None
     return {**facts_of(trouble), "state": state.value, "error": error or trouble.error}
 
