@@ -1,1 +1,1 @@
-"""The admin API: what an operator sees of an installation and may do to it, over HTTP."""
+"""The admin API: an operator's view of an installation over HTTP, and the acts on it."""

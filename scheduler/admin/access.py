@@ -1,6 +1,6 @@
-"""Who may ask, how much, and how often: the guard of every HTTP door, in front of the admin's.
+"""The guard of every HTTP API, the admin's first: who may ask, what, and how often.
 
-Decides which paths need a token, how refusals look, and what every answer tells a browser.
+Decides which paths need a token, the form of refusals, and the security headers of every answer.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ from scheduler.services.typed_routes import encoded
 
 _READING = frozenset({"GET", "HEAD"})
 _URL_BYTES_MAX = 80_000
-"""A key holds two ids, each percent-encoded twice at worst."""
+"""Room for a key with two ids, each percent-encoded twice at worst."""
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -27,7 +27,7 @@ _HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _NOT_KEPT = (b"cache-control", b"no-store")
-"""Answers hold the data of tasks, and no browser's cache has to."""
+"""Answers hold the data of tasks, so browsers must not cache them."""
 
 
 class Access:
@@ -36,9 +36,9 @@ class Access:
     def __init__(
         self, app: ASGIApp, settings: AdminSettings, clock: Clock, prefix: str, open_to: str = ""
     ) -> None:
-        """``prefix`` needs a token; what else there is (a page without data) does not.
+        """Paths below ``prefix`` need a token; others, such as a page without data, do not.
 
-        ``open_to`` names whoever asks where the app is mounted behind a login of its own.
+        ``open_to`` is the user's name where the app is mounted behind a login of its own.
         """
         self._app = app
         self._settings = settings
@@ -54,7 +54,7 @@ class Access:
         self._guard = HttpGuard(door, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer with what is wrong."""
+        """Let a request through, or answer with the reason for its refusal."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -78,7 +78,7 @@ class Access:
         await self._app(scope, receive if body is None else _replayed(body, receive), told)
 
     def _check(self, scope: Scope) -> None:
-        # Where the app is mounted, its own paths begin behind the mount's.
+        # Where the app is mounted, ``path`` begins with the path of the mount.
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         told = self._guard.judge(scope, needs_token=path.startswith(self._prefix))
         if isinstance(told, Refusal):

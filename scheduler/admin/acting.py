@@ -1,7 +1,7 @@
 """Commands for many tasks: sent through the log, each outcome awaited for a bounded time.
 
-Decides which tasks an action concerns and what is said of it.  What a command does to a key is
-decided by the owner of its partition, in the order of the log.
+Decides which tasks an action concerns and reports the outcomes. The effect of a command is decided
+by the owner of its partition, in the order of the log.
 """
 
 import threading
@@ -30,7 +30,7 @@ from scheduler.reading.outcomes import found_outcome
 from scheduler.records.receipt import CommandReceipt, PairReceipt, Receipt
 
 ACKNOWLEDGED_S = 60.0
-"""So long the log may take to acknowledge a record, and the store to answer."""
+"""Seconds for the log to acknowledge a record, and for the store to answer."""
 _LOOK_PAUSE_S = 0.05
 PAGE_TASKS = 500
 RESULTS_MAX = 1_000
@@ -42,7 +42,7 @@ Decision = TypeVar("Decision")
 
 
 class Action(StrEnum):
-    """What may be asked for a task."""
+    """The actions on a task."""
 
     DROP = "drop"
     CANCEL = "cancel"
@@ -53,7 +53,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which tasks a bulk action concerns."""
+    """The tasks that a bulk action concerns."""
 
     from_ms: int
     to_ms: int
@@ -61,17 +61,18 @@ class Filter:
     ordering_id: str | None
     partition: int | None = None
     limit: int | None = None
-    """The first so many in key order; None means all of them."""
+    """Number of tasks to take in key order; None means all of them."""
     after: TaskKey | None = None
-    """Only those behind this key, as in a listing."""
+    """Only tasks behind this key, as in a listing."""
     error_class: str | None = None
-    """Only those whose last attempt failed with it."""
+    """Only tasks whose last attempt failed with this class of error."""
     system: bool = True
-    """Whether Hourhand's own tasks are among them."""
+    """True if Hourhand's own tasks are included."""
     kinds: frozenset[str] = frozenset()
     """Only tasks of these kinds, where there are any."""
     word: NodesWord | None = None
-    """The word of the nodes, which decides on the states; without it the store alone does."""
+    """The nodes' reports, which together with the store decide on the states; without them the
+    store alone does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +81,15 @@ class SelectedTasks:
 
     keys: Sequence[TaskKey | TaskPair]
     next_after: TaskKey | None = None
-    """Where the rest begins, for the next ``Filter.after``; None where there is none."""
+    """The value of ``Filter.after`` for the rest; None if there is no rest."""
 
 
 @dataclass(slots=True)
 class Tried:
-    """What became of one command."""
+    """One command and its outcome."""
 
     name: TaskKey | TaskPair
-    """The thing that it was sent for."""
+    """The task or pair that it was sent for."""
     receipt: CommandReceipt | None = None
     outcome: RecordedOutcome | None = None
     error: CallerError | None = None
@@ -104,7 +105,7 @@ class Tried:
 
 
 class ActReport(Answer, frozen=True):
-    """What became of an act on several things: how many came to what, and each of the first."""
+    """The outcomes of an act on several things: their counts, and the first results."""
 
     asked: int
     outcomes: dict[str, int]
@@ -113,28 +114,28 @@ class ActReport(Answer, frozen=True):
 
     @property
     def words(self) -> str:
-        """The outcomes in a line, by their own words."""
+        """The outcomes in a line, each by its code."""
         counts = sorted(self.outcomes.items())
         return ", ".join(f"{word} {count}" for word, count in counts) or "nothing"
 
 
 class TaskResult(Answer, frozen=True):
-    """What became of the command for one task."""
+    """The outcome of the command for one task."""
 
     key: NameText
-    """As it was named: its key, or the pair of its ids."""
+    """The name from the request: a key, or the pair of its ids."""
     outcome: str
     task: KeyText | UnsetType = UNSET
-    """The key of the task that a pair was found to mean."""
+    """The key of the task that a pair named."""
     new_key: KeyText | UnsetType = UNSET
     several: list[KeyText] | UnsetType = UNSET
-    """The first tasks that have both ids of a pair, where they are several."""
+    """The first tasks with both ids of a pair, if there are several."""
     receipt: ShownReceipt | UnsetType = UNSET
     detail: str | UnsetType = UNSET
 
     @classmethod
     def of(cls, tried: Tried) -> Self:
-        """Show what was tried."""
+        """Show a command and its outcome."""
         outcome = tried.outcome
         shown = None if outcome is None else ShownOutcome.of(outcome, None)
         return cls(
@@ -149,11 +150,11 @@ class TaskResult(Answer, frozen=True):
 
 
 class TasksActedOn(ActReport, frozen=True):
-    """What became of an act on tasks."""
+    """The outcomes of an act on tasks."""
 
     results: list[TaskResult]
     next_after: KeyText | None | UnsetType = UNSET
-    """Where the rest of what a filter finds begins."""
+    """The key behind which the rest of the filter's tasks begins."""
     not_blocked: list[str] | UnsetType = UNSET
     """Ordering ids that no task blocks."""
     unknown: list[str] | UnsetType = UNSET
@@ -161,7 +162,7 @@ class TasksActedOn(ActReport, frozen=True):
 
     @classmethod
     def of(cls, tried: Sequence[Tried], action: str) -> Self:
-        """Show what was tried."""
+        """Show commands and their outcomes."""
         outcomes = dict(Counter(each.word for each in tried))
         return cls(
             asked=len(tried),
@@ -172,7 +173,7 @@ class TasksActedOn(ActReport, frozen=True):
 
 
 class Preview(Answer, frozen=True):
-    """What an act would concern; nothing was done."""
+    """The tasks that an act would concern; nothing was done."""
 
     dry_run: Literal[True]
     count: int
@@ -200,7 +201,9 @@ class Actions:
         self._clock = clock
 
     def selected(self, chosen: Filter, keys_max: int) -> SelectedTasks:
-        """Return what a filter finds; Problem where that is more than may be acted on."""
+        """Return the tasks that match a filter; Problem if there are more than an act may
+        concern.
+        """
         bound = keys_max if chosen.limit is None else min(chosen.limit, keys_max)
         found: list[TaskKey] = []
         after = chosen.after
@@ -237,7 +240,7 @@ class Actions:
         to: datetime | None,
         wait_s: float,
     ) -> list[Tried]:
-        """Send a command for each key or pair, and wait for what they achieve."""
+        """Send a command for each key or pair, and wait for the outcomes."""
         tried: list[Tried] = []
         for start in range(0, len(names), _IN_FLIGHT_MAX):
             some = [Tried(name) for name in names[start : start + _IN_FLIGHT_MAX]]
@@ -277,7 +280,7 @@ class Actions:
 
     def _found(self, tried: Tried) -> "Future[RecordedOutcome | None]":
         receipt = tried.receipt
-        assert receipt is not None, "only what was sent has an outcome"
+        assert receipt is not None, "only a sent command has an outcome"
         place = receipt.partition, receipt.offset
         return begun(found_outcome(self._stores, *place, tried.name))
 
@@ -294,7 +297,7 @@ def await_decisions(
     wait_s: float,
     clock: Clock,
 ) -> None:
-    """Look at what owners make of each until it is decided or ``wait_s`` is over; at least once."""
+    """Ask for each decision until all are there or ``wait_s`` is over; at least once."""
     deadline_ms = clock.monotonic_ms() + wait_s * 1000
     left = list(sent)
     pause = threading.Event()

@@ -1,6 +1,6 @@
-"""Paths that act: commands, pauses, limits, replays, and those that make a task or a schedule.
+"""Paths that act: commands, pauses, limits, replays, and new tasks and schedules.
 
-Every one is audited before it begins; those that make something can be previewed.
+Every act is audited before it begins; those that make something can be previewed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,12 +66,12 @@ _NEXT_SHOWN = 5
 
 
 class TaskPreview(Answer, frozen=True):
-    """Which task would be scheduled; nothing was done."""
+    """The task that would be scheduled; nothing was done."""
 
     dry_run: Literal[True]
     key: KeyText
     state: TaskState
-    """Where the key stands now: ``unknown`` where nothing is stored under it."""
+    """The current state of the key; ``unknown`` if nothing is stored under it."""
 
 
 class TaskScheduled(Answer, frozen=True):
@@ -81,19 +81,19 @@ class TaskScheduled(Answer, frozen=True):
 
 
 class SchedulePreview(Answer, frozen=True):
-    """Which recurring schedule would be made, and when it would be due; nothing was done."""
+    """The recurring schedule that would be made, and its next times; nothing was done."""
 
     dry_run: Literal[True]
     name: str
     replaces: bool
-    """Whether there is a schedule of this name, which it would replace."""
+    """True if a schedule of this name exists, which would be replaced."""
     next_times: list[NextTime]
 
 
 def acting_routes(service: AdminService) -> TypedRouter:
     """Return the paths that act."""
     router = admin_router(ACT_REFUSALS)
-    # First, or it would pass for an action of that name.
+    # Added first, or ``unblock`` would be taken for the name of an action.
     _add_unblock(router, service)
     _add_actions(router, service)
     _add_pauses(router, service)
@@ -106,7 +106,9 @@ def acting_routes(service: AdminService) -> TypedRouter:
 
 def _add_unblock(router: TypedRouter, service: AdminService) -> None:
     @router.post(
-        "/actions/unblock", tags=["actions"], summary="Retry or drop what blocks ordering ids"
+        "/actions/unblock",
+        tags=["actions"],
+        summary="Retry or drop the tasks that block ordering ids",
     )
     def unblock(body: UnblockBody, request: Request) -> Preview | TasksActedOn:
         keys, unknown = _blocking(service, body)
@@ -172,7 +174,8 @@ def _add_pauses(router: TypedRouter, service: AdminService) -> None:
                 config = pauses.pause(targets, who, body.reason)
             else:
                 config = pauses.resume(targets)
-            # At once, or owners that know the config before would pass for knowing this one.
+            # The picture learns the operator config now; otherwise owners that know only the previous operator config
+            # would count as up to date.
             service.cluster.learn(config)
             return ShownPauses.of(config), CHANGED_WORDS[action]
 
@@ -203,7 +206,7 @@ def _add_limits(router: TypedRouter, service: AdminService) -> None:
         detail = {**limits.planned(wanted), "reason": body.reason}
         return service.audit.audited(who, "limit", body.limit, detail, act)
 
-    @router.post("/limits/reset", tags=["limits"], summary="Have limits as declared again")
+    @router.post("/limits/reset", tags=["limits"], summary="Reset limits to their declaration")
     def reset(body: ResetBody, request: Request) -> LimitSettings:
         def act() -> tuple[LimitSettings, str]:
             return settled(limits.reset(body.limits))
@@ -242,7 +245,7 @@ def _add_replay(router: TypedRouter, service: AdminService) -> None:
 
 def _letters(service: AdminService, body: ReplayBody) -> list[Position]:
     if (body.places is None) is (body.filter is None):
-        raise Problem(400, "invalid-request", "name `places` or a `filter`, one of the two")
+        raise Problem(400, "invalid-request", "give either `places` or a `filter`")
     if body.places is not None:
         return list(dict.fromkeys(parse_places(body.places)))
     assert body.filter is not None, "one of the two is there"
@@ -252,10 +255,10 @@ def _letters(service: AdminService, body: ReplayBody) -> list[Position]:
 
 
 def _blocking(service: AdminService, body: UnblockBody) -> tuple[list[TaskKey], list[str]]:
-    """Return what blocks the ordering ids of a body, and those that nothing blocks."""
+    """Return the tasks that block a body's ordering ids, and the ids that no task blocks."""
     inspector, clock = service.inspector, service.clock
     if (body.ordering_ids is None) is (body.error_class is None):
-        raise Problem(400, "invalid-request", "name `orderingIds` or an `errorClass`, one of both")
+        raise Problem(400, "invalid-request", "give either `orderingIds` or an `errorClass`")
     if body.error_class is not None:
         keys_max = service.settings.admin.bulk_keys_max
         return blocked_by(inspector, clock, body.error_class, keys_max), []
@@ -273,7 +276,7 @@ def _other_count(who: str, count: int, what: str = "tasks") -> Problem:
 def _chosen(service: AdminService, body: ActionBody) -> SelectedTasks:
     keys_max = service.settings.admin.bulk_keys_max
     if (body.keys is None) is (body.filter is None):
-        raise Problem(400, "invalid-request", "name `keys` or a `filter`, one of the two")
+        raise Problem(400, "invalid-request", "give either `keys` or a `filter`")
     if body.keys is not None:
         if len(body.keys) > keys_max:
             raise Problem(400, "invalid-request", f"at most {keys_max} keys at a time")
@@ -312,7 +315,7 @@ def _reported(
 ) -> tuple[TasksActedOn, str]:
     tried = service.actions.act(action, keys, to, wait_s)
     if len(tried) == 1 and isinstance(tried[0].name, TaskPair):
-        # Of several the report says which: one answer has one status.
+        # One answer has one status: with several tasks the report has their outcomes.
         require_task(tried[0].name, tried[0].outcome)
     report = TasksActedOn.of(tried, action.value)
     return report, report.words
@@ -382,7 +385,7 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
             report = schedules.set_rule(body.name, given, body.wait_s)
             return report, report.words
 
-        # 0 is a priority.
+        # Zero is a valid priority, so it is kept.
         said = {name: value for name, value in given.items() if value or name == "priority"}
         told = {
             name: str(value) for name, value in said.items() if value is not None and name != "data"
@@ -392,7 +395,7 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
 
 
 def _refuse_sealed(name: str, rule: RecurringRule) -> None:
-    """Refuse to give sealed data to another kind of task, which could not open it."""
+    """Refuse sealed data for another kind of task, which could not open it."""
     sealed = rule.envelope or member_of_before(rule.data)
     if sealed is not None:
         raise Problem(
@@ -405,7 +408,7 @@ def _refuse_sealed(name: str, rule: RecurringRule) -> None:
 
 
 def _given(body: RuleBody, known: Recurring | None) -> Mapping[str, Any]:
-    """Return what a schedule is made of; without ``data`` that of the one before stays."""
+    """Return the arguments of a schedule; without ``data`` it keeps the previous data."""
     kept = known.rule if known is not None and body.data is None else None
     if kept is not None and body.kind != kept.kind:
         _refuse_sealed(body.name, kept)

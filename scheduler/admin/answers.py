@@ -1,7 +1,7 @@
 """Tasks, receipts and outcomes as operators see them: the structs that API and command line share.
 
-Decides which fields there are and what they are called: as in the log's records where both have
-one, in camel case.  Times are RFC 3339.  Null is unknown; what does not apply is left out.
+Decides the fields and their names: as in the log's records where both have one, in camel case.
+Times are RFC 3339. Null is unknown; a field that does not apply is left out.
 """
 
 import json
@@ -40,14 +40,14 @@ Known = TypeVar("Known")
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the API answers and the command line prints, or a part of it."""
+    """An answer of the API, or a part of one; the command line prints the same."""
 
 
 class ShownReceipt(Answer, frozen=True):
-    """Where the log holds a task or command."""
+    """The place of a task or command in the log."""
 
     key: NameText
-    """Of a command by pair the pair."""
+    """The key; for a command by pair, the pair."""
     partition: int
     offset: int
 
@@ -62,14 +62,14 @@ _NO_SINGLE_TASK = frozenset({CommandOutcome.UNKNOWN_PAIR, CommandOutcome.SEVERAL
 
 
 class ShownOutcome(Answer, frozen=True, kw_only=True):
-    """What a command achieved; ``undecided`` while no node has read it."""
+    """The outcome of a command; ``undecided`` while no node has read it."""
 
     outcome: str
     key: KeyText | UnsetType = UNSET
-    """Left out where a pair names no single task."""
+    """The task's key; left out if a pair names no single task."""
     new_key: KeyText | UnsetType = UNSET
     several: list[KeyText] | UnsetType = UNSET
-    """The first tasks that have both ids of a pair, where they are several."""
+    """The first tasks with both ids of a pair, if there are several."""
     receipt: ShownReceipt | UnsetType = UNSET
 
     @classmethod
@@ -89,7 +89,7 @@ class ShownOutcome(Answer, frozen=True, kw_only=True):
 
 
 class ShownCompletion(Answer, frozen=True, kw_only=True):
-    """How a key was closed."""
+    """The reason why a key is closed, and its time."""
 
     result: CompletionResult
     offset: int
@@ -143,23 +143,23 @@ class ShownAttempt(Answer, frozen=True, kw_only=True):
 
 
 class ShownError(Answer, frozen=True):
-    """Why the last attempt failed, cut."""
+    """The error of the last attempt, cut."""
 
     error_class: str
     error_message: str
 
 
 class ShownExecution(Answer, frozen=True):
-    """An attempt that runs, as its node says."""
+    """An attempt that runs, as its node reports it."""
 
     attempt: int
     node: str
     started: Instant | None = None
-    """When its user code was called."""
+    """The time when its user code was called."""
 
 
 class ShownLimit(Answer, frozen=True):
-    """What a due task waits for, as its node says."""
+    """The limit that a due task waits for, as its node reports it."""
 
     limit: str
     """The limit's name: the kind, ``#`` and its place in the declaration."""
@@ -170,7 +170,7 @@ class ShownLimit(Answer, frozen=True):
 
 
 class WaitReason(StrEnum):
-    """Why a task does not run."""
+    """The reasons why a task does not run."""
 
     NO_NODE = "no-node"
     """No node owns its partition."""
@@ -179,13 +179,13 @@ class WaitReason(StrEnum):
     NOT_DUE = "not-due"
     """Its time has not come."""
     NO_EXECUTOR = "no-executor"
-    """The node that owns it cannot run it, and another one may."""
+    """The node that owns it cannot run it; another one may."""
     BLOCKED = "blocked"
-    """It used up its attempts, and an operator decides what becomes of it."""
+    """It used up its attempts, and an operator must decide about it."""
     RETRYING = "retrying"
-    """Its next attempt has a time."""
+    """Its next attempt has a time, which has not come."""
     BEHIND = "behind"
-    """Another task of its ordering id comes first."""
+    """Another task of its ordering id runs first."""
     LIMITED = "limited"
     """It is due and waits because of a limit."""
     NO_WORKER = "no-worker"
@@ -199,13 +199,13 @@ class ShownWait(Answer, frozen=True, kw_only=True):
     told: str
     """The reason in words."""
     behind: KeyText | UnsetType = UNSET
-    """The task that comes first."""
+    """The task that runs first."""
     command: str | UnsetType = UNSET
-    """The command that helps, where there is one."""
+    """A command that helps, if there is one."""
 
 
 class ShownTask(Answer, frozen=True):
-    """Everything known of a task."""
+    """All that is known about a task."""
 
     key: KeyText
     ordering_id: str
@@ -214,26 +214,26 @@ class ShownTask(Answer, frozen=True):
     partition: int
     state: TaskState
     kind: str | UnsetType = UNSET
-    """Which of several executors runs it, where it names one."""
+    """The kind, which chooses the executor; left out for the default one."""
     priority: int | UnsetType = UNSET
-    """Its own, where it has one."""
-    task_data: Annotated[Any, Meta(description="The JSON object the task came with.")] = UNSET
+    """The task's own priority, if it has one."""
+    task_data: Annotated[Any, Meta(description="The task's JSON object.")] = UNSET
     sealed: str | UnsetType = UNSET
-    """How the data is sealed, with the id of the key, where it is: then it is not shown."""
+    """For sealed data, its codec and the id of its key; the data itself is not shown then."""
     offset: int | UnsetType = UNSET
     completion: ShownCompletion | UnsetType = UNSET
     attempts: list[ShownAttempt] | UnsetType = UNSET
     running: ShownExecution | UnsetType = UNSET
     limited: ShownLimit | UnsetType = UNSET
     waits: list[ShownWait] | UnsetType = UNSET
-    """Why it does not run, where it is open and does not: what to mend first comes first."""
+    """The reasons why an open task does not run; the first one should be fixed first."""
     attempt_count: int | UnsetType = UNSET
     last_error: ShownError | UnsetType = UNSET
-    """Where the last attempt failed and nothing ended well after it."""
+    """The error of the last attempt, unless the task ended well after it."""
 
     @classmethod
     def of(cls, view: TaskView, *, data: bool = True) -> Self:
-        """Show a task, with its data where that may be seen."""
+        """Show a task, with its data if ``data`` is True."""
         task, completion, failed = view.task, view.completion, last_error(view)
         sealed = None if task is None else sealing_of(task.body)
         return cls(
@@ -262,9 +262,9 @@ def executed_task(
     executions: Mapping[str, ShownExecution],
     limits: Mapping[str, ShownLimit] = {},
 ) -> ShownTask:
-    """Return a task with the attempt that runs, or what it waits for, as its node says.
+    """Return a task with the attempt that runs, or the limit it waits for, as its node reports.
 
-    Its state was told with what nodes say already.
+    Its state already includes the nodes' reports.
     """
     if task.state in _EXECUTED:
         return replace(task, running=or_unset(executions.get(task.key)))
@@ -281,7 +281,7 @@ class ShownTasks(Answer, frozen=True):
 
     @classmethod
     def of(cls, listing: TaskListing, *, data: bool = True) -> Self:
-        """Show a page of tasks, with their data where that may be seen."""
+        """Show a page of tasks, with their data if ``data`` is True."""
         return cls(
             tasks=[ShownTask.of(view, data=data) for view in listing.tasks],
             next_after=None if listing.next_after is None else str(listing.next_after),
@@ -289,12 +289,12 @@ class ShownTasks(Answer, frozen=True):
 
 
 class ShownBytes(Answer, frozen=True):
-    """Bytes, cut; those that are not text in base64."""
+    """Bytes, cut; as base64 if they are not text."""
 
     text: str | UnsetType = UNSET
     base64: str | UnsetType = UNSET
     size_bytes: int | UnsetType = msgspec.field(default=UNSET, name="bytes")
-    """How many there are, where they are cut."""
+    """The full number of bytes, if they are cut."""
 
 
 def _shown_error(attempt: AttemptRecord) -> ShownError:
@@ -303,7 +303,7 @@ def _shown_error(attempt: AttemptRecord) -> ShownError:
 
 
 def shown_bytes(value: bytes | None) -> ShownBytes | None:
-    """Show bytes, where there are any."""
+    """Return bytes as they are shown; None for None."""
     if value is None:
         return None
     cut = value[:_SHOWN_BYTES_MAX]
@@ -315,12 +315,12 @@ def shown_bytes(value: bytes | None) -> ShownBytes | None:
 
 
 def or_unset(value: Known | None) -> Known | UnsetType:
-    """Return a value; UNSET, which is left out, for None."""
+    """Return a value, or UNSET in place of None; UNSET fields are left out."""
     return UNSET if value is None else value
 
 
 def instant_text(time_ms: int | None) -> str | None:
-    """Return a time as text; None for none, and for one beyond every calendar."""
+    """Return a time as text; None for None, and for a time after the year 9999."""
     if time_ms is None or not INSTANT_MIN_MS <= time_ms <= INSTANT_MAX_MS:
         return None
     return format_instant(time_ms)

@@ -1,6 +1,7 @@
 """The admin API and dashboard as one ASGI application: `hourhand admin`, or part of a user's own.
 
-Decides what stands where and how errors are answered; every path lives with others of its kind.
+Decides the address of each part and the answers to errors; each group of paths has a module of its
+own.
 """
 
 from collections.abc import Callable
@@ -33,8 +34,8 @@ PREFIX = "/api/v1"
 def build_app(service: AdminService, *, open_to: str = "") -> FastAPI:
     """Build the application over an opened service, whose owner starts and closes it.
 
-    ``open_to`` is for an app that mounts this one behind a login of its own: every request is
-    then let through, and the audit log calls whoever made it by that name.
+    ``open_to`` is for an app that mounts this one behind a login of its own: every request is let
+    through, and the audit log uses this name for all of them.
     """
     settings, clock = service.settings.admin, service.clock
     app = TypedApp(
@@ -66,10 +67,9 @@ def build_app(service: AdminService, *, open_to: str = "") -> FastAPI:
 
 
 def create_app(settings: Settings | None = None, *, open_to: str = "") -> FastAPI:
-    """Open an installation and return its admin API, to be mounted in an app of one's own.
+    """Open an installation and return its admin API, to be mounted in an application.
 
-    ``app.state.service.close()`` lets go of the connections.  Raises what ``SchedulerClient``
-    raises.
+    ``app.state.service.close()`` closes the connections. Raises the errors of ``SchedulerClient``.
     """
     service = AdminService(open_installation(settings or Settings()))
     service.start()
@@ -102,7 +102,7 @@ def _no_such_path(error: HTTPException) -> Response:
     text = f"{error.detail}; see {PREFIX}/openapi.json"
     problem = Problem(error.status_code, "no-such-path", text)
     answer = encoded(problem.details(), problem.status, MEDIA_TYPE)
-    # A method that a path has not is answered with those that it has.
+    # The answer to a wrong method has the header ``Allow``.
     answer.headers.update(error.headers or {})
     return answer
 
@@ -110,6 +110,6 @@ def _no_such_path(error: HTTPException) -> Response:
 def _invalid(error: RequestValidationError) -> Problem:
     told = []
     for each in error.errors()[:10]:
-        # The value is the caller's, who knows it, and may be a secret or large.
+        # The caller knows the value; it may be a secret, or large.
         told.append(problem_text(each, shows_value=False))
     return Problem(400, "invalid-request", "; ".join(told))

@@ -1,6 +1,6 @@
-"""What a request may say: parameters and bodies, ranged, with one reading for times and keys.
+"""The parameters and bodies of requests, with ranges, and one parser for times and keys.
 
-And by which statuses it may be refused.
+It also lists the statuses of refusals.
 """
 
 from collections.abc import Sequence
@@ -28,26 +28,26 @@ from scheduler.services.typed_routes import Responses, TypedRouter, described
 REFUSALS = described(
     {
         400: "The request cannot be done as it was made.",
-        401: "A token is needed, and this is none of them.",
-        403: "The token may only look, or a page of another site asks.",
+        401: "A valid token is needed.",
+        403: "The token may only read, or a page of another site sent the request.",
         414: "The address is too long.",
         421: "Without tokens only the names of this machine are served.",
         429: "Too many requests; try again in a second.",
-        500: "A bug; the text says which.",
+        500: "A bug; the text describes it.",
         503: "The log or the store is away; try again.",
     }
 )
-"""What every path may answer instead."""
-NOT_FOUND = described({404: "There is nothing of this name, or no longer."})
+"""Refusals that every path may answer."""
+NOT_FOUND = described({404: "Nothing has this name, or it was deleted."})
 ACT_REFUSALS = NOT_FOUND | described(
     {
-        409: "The filter finds another number of tasks now, or too many; or several tasks have the"
+        409: "The filter now finds another number of tasks, or too many; or several tasks have the"
         " pair of ids.",
         413: "The body is too long.",
         415: "The body is not JSON.",
     }
 )
-"""What every act may answer, too."""
+"""Further refusals of every act."""
 KEY_CHARS_MAX = 60_000
 _MS_MAX = 86_400_000 * 366 * 1_000
 """A thousand years."""
@@ -133,19 +133,19 @@ class FilterBody(_Body):
     ordering_id: Text | None = Field(None, alias="orderingId")
     partition: int | None = Field(None, ge=0, le=100_000)
     limit: int | None = Field(None, ge=1, le=100_000)
-    """The first so many in key order; all that are found without it."""
+    """Number of tasks to take in key order; without it all tasks of the filter."""
     error_class: ErrorText | None = Field(None, alias="errorClass")
     """Only tasks whose last attempt failed with this class of error."""
     kind: KindText | None = None
-    """Only tasks of this kind whose rows are there."""
+    """Only tasks of this kind that are still stored."""
     system: bool = False
-    """Whether Hourhand's own tasks are among them; they are where ``orderingId`` names one."""
+    """True to include Hourhand's own tasks; they are included where ``orderingId`` names one."""
     after: KeyField | None = None
-    """Only tasks behind this key: the ``nextAfter`` of a listing or of the act before."""
+    """Only tasks behind this key: the ``nextAfter`` of a listing or of the previous act."""
 
 
 class ActionBody(_Body):
-    """What is to be done, and to which tasks: ``keys`` or a ``filter``."""
+    """An action, and its tasks: ``keys`` or a ``filter``."""
 
     model_config = _one_of("keys", "filter")
 
@@ -154,24 +154,25 @@ class ActionBody(_Body):
     open task that has both."""
     filter: FilterBody | None = None
     expected: int | None = Field(None, ge=0)
-    """How many tasks the filter found when it was looked at: another number refuses the act."""
+    """The number of tasks that the filter found before: the act is refused if it finds another
+    number now."""
     dry_run: bool = Field(default=False, alias="dryRun")
-    """Says which tasks it concerns, and does nothing."""
+    """True to return the tasks it would concern, and do nothing."""
     to: TimeField | None = None
-    """Where ``reschedule`` moves to."""
+    """The new time for ``reschedule``."""
     reason: Annotated[str, Field(max_length=300)] = ""
     wait_s: Wait = Field(5.0, alias="waitS")
-    """How long to wait for outcomes; a command stays in the log all the same."""
+    """Seconds to wait for outcomes; a command stays in the log after that."""
 
 
 class _ChangeBody(_Body):
     dry_run: bool = Field(default=False, alias="dryRun")
-    """Says which it concerns, and does nothing."""
+    """True to return what it would concern, and do nothing."""
     reason: Annotated[str, Field(max_length=300)] = ""
 
 
 class UnblockBody(_ChangeBody):
-    """What blocks these ordering ids, or everything that one class of error blocks."""
+    """Ordering ids to unblock, or a class of errors: all tasks that it blocks."""
 
     model_config = _one_of("orderingIds", "errorClass")
 
@@ -180,13 +181,14 @@ class UnblockBody(_ChangeBody):
     )
     error_class: ErrorText | None = Field(None, alias="errorClass")
     expected: int | None = Field(None, ge=0)
-    """How many tasks the error blocked when it was looked at: another number refuses the act."""
+    """The number of tasks that the error blocked before: the act is refused if it is another number
+    now."""
     how: Literal["retry", "drop"]
     wait_s: Wait = Field(5.0, alias="waitS")
 
 
 class PauseTarget(_Body):
-    """What to pause or resume."""
+    """The scope of a pause: everything, a partition or an ordering id."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -204,14 +206,14 @@ class PauseTarget(_Body):
 
 
 class PauseBody(_Body):
-    """Several targets at once, all or none of them."""
+    """Several targets; all are changed, or none."""
 
     targets: list[PauseTarget] = Field(min_length=1, max_length=1_000)
     reason: Annotated[str, Field(max_length=300)] = ""
 
 
 class LimitBody(_Body):
-    """What is changed of a limit; what is left out stays as it is."""
+    """The new numbers of a limit; absent ones stay unchanged."""
 
     model_config = ConfigDict(json_schema_extra={"anyOf": [_only([each], []) for each in _NUMBERS]})
 
@@ -225,14 +227,14 @@ class LimitBody(_Body):
 
 
 class ResetBody(_Body):
-    """Limits that are to be as declared again, all or none of them."""
+    """Limits to reset to their declaration; all are reset, or none."""
 
     limits: list[LimitName] = Field(min_length=1, max_length=1_000)
     reason: Annotated[str, Field(max_length=300)] = ""
 
 
 class LetterFilterBody(_Body):
-    """The dead letters that a replay concerns: put aside in a stretch of time, or all."""
+    """The dead letters that a replay concerns: put aside in a range of time, or all."""
 
     from_: TimeField | None = Field(None, alias="from")
     to: TimeField | None = None
@@ -250,9 +252,10 @@ class ReplayBody(_ChangeBody):
     places: list[Place] | None = Field(None, min_length=1, max_length=1_000)
     filter: LetterFilterBody | None = None
     expected: int | None = Field(None, ge=0)
-    """How many letters the filter found when it was looked at: another number refuses the act."""
+    """The number of letters that the filter found before: the act is refused if it finds another
+    number now."""
     wait_s: Wait = Field(5.0, alias="waitS")
-    """How long to wait for what the owners decide; what was sent stays in the log all the same."""
+    """Seconds to wait for the owners' decisions; a command stays in the log after that."""
 
 
 class RecurringBody(_ChangeBody):
@@ -274,25 +277,25 @@ class TaskBody(_ChangeBody):
     uniqueness_key: Text = Field(alias="uniquenessKey")
     data: dict[str, JsonValue] = Field(default_factory=dict)
     kind: KindText | None = None
-    """Which of several executors runs it; the default one without it."""
+    """The kind, which chooses the executor; without it the default executor."""
     priority: Priority | None = None
-    """Its own; without it that of its kind."""
+    """The task's own priority; without it the kind's."""
     unique_for_ms: Annotated[int, Field(ge=1, le=WINDOW_MS_MAX)] | None = Field(
         None, alias="uniqueForMs"
     )
-    """Makes no task of a call that comes less than this after one that made a task of the same
-    kind, ordering id and uniqueness key.  The receipt is that of the request then.
-    """
+    """Ignores a call that comes less than this after one that made a task of the same kind,
+    ordering id and uniqueness key. The answer is the receipt of the request."""
     debounce_ms: Annotated[int, Field(ge=1, le=WINDOW_MS_MAX)] | None = Field(
         None, alias="debounceMs"
     )
-    """Makes the task of the last such call, once none came for so long; not with ``uniqueForMs``.
-    The receipt is that of the call then.
-    """
+    """Makes the task of the last such call, once none came for this time; not with ``uniqueForMs``.
+    The answer is the receipt of the call."""
 
     @property
     def window(self) -> dict[str, timedelta]:
-        """How calls for the same ids become one task, as the client's calls take it."""
+        """The window in which calls for the same ids become one task, as arguments of the client's
+        calls.
+        """
         named = {"unique_for": self.unique_for_ms, "debounce": self.debounce_ms}
         return {
             name: timedelta(milliseconds=given_ms)
@@ -302,7 +305,7 @@ class TaskBody(_ChangeBody):
 
 
 class RuleBody(_ChangeBody):
-    """A recurring schedule to make, or to replace the one of its name with."""
+    """A recurring schedule to make, or to replace the one of this name."""
 
     model_config = _one_of("cron", "everyMs")
 
@@ -314,15 +317,15 @@ class RuleBody(_ChangeBody):
     time_zone: str = Field(
         "UTC", alias="timeZone", max_length=100, json_schema_extra={"format": "time-zone"}
     )
-    """Whose wall clock ``cron`` means."""
+    """The time zone of ``cron``."""
     ordering_id: Annotated[Text, Field(min_length=1)] | None = Field(None, alias="orderingId")
-    """Of the tasks; the schedule's name without it."""
+    """Ordering id of the tasks; by default the schedule's name."""
     kind: KindText | None = None
-    """Of the tasks: which of several executors runs them; the default one without it."""
+    """Kind of the tasks, which chooses the executor; by default the default executor."""
     priority: Priority | None = None
-    """Of the tasks; without it that of their kind."""
+    """Priority of the tasks; by default their kind's."""
     data: dict[str, JsonValue] | None = None
-    """Of the tasks; without it that of the schedule before stays."""
+    """Data of the tasks; without it the previous data stays."""
     overlap: Overlap = "skip"
     catch_up_ms: int = Field(3_600_000, alias="catchUpMs", ge=0, le=_MS_MAX)
     jitter_ms: int = Field(0, alias="jitterMs", ge=0, le=86_400_000)
@@ -339,47 +342,47 @@ class TimersBody(_ChangeBody):
 
 
 class RelayBody(_ChangeBody):
-    """Messages that wait: by the ``keys`` of their tasks, or by their own ``ids``."""
+    """Waiting messages: by the ``keys`` of their tasks, or by their own ``ids``."""
 
     model_config = _one_of("keys", "ids")
 
     keys: list[DeliveryKey] | None = Field(None, min_length=1, max_length=1_000)
     ids: list[Text] | None = Field(None, min_length=1, max_length=1_000)
     to: TimeField | None = None
-    """Where ``reschedule`` moves to."""
+    """The new time for ``reschedule``."""
     wait_s: Wait = Field(5.0, alias="waitS")
 
 
 def admin_router(refusals: Responses | None = None) -> TypedRouter:
-    """Return a router whose paths are refused as all of the admin's, and by these reasons."""
+    """Return a router whose paths have the admin's refusals, and these."""
     return TypedRouter(REFUSALS | (refusals or {}), ProblemDetails, MEDIA_TYPE)
 
 
 def refuse_unread_query(request: Request) -> None:
-    """Refuse parameters in the address of an act, which takes all it needs from its body."""
+    """Refuse query parameters of an act: it takes all its arguments from the body."""
     if request.method != "GET" and request.query_params:
         named = ", ".join(sorted(set(request.query_params)))[:200]
         raise Problem(400, "invalid-request", f"an act is told by its body; not read: {named}")
 
 
 def who_asks(request: Request) -> str:
-    """Return who the token says it is."""
+    """Return the name of the user that the token stands for."""
     who = getattr(request.state, "who", None)
     return who if isinstance(who, str) else "unknown"
 
 
 def may_act(request: Request) -> bool:
-    """Return whether the token may act as well as look."""
+    """True if the token may act, False if it may only read."""
     return getattr(request.state, "may_act", False) is True
 
 
 def is_system_id(ordering_id: str | None) -> bool:
-    """Whether an ordering id is one of Hourhand's own, so that its tasks are asked for."""
+    """True if an ordering id belongs to Hourhand's own tasks."""
     return ordering_id is not None and ordering_id.startswith(RESERVED)
 
 
 def parsed_name(text: str) -> TaskKey | TaskPair:
-    """Read a key or a pair; Problem where it is neither."""
+    """Read a key or a pair; Problem for any other text."""
     try:
         return parse_name(text)
     except InvalidKey as error:
@@ -387,7 +390,7 @@ def parsed_name(text: str) -> TaskKey | TaskPair:
 
 
 def parsed_key(text: str) -> TaskKey:
-    """Read a key; Problem where it is none."""
+    """Read a key; Problem for any other text."""
     try:
         return TaskKey.parse(text)
     except InvalidKey as error:
@@ -395,7 +398,7 @@ def parsed_key(text: str) -> TaskKey:
 
 
 def parsed_ms(name: str, text: str) -> int:
-    """Read a time; Problem where it is none."""
+    """Read a time; Problem for any other text."""
     try:
         return parse_instant(text)
     except ValueError as error:
@@ -403,14 +406,14 @@ def parsed_ms(name: str, text: str) -> int:
 
 
 def parsed_time(name: str, text: str | None) -> datetime | None:
-    """Read a time that need not be given."""
+    """Read an optional time; None if it is absent."""
     return None if text is None else from_millis(parsed_ms(name, text))
 
 
 def letter_filter(
     from_: str | None, to: str | None, kind: str | None, error_class: str | None
 ) -> LetterFilter:
-    """Read which dead letters are asked for; Problem where no time can be."""
+    """Return a filter for dead letters; Problem if a time cannot be read."""
     from_ms = None if from_ is None else parsed_ms("from", from_)
     to_ms = None if to is None else parsed_ms("to", to)
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
@@ -420,7 +423,7 @@ def letter_filter(
 
 
 def parsed_range(from_: str, to: str) -> tuple[int, int]:
-    """Read a stretch of time; Problem where it is empty."""
+    """Read a range of time; Problem if it is empty."""
     from_ms, to_ms = parsed_ms("from", from_), parsed_ms("to", to)
     if from_ms >= to_ms:
         raise Problem(400, "invalid-request", f"from {from_!r} must be before to {to!r}")

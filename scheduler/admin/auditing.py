@@ -1,7 +1,7 @@
-"""Every write is written down: who, what, when, and what came of it.
+"""The audit log of every write: who, what, when, and its result.
 
-The entry is durable before the act begins, so nothing is done that nobody could trace; where
-it cannot be written the act is refused.  What came of it replaces the entry afterwards.
+The entry is durable before the act begins, so each act can be traced; if the entry cannot be
+written the act is refused. Afterwards an entry with the result replaces it.
 """
 
 import logging
@@ -37,14 +37,14 @@ _Report = TypeVar("_Report", bound=ActReport)
 
 
 class ShownEntry(Answer, frozen=True):
-    """What somebody did, and what came of it."""
+    """An act of a user, and its result."""
 
     time: Instant | None
     id: str
     who: str
     action: str
     target: str
-    detail: Annotated[Any, Meta(description="What was asked, as an object.")]
+    detail: Annotated[Any, Meta(description="The details of the request, as an object.")]
     result: str
 
     @classmethod
@@ -90,10 +90,10 @@ class AuditLog:
         detail: Mapping[str, object],
         act: Callable[[], tuple[_T, str]],
     ) -> _T:
-        """Do something that returns its result and a few words about it."""
+        """Write an entry, then call ``act``, which returns its result and a few words about it."""
         entry = AuditEntry(
             self._clock.now_ms(),
-            # In the order of this process's acts, where they are of one millisecond.
+            # Ids grow, so acts of one process within a millisecond keep their order.
             f"{next(_numbers):012x}{uuid.uuid4().hex[:16]}",
             _cut(who),
             _cut(action),
@@ -119,7 +119,9 @@ class AuditLog:
         reason: str,
         act: Callable[[], _Report],
     ) -> _Report:
-        """Do something to what has these names; ``what`` is the act, and a word for many."""
+        """Do an act on several names and audit it; ``what`` is the act, and a word for many
+        targets.
+        """
         action, many = what
         target = names[0] if len(names) == 1 else f"{len(names)} {many}"
         detail = {"count": len(names), "names": list(names[:_SHOWN_MAX]), "reason": reason}
@@ -149,7 +151,7 @@ class AuditLog:
         try:
             self._write(done)
         except (HourhandError, TimeoutError) as error:
-            # It was done; the entry that says it was begun is there.
+            # The act is done; its entry without a result is durable.
             logger.warning("the result of %s could not be written down: %s", done.id, error)
 
 

@@ -1,6 +1,6 @@
-"""What stands in the way of an ordering id: the task that blocks it, and how many wait behind one.
+"""The task that blocks an ordering id, and the number of tasks that wait behind one.
 
-Counts up to a bound, never beyond.
+Counts up to a bound.
 """
 
 from actors.model.key import TaskKey
@@ -18,12 +18,12 @@ _PAGES_MAX = 1_000
 
 
 class WaitingBehind(Answer, frozen=True):
-    """How many due tasks wait behind a key."""
+    """The number of due tasks that wait behind a key."""
 
     ordering_id: str
     waiting: int
     more: bool
-    """Whether there are more than were counted."""
+    """True if there are more than were counted."""
     first: list[KeyText]
 
 
@@ -31,7 +31,7 @@ def blocking_task(inspector: Inspector, clock: Clock, ordering_id: str) -> TaskK
     """Return the task that blocks an ordering id, if one does."""
     after: TaskKey | None = None
     while True:
-        # What blocks was attempted, and so was due.
+        # A task that blocks was attempted, so it was due.
         listing = inspector.list_open(
             to_ms=clock.now_ms() + 1,
             limit=_PAGE_TASKS,
@@ -52,7 +52,7 @@ def blocked_by(
 ) -> list[TaskKey]:
     """Return all tasks that block their ordering ids and failed last with a class of error.
 
-    Problem where there are more than may be acted on, or too many open tasks to look through.
+    Problem if there are more than an act may concern, or too many open tasks to look through.
     """
     wanted = TaskFilter([TaskState.BLOCKED], error_class)
     found: list[TaskKey] = []
@@ -79,7 +79,7 @@ def blocked_by(
 
 
 def waiting_behind(inspector: Inspector, clock: Clock, first: TaskKey) -> WaitingBehind:
-    """Return how many tasks wait behind a key, and the first of them."""
+    """Return the number of tasks that wait behind a key, and the first of them."""
     listing = inspector.list_open(
         to_ms=max(first.scheduled_ms + 1, clock.now_ms()),
         limit=COUNTED_MAX,

@@ -1,8 +1,7 @@
-"""What all nodes say of themselves, put together: one picture of the cluster, a second old.
+"""The reports of all nodes, combined into one picture of the cluster that is a second old.
 
-A thread reads the nodes' reports from the store and the ends of the log, so an answer costs no
-request to anybody.  Every figure has the time it is of; what a node has not said for long is
-unknown, never guessed.
+A thread reads the nodes' reports from the store, and the end offsets of the log, so an answer needs
+no further request. Every figure has its time. A figure of a silent node is unknown, never guessed.
 """
 
 import logging
@@ -52,7 +51,7 @@ logger = logging.getLogger("hourhand.admin")
 
 READ_MS = 1_000
 SILENT_MS = 5_000
-"""A node that did not report for so long is silent, and what it said last is unknown by now."""
+"""A node without a report for this time is silent, and its last figures count as unknown."""
 ENDS_MS = 5_000
 
 
@@ -76,7 +75,7 @@ class Cluster:
         self._last_hour = LastHour()
         self.config = OperatorConfig()
         self.look_number = 0
-        """Grows with each reading."""
+        """Number of readings so far."""
         self.changed = threading.Condition()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hourhand-cluster", daemon=True)
@@ -96,11 +95,11 @@ class Cluster:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it reads no more."""
+        """True if it was closed."""
         return self._closed.is_set()
 
     def read(self) -> None:
-        """Read reports, pauses and, now and then, the ends of the log."""
+        """Read reports and pauses, and from time to time the end offsets of the log."""
         try:
             oversight = self._stores.oversight
             reports = answered(oversight.read_reports(), LOOK_S)
@@ -124,12 +123,12 @@ class Cluster:
             self.changed.notify_all()
 
     def learn(self, config: OperatorConfig) -> None:
-        """Take an operator config for the one in force, unless a later one is known."""
+        """Use an operator config as the one in force, unless a later one is known."""
         with self._lock:
             if config.version > self.config.version:
                 self.config = config
 
-    # The picture.
+    # Answers from the picture.
 
     def status(self) -> ClusterStatus:
         """Return the figures of the whole cluster at a glance."""
@@ -170,18 +169,18 @@ class Cluster:
         return replace(figures, verdict=judged(figures))
 
     def nodes(self) -> NodeListing:
-        """Return every node heard of lately, by name."""
+        """Return every node that reported lately, by name."""
         with self._lock:
             nodes = [self._nodes[name] for name in sorted(self._nodes)]
             return NodeListing(nodes=[each.shown(alive=self._is_alive(each)) for each in nodes])
 
     def partitions(self) -> PartitionListing:
-        """Return every partition: its owner's word, or that nobody answers for it."""
+        """Return every partition with its owner's report, or that no owner answers."""
         with self._lock:
             return PartitionListing(partitions=self._shown_partitions())
 
     def blocked(self) -> BlockedTasks:
-        """Return what nodes say is blocked, oldest first."""
+        """Return the blocked tasks that nodes report, oldest first."""
         with self._lock:
             alive = self._alive()
             return BlockedTasks(
@@ -192,7 +191,7 @@ class Cluster:
             )
 
     def blocked_hours(self) -> dict[int, Mapping[int, int] | None]:
-        """Return each partition's blocked tasks by the hour they are of; None where unknown."""
+        """Return each partition's number of blocked tasks by their hour; None where unknown."""
         with self._lock:
             owned = self._owners()
         return {
@@ -201,7 +200,7 @@ class Cluster:
         }
 
     def failing(self) -> FailingTasks:
-        """Return what nodes say is failing, oldest first."""
+        """Return the failing tasks that nodes report, oldest first."""
         with self._lock:
             alive = self._alive()
             return FailingTasks(
@@ -212,7 +211,7 @@ class Cluster:
             )
 
     def executions(self) -> dict[str, ShownExecution]:
-        """Return what nodes say runs right now, by the task's key."""
+        """Return the running attempts that nodes report, by the task's key."""
         with self._lock:
             return {
                 each.key: ShownExecution(
@@ -225,7 +224,7 @@ class Cluster:
             }
 
     def limits(self) -> dict[str, ShownLimit]:
-        """Return what nodes say waits because of a limit, by the task's key."""
+        """Return the tasks that nodes report as waiting for a limit, by key."""
         with self._lock:
             return {
                 each.key: ShownLimit(
@@ -239,14 +238,14 @@ class Cluster:
             }
 
     def kinds_without_order(self) -> frozenset[str | None]:
-        """Return the kinds of which nodes run several tasks of one ordering id at once."""
+        """Return the kinds for which nodes run several tasks of one ordering id at once."""
         with self._lock:
             return frozenset(
                 kind for node in self._alive() for kind in node.report.kinds_without_order
             )
 
     def word(self) -> NodesWord:
-        """Return what nodes that live say of tasks."""
+        """Return the reports of living nodes about tasks."""
         with self._lock:
             reports = [each.report for each in self._alive()]
             owners = self._owners()
@@ -257,21 +256,25 @@ class Cluster:
         )
 
     def declared_limits(self) -> dict[str, Limit]:
-        """Return the limits that nodes declare, by name; of two, that of the later process."""
+        """Return the limits that nodes declare, by name; if two differ, that of the later
+        process.
+        """
         with self._lock:
             reports = [each.report for each in self._alive()]
         reports.sort(key=lambda each: each.started_ms or 0)
         return {limit.limit: limit.as_limit() for each in reports for limit in each.limits}
 
     def rate_reports(self) -> list[NodeReport]:
-        """Return what nodes say that have limits of a rate, by name."""
+        """Return the reports of nodes that have rate limits, by name."""
         with self._lock:
             reports = [each.report for each in self._alive()]
         with_rates = (each for each in reports if each.rate_share is not None)
         return sorted(with_rates, key=lambda each: each.node)
 
     def limited(self) -> LimitedFlows:
-        """Return what waits because of limits, by limit and value of its key, most first."""
+        """Return the tasks that wait for limits, by limit and value of its key, the largest group
+        first.
+        """
         with self._lock:
             reports = [each.report for each in self._alive()]
         waiting: Counter[tuple[str, str]] = Counter()
@@ -294,7 +297,7 @@ class Cluster:
         )
 
     def running(self) -> ShownExecutions:
-        """Return what nodes say runs right now, the longest first."""
+        """Return the running attempts that nodes report, the longest first."""
         with self._lock:
             reports = [each.report for each in self._alive()]
         found = [(told.node, each) for told in reports for each in told.running]
@@ -314,11 +317,11 @@ class Cluster:
         )
 
     def history(self, partition: int | None = None) -> History:
-        """Return the last hour as this process saw it, and the moments to mark on it."""
+        """Return the last hour as this process saw it, and marks for events."""
         with self._lock:
             return self._last_hour.shown(self._reports(), partition)
 
-    # Reading.
+    # Reading of the store and the log.
 
     def _run(self) -> None:
         run_guarded(self.read, "reading the cluster", logger, self._closed, READ_MS / 1000)
@@ -332,7 +335,7 @@ class Cluster:
         with self._lock:
             self._ends, self._ends_ms = ends, self._clock.now_ms()
 
-    # Under the lock.
+    # The methods below are called with the lock held.
 
     def _reports(self) -> dict[str, NodeReport]:
         return {name: node.report for name, node in self._nodes.items()}

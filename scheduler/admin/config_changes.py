@@ -1,4 +1,6 @@
-"""The operator config is read, changed, and replaced where nobody else came first."""
+"""Changes to the operator config: it is read, changed, and replaced if nobody else changed it
+meanwhile.
+"""
 
 from collections.abc import Callable
 
@@ -21,10 +23,10 @@ class ConfigChanges:
         return answered(self._store.read_config(OperatorConfig()))
 
     def change(self, changed: Callable[[OperatorConfig], OperatorConfig]) -> OperatorConfig:
-        """Replace the operator config by what ``changed`` makes of it, and return that.
+        """Replace the operator config by the result of ``changed``, and return that.
 
-        ``changed`` is called again where somebody else was first.  What changes nothing is not
-        written.  Raises StoreUnavailable where others are first all the time.
+        ``changed`` is called again if another process was faster. A config without changes is not
+        written. Raises StoreUnavailable if others are faster every time.
         """
         for _ in range(_TRIES_MAX):
             known = self.config()

@@ -1,7 +1,7 @@
-"""What the kept counts say: tasks due ahead, and how the hours of each partition went.
+"""The stored counts: tasks due ahead, and the results of each partition's hours.
 
-Reads counts only, so the number of tasks never matters.  A count may be off by what a crash
-lost and by keys that were scheduled twice; it is never below zero.
+Reads counts only, so the number of tasks never matters. A count may be off by what a crash lost and
+by keys that were scheduled twice; it is never below zero.
 """
 
 from collections import defaultdict, deque
@@ -19,7 +19,8 @@ from scheduler.futures.answers import answered
 _NO_SECONDS = dict.fromkeys(range(SECONDS), 0)
 _NO_TALLY = HourTally()
 _SECONDS_AHEAD_MS = 72 * HOUR_MS
-"""Herds of a minute show in three days; adding up a year's seconds would take longer than all."""
+"""The distribution over seconds covers three days; adding up a year's seconds would take too
+long."""
 
 
 class Unit(StrEnum):
@@ -31,7 +32,7 @@ class Unit(StrEnum):
 
     @property
     def width_ms(self) -> int:
-        """How much time it covers."""
+        """The bar's width, in milliseconds."""
         return {"minute": MINUTE_MS, "hour": HOUR_MS, "day": 24 * HOUR_MS}[self.value]
 
 
@@ -40,33 +41,33 @@ BUCKET_HOURS_MAX = 24 * 31
 
 
 class DueBar(Answer, frozen=True):
-    """How many tasks are due in one minute, hour or day."""
+    """The number of tasks that are due in one minute, hour or day."""
 
     time: Instant | None
     due: int
 
 
 class Ahead(Answer, frozen=True):
-    """How many tasks are due when."""
+    """The numbers of tasks that are due ahead."""
 
     as_of: Instant | None
     unit: Unit
     total: int
     bars: list[DueBar]
     seconds_of_minute: list[int]
-    """How the open tasks of the first 72 hours lie within their minutes."""
+    """Open tasks of the first 72 hours for each second of their minute."""
 
 
 class ShownHour(Answer, frozen=True):
-    """What became of the tasks of one partition and hour."""
+    """The results of the tasks of one partition and hour."""
 
     partition: int
     hour: Instant | None
     stored: int
     pending: int
-    """Open tasks; those that block their ordering ids are among them."""
+    """Open tasks, including those that block their ordering ids."""
     blocked: int | None
-    """Tasks that block their ordering ids; null where no owner answers."""
+    """Tasks that block their ordering ids; null if no owner answers."""
     done: int
     failed: int
     dropped: int
@@ -81,7 +82,7 @@ class ShownHour(Answer, frozen=True):
             partition=partition,
             hour=instant_text(hour_ms),
             stored=tally.stored,
-            # What blocks is open, whether its hour was counted since or not.
+            # A blocked task is open, even if the hour's count does not include it yet.
             pending=max(_open_tasks(tally), blocked or 0),
             blocked=blocked,
             done=closed.get("success", 0),
@@ -93,7 +94,7 @@ class ShownHour(Answer, frozen=True):
 
 
 class Hours(Answer, frozen=True):
-    """What became of each partition's hours; empty ones are left out."""
+    """The results of each partition's hours; empty hours are left out."""
 
     buckets: list[ShownHour]
 
@@ -113,10 +114,10 @@ class KeptCounts:
         partition: int | None = None,
         from_ms: int | None = None,
     ) -> Ahead:
-        """Return how many tasks are due in each of the next bars, from now unless told otherwise.
+        """Return the number of tasks due in each of the next bars, from now unless told otherwise.
 
-        The first bar counts from the minute of ``from_ms`` on: what lies before is not ahead.
-        Beside them stands how the open tasks of their first 72 hours lie within their minutes.
+        The first bar counts from the minute of ``from_ms`` on. The answer also has the open tasks
+        of the first 72 hours by the second of their minute.
         """
         width_ms = unit.width_ms
         from_ms = now_ms if from_ms is None else from_ms
@@ -149,9 +150,9 @@ class KeptCounts:
     def buckets(
         self, from_ms: int, to_ms: int, blocked: Mapping[int, Mapping[int, int] | None]
     ) -> Hours:
-        """Return what became of each partition's tasks, hour by hour.
+        """Return the results of each partition's tasks, hour by hour.
 
-        ``blocked`` is what owners say of their blocked tasks, by partition and hour.
+        ``blocked`` has the owners' numbers of blocked tasks, by partition and hour.
         """
         found = []
         for partition, hours in self._asked(hour_of(from_ms), to_ms, None):
@@ -166,7 +167,7 @@ class KeptCounts:
     def _asked(
         self, first_ms: int, end_ms: int, partition: int | None
     ) -> Iterator[tuple[int, Mapping[int, HourTally]]]:
-        """Yield each partition's hours; all are asked for before the first is awaited."""
+        """Yield each partition's hours; all are requested before the first is awaited."""
         numbers = range(self._partition_count) if partition is None else [partition]
         asked = deque((each, self._tallies.load(each, first_ms, end_ms)) for each in numbers)
         while asked:
@@ -181,7 +182,7 @@ def _by_second(tallies: Iterable[HourTally]) -> Iterable[int]:
 
 
 def _open_tasks(tally: HourTally) -> int:
-    """Return the open tasks of an hour: a minute that was counted below zero has none."""
+    """Return the open tasks of an hour; a minute with a count below zero adds none."""
     counts = tally.open.values()
     if min(counts, default=0) >= 0:
         return sum(counts)

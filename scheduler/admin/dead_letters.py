@@ -1,8 +1,8 @@
-"""Dead letters: looked at, and brought back where they can be read now.
+"""Dead letters: read, and brought back where they can be read now.
 
-Decides what is sent for a letter: the task's data goes with a retry of its key, so the owner of its
-partition decides, in the order of the log, whether there is something to bring back (P5).  Says
-what came of it only where that owner has.
+Decides the command that is sent for a letter: the task's data goes with a retry of its key, so the
+owner of its partition decides, in the order of the log, whether it runs again (P5). An outcome is
+reported only after the owner's decision.
 """
 
 from collections import Counter
@@ -41,16 +41,16 @@ _NOTED = frozenset({REASON_HEADER, *ORIGIN_HEADERS})
 _ORIGIN = tuple(zip(("topic", "partition", "offset"), ORIGIN_HEADERS, strict=True))
 _PAGE_LETTERS = 500
 _PAGES_MAX = 50
-"""Pages that one listing looks through; the rest is for the next one."""
+"""Pages that one listing reads; the rest is for the next one."""
 _IN_FLIGHT_MAX = 500
 _REPLAYED = "replayed"
 _FAILED = frozenset({CompletionResult.FAILURE, CompletionResult.DROPPED})
-"""How a letter's task ended where it can be brought back."""
+"""Ends of a task after which its letter can be brought back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterFilter:
-    """Which dead letters: put aside in a stretch of time, of a kind, for a class of error."""
+    """A choice of dead letters: a range of time, kinds, a class of error."""
 
     from_ms: int | None = None
     to_ms: int | None = None
@@ -59,12 +59,12 @@ class LetterFilter:
 
     @property
     def is_of_tasks(self) -> bool:
-        """Whether only letters that read as tasks are meant."""
+        """True if the filter chooses only letters that can be read as tasks."""
         return bool(self.kinds) or self.error_class is not None
 
 
 class _ReadLetter(NamedTuple):
-    """A letter, the task it reads as, and what the store says of that."""
+    """A letter, the task that was read from it, and the stored state of that task."""
 
     letter: LogRecord
     entry: StoredTask | Command | None
@@ -74,13 +74,13 @@ class _ReadLetter(NamedTuple):
 
     @property
     def replayable(self) -> bool:
-        """Whether it reads as something that failed, was dropped, or is not known to be closed."""
+        """True if its task failed, was dropped, or is not known to be closed."""
         completion = self.completion
         return self.entry is not None and (completion is None or completion.result in _FAILED)
 
 
 class Origin(Answer, frozen=True):
-    """Where a letter stood before."""
+    """The original place of a letter's record."""
 
     topic: str | None
     partition: str | None
@@ -97,12 +97,12 @@ class ShownLetter(Answer, frozen=True, kw_only=True):
     key: KeyText | UnsetType = UNSET
     kind: str | UnsetType = UNSET
     readable: bool
-    """Whether it reads as a task or a command."""
+    """True if it can be read as a task or a command."""
     replayable: bool
-    """Whether it is readable, and its task did not end well, and was not cancelled, moved or opened
+    """True if it is readable, and its task did not end well, and was not cancelled, moved or opened
     again since."""
     ended: CompletionResult | UnsetType = UNSET
-    """How its task's key was closed, where it was and that is still known."""
+    """The end of its task, if the store still knows it."""
     error: str | UnsetType = UNSET
     """Class and message of its task's last error."""
     record_key: ShownBytes | None | UnsetType = UNSET
@@ -111,7 +111,7 @@ class ShownLetter(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, known: _ReadLetter, *, data: bool) -> Self:
-        """Show a letter, with its bytes where they may be seen."""
+        """Show a letter, with its bytes if ``data`` is True."""
         letter, entry, completion = known.letter, known.entry, known.completion
         noted = dict(letter.headers)
         kind = entry.kind if isinstance(entry, StoredTask) else None
@@ -142,31 +142,32 @@ class LetterListing(Answer, frozen=True):
 
 
 class Appended(Answer, frozen=True):
-    """Where a letter was appended to the log."""
+    """The place in the log of the record that was appended for a letter."""
 
     partition: int
     offset: int
 
 
 class ReplayResult(Answer, frozen=True):
-    """What became of a letter."""
+    """The outcome of the replay of a letter."""
 
     place: str
     outcome: str
-    """``replayed`` where its task will run; else what its owner found, or why nothing was sent."""
+    """``replayed`` if its task will run; else the owner's decision, or the reason why nothing was
+    sent."""
     detail: str | UnsetType = UNSET
     receipt: Appended | UnsetType = UNSET
 
 
 class Replayed(ActReport, frozen=True):
-    """What became of letters."""
+    """The outcomes of the replay of letters."""
 
     results: list[ReplayResult]
 
 
 @dataclass(slots=True)
 class _Sent:
-    """A letter that was asked for, and what has come of it so far."""
+    """A letter to bring back, and its outcome so far."""
 
     place: Position
     word: str
@@ -176,7 +177,7 @@ class _Sent:
     position: Position | None = None
 
     def take_note(self, outcome: RecordedOutcome | None) -> bool:
-        """Note what the owner decided; False where it has not yet."""
+        """Note the owner's decision; False if there is none yet."""
         if outcome is None:
             return False
         is_opened = self.is_task and outcome.outcome is CommandOutcome.APPLIED
@@ -185,7 +186,7 @@ class _Sent:
 
     @property
     def shown(self) -> ReplayResult:
-        """The result as it is told."""
+        """The result for the answer."""
         at = self.position
         return ReplayResult(
             place=place_text(self.place),
@@ -196,7 +197,7 @@ class _Sent:
 
 
 class DeadLetters:
-    """Reads and replays what was put aside; used from any thread."""
+    """Reads and replays dead letters; used from any thread."""
 
     def __init__(
         self,
@@ -213,7 +214,7 @@ class DeadLetters:
         self._clock = clock
         self._partition_count = partition_count
         self._known_for_ms = tree.watermark.completion_retention_ms
-        """For so long at least the store knows how a task ended."""
+        """The minimum time for which the store knows how a task ended."""
         self._row_bytes_max = tree.execution.row_bytes_max
 
     def page(self, before: str | None, limit: int) -> LetterPage:
@@ -228,8 +229,8 @@ class DeadLetters:
     ) -> LetterListing:
         """Return letters, newest first; InvalidInput where ``before`` is not a place.
 
-        They may be fewer than ``limit`` where few of many are chosen: the rest follows from
-        ``next_before`` on.
+        They may be fewer than ``limit`` if few of many match: the next page begins at
+        ``next_before``.
         """
         found: list[_ReadLetter] = []
         for _ in range(_PAGES_MAX):
@@ -242,11 +243,11 @@ class DeadLetters:
         return LetterListing(letters=letters, next_before=before)
 
     def selected(self, chosen: LetterFilter, letters_max: int) -> list[Position]:
-        """Return the places of all that can be brought back, the newest of each key, in key order:
-        so tasks of one ordering id run in theirs.
+        """Return the places of all letters that can be brought back, the newest of each key, in key
+        order, so that tasks of one ordering id run in order.
 
-        Without old ones whose tasks the store knows no more: they may have ended well since.
-        Raises Problem where that is more than may be acted on.
+        Leaves out old letters whose tasks the store has forgotten: they may have ended well since.
+        Raises Problem if there are more than an act may concern.
         """
         known_since_ms = self._clock.now_ms() - self._known_for_ms
         places: dict[TaskKey, Position] = {}
@@ -272,9 +273,9 @@ class DeadLetters:
                 return [places[key] for key in sorted(places)]
 
     def replay(self, places: Sequence[Position], wait_s: float) -> Replayed:
-        """Bring letters back, each by the owner of its ordering id; wait for what that decides.
+        """Bring letters back, each by the owner of its ordering id; wait for the decisions.
 
-        The letter stays where it is: the topic's retention removes it.  Raises LogUnavailable and
+        A letter stays in its topic until retention removes it. Raises LogUnavailable and
         StoreUnavailable.
         """
         sent: list[_Sent] = []
@@ -322,7 +323,7 @@ class DeadLetters:
         )
 
     def _decision(self, sent: _Sent) -> "Future[RecordedOutcome | None]":
-        assert sent.position is not None, "only what was sent is decided"
+        assert sent.position is not None, "only a sent command is decided"
         partition, offset = sent.position
         return begun(found_outcome(self._stores, partition, offset, sent.key))
 
@@ -343,7 +344,7 @@ class DeadLetters:
     def _known(
         self, entries: Sequence[tuple[LogRecord, StoredTask | Command | None]]
     ) -> Iterator[_ReadLetter]:
-        """Ask the store about all tasks of a page at once."""
+        """Ask the store about all tasks of a page in one request."""
         by_partition: dict[int, dict[TaskKey, None]] = {}
         for _, entry in entries:
             if isinstance(entry, StoredTask):
@@ -382,7 +383,7 @@ def _is_in_time(letter: LogRecord, chosen: LetterFilter) -> bool:
 
 
 def _is_past(letters: Sequence[LogRecord], chosen: LetterFilter) -> bool:
-    """Whether all further letters are older than the filter's."""
+    """True if all further letters are older than the filter's range."""
     from_ms = chosen.from_ms
     return from_ms is not None and all(each.timestamp_ms < from_ms for each in letters)
 
@@ -405,7 +406,7 @@ def place_text(place: Position) -> str:
 
 
 def letters_target(places: Sequence[str]) -> str:
-    """Return what the audit log calls so many letters."""
+    """Return the words for letters in the audit log."""
     return places[0] if len(places) == 1 else f"{len(places)} letters"
 
 
@@ -416,7 +417,7 @@ def parse_places(texts: Sequence[str]) -> list[Position]:
         partition, colon, offset = text.partition(":")
         numbers = partition.isascii() and partition.isdecimal() and offset.isdecimal()
         if not (colon and numbers and offset.isascii() and len(text) < 30):
-            raise InvalidInput(f"{text[:40]!r} is not a place of a dead letter, as 0:12 is one")
+            raise InvalidInput(f"{text[:40]!r} is not a position of a dead letter, such as 0:12")
         places.append(Position(int(partition[:9]), int(offset[:18])))
     return places
 

@@ -1,6 +1,6 @@
-"""Definitions as operators list them: read in bounded pages, whatever lies between them.
+"""Definitions as operators list them, in pages of bounded cost.
 
-Decides how much one page may read.  What a row says is its kind's matter.
+Decides how many rows one page may read. The caller's ``keep`` reads the rows.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from scheduler.services.definition_book import DefinitionBook
 
 _ROWS_MAX = 500
 _REQUESTS_MAX = 400
-"""Reads of one page: what few of a million rows have is not looked for in all of them."""
+"""Most reads of one page: a filter that few of a million rows match does not read them all."""
 
 Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Kept]):
-    """Some of a kind; fewer than asked for, even none, come while there are more."""
+    """A page of definitions; it may be short, or even empty, while there are more."""
 
     found: list[Kept]
     next_after: str | None
@@ -34,7 +34,7 @@ def list_definitions(
     limit: int,
     keep: Callable[[Definition], Kept | None],
 ) -> Listing[Kept]:
-    """Return about ``limit`` of what ``keep`` makes of rows; InvalidInput for no cursor."""
+    """Return about ``limit`` results of ``keep``; InvalidInput if ``after`` is not a cursor."""
     found: list[Kept] = []
     for _ in range(_REQUESTS_MAX):
         try:

@@ -1,7 +1,7 @@
-"""Paths of what the other doors keep: recurring schedules, timers, messages that wait.
+"""Paths of the other services: recurring schedules, timers, waiting messages.
 
-They look and act on the installation of this process's settings, the one that a door of the
-same settings works with.  Every act is audited before it begins.
+They read and change the installation of this process's settings, which a service with the same
+settings uses. Every act is audited before it begins.
 """
 
 from typing import Annotated
@@ -46,7 +46,7 @@ _NEXT_MAX = 100
 _DAY_MS = 86_400_000
 _AHEAD_DAYS = 31
 _AHEAD_DAYS_MAX = 400
-"""Farther than this a store cannot look without going through all of its hours."""
+"""A store could look farther ahead only by reading every hour."""
 
 Cursor = Annotated[
     str | None,
@@ -58,26 +58,26 @@ MOVES = (Action.CANCEL, Action.RESCHEDULE, Action.RUN_NOW)
 
 
 class RelayTopics(Answer, frozen=True):
-    """What the relay of these settings reads and writes."""
+    """The topics of a relay with these settings."""
 
     in_topic: str
     out_topic: str
     group_id: str
     in_use: bool
-    """Whether a message waits within the next 31 days."""
+    """True if a message waits within the next 31 days."""
 
 
 class TimersPlace(Answer, frozen=True):
-    """Where the timer service of these settings is served."""
+    """The address of the timer service with these settings."""
 
     host: str
     port: int
     in_use: bool
-    """Whether there is a timer."""
+    """True if there is a timer."""
 
 
 class ShownDoors(Answer, frozen=True):
-    """Which installation is looked at."""
+    """The installation that these paths read."""
 
     installation: ShownInstallation
     relay: RelayTopics
@@ -98,7 +98,7 @@ def door_routes(service: AdminService) -> TypedRouter:
 
 
 def _add_installation(router: TypedRouter, service: AdminService) -> None:
-    @router.get("/doors", tags=["doors"], summary="Which installation is looked at")
+    @router.get("/doors", tags=["doors"], summary="The installation that these paths read")
     def doors() -> ShownDoors:
         relay, timers = service.settings.relay, service.settings.timers
         waiting = service.relayed.page(None, 1, service.clock.now_ms() + _AHEAD_DAYS * _DAY_MS)
@@ -116,7 +116,7 @@ def _add_installation(router: TypedRouter, service: AdminService) -> None:
                 port=timers.port,
                 in_use=bool(kept.timers) or kept.next_after is not None,
             ),
-            note="what doors with other settings keep, or Kafka alone, is not seen here",
+            note="data of services with other settings, or of Kafka alone, is not shown here",
         )
 
 
@@ -132,7 +132,7 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
     @router.get(
         "/recurring/schedule",
         tags=["recurring"],
-        summary="One with its next times and last runs",
+        summary="One schedule with its next times and last runs",
         responses=NOT_FOUND,
     )
     def show(
@@ -189,7 +189,10 @@ def _add_timers(router: TypedRouter, service: AdminService) -> None:
         return timers.page(tag, after, limit, data=data and shows_data)
 
     @router.get(
-        "/timers/timer", tags=["timers"], summary="One with what it waits for", responses=NOT_FOUND
+        "/timers/timer",
+        tags=["timers"],
+        summary="One timer with the tasks it waits for",
+        responses=NOT_FOUND,
     )
     def show(timer_id: Annotated[str, Query(alias="id", max_length=200)]) -> TimerAnswer:
         found = timers.find(timer_id)
@@ -253,14 +256,16 @@ def _add_relay_acts(router: TypedRouter, service: AdminService) -> None:
     @router.post(
         "/relay/{action}",
         tags=["relay"],
-        summary="Cancel, reschedule or pass on what waits",
+        summary="Cancel, reschedule or pass on waiting messages",
         responses=ACT_REFUSALS,
     )
     def act(
         action: Annotated[Action, Path()], body: RelayBody, request: Request
     ) -> Preview | TasksActedOn:
         if action not in MOVES:
-            raise Problem(404, "no-such-path", f"a message is not to be asked for {action.value}")
+            raise Problem(
+                404, "no-such-path", f"the action {action.value} is not possible for a message"
+            )
         to = parsed_time("to", body.to)
         if (to is None) is (action is Action.RESCHEDULE):
             raise Problem(400, "invalid-request", "`to` belongs to reschedule, and only to it")
@@ -282,9 +287,9 @@ def _add_relay_acts(router: TypedRouter, service: AdminService) -> None:
 
 
 def _named(service: AdminService, body: RelayBody) -> tuple[list[TaskKey], list[str]]:
-    """Return the deliveries that a body names, and the ids under which none waits."""
+    """Return the deliveries that a body names, and the ids without a waiting message."""
     if (body.keys is None) is (body.ids is None):
-        raise Problem(400, "invalid-request", "name `keys` or `ids`, one of the two")
+        raise Problem(400, "invalid-request", "give either `keys` or `ids`")
     if body.ids is not None:
         found = service.relayed.known(body.ids)
         unknown = [each for each in dict.fromkeys(body.ids) if each not in found]

@@ -1,6 +1,6 @@
-"""Limits at run time: what the code of the nodes declares, what operators changed, what holds.
+"""Limits at run time: the nodes' declarations, the operators' changes, and the limits in effect.
 
-Decides which changes are taken.  Which limits there are is known from what nodes report.
+Decides which changes are valid. The declared limits are known from the nodes' reports.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ _VALUES_MAX = 200
 
 
 class LimitNumbers(Answer, frozen=True):
-    """How much a limit allows; null is not limited in that way."""
+    """The numbers of a limit; null means that there is no limit of that sort."""
 
     rate: float | None
     """Starts in each ``perMs``."""
@@ -48,7 +48,7 @@ class LimitNumbers(Answer, frozen=True):
 
 
 class ShownLimitChange(Answer, frozen=True):
-    """What an operator changed; null is as declared."""
+    """An operator's change; null is as declared."""
 
     rate: float | None
     per_ms: int | None
@@ -73,30 +73,30 @@ class ShownLimitChange(Answer, frozen=True):
 
 
 class NodeRate(Answer, frozen=True):
-    """How much one node may start of a limit's rate, in parts of what the whole cluster may."""
+    """One node's part of a limit's rate."""
 
     node: str
     own: float
-    """What its partitions give it, without what it lends."""
+    """The rate from its own partitions, minus the rate that it lends."""
     lent: float
     borrowed: float
     rate: float
-    """Starts in each ``perMs`` of the limit: what is its own and what is borrowed."""
+    """Starts in each ``perMs`` of the limit: its own and the borrowed ones."""
 
 
 class ValueRate(Answer, frozen=True):
-    """How much all nodes may start of a limit's rate, for one value of its key."""
+    """The nodes' parts of a limit's rate, for one value of its key."""
 
     value: str | None
-    """Null: each value of which no node lends anything.  Empty where the limit has no key."""
+    """Null: all values of which no node lends a part. Empty if the limit has no key."""
     own: float
     lent: float
     borrowed: float
     rate: float
     """The sum of the nodes' rates."""
     nodes: list[NodeRate]
-    """Of a value that is lent, those that lend or borrow it; the others have what they have of
-    each value."""
+    """For a value that is lent, the nodes that lend or borrow it; all others have their own
+    part."""
 
 
 class LimitSetting(Answer, frozen=True):
@@ -105,28 +105,28 @@ class LimitSetting(Answer, frozen=True):
     limit: str
     """Its name: the kind, ``#`` and its place in the declaration; or the kind and ``@node``."""
     state: Literal["declared", "changed", "unused"]
-    """``unused``: changed, and no node that reports declares it, or it does not fit."""
+    """``unused``: changed, but no reporting node declares it, or the change does not fit."""
     key: str | None
-    """The path into the data whose values have an allowance each."""
+    """The path into the data; each value there has an allowance of its own."""
     declared: LimitNumbers | None
     effective: LimitNumbers | None
     changed: ShownLimitChange | None
     rates: list[ValueRate]
-    """Who may start how much now, the values of which most is lent first; without a rate empty."""
+    """The nodes' current rates, the values of which most is lent first; empty without a rate."""
 
 
 class LimitSettings(Answer, frozen=True):
-    """All limits that nodes declare, and all that operators changed."""
+    """All declared limits, and all that operators changed."""
 
     version: int
-    """Of the operator config that is in force."""
+    """Version of the operator config that is in force."""
     limits: list[LimitSetting]
 
     @classmethod
     def of(
         cls, config: OperatorConfig, declared: Mapping[str, Limit], reports: Sequence[NodeReport]
     ) -> Self:
-        """Show the limits that hold, and what nodes with rates report that they have of them."""
+        """Show the limits in effect, and the nodes' reported parts of rates."""
         names = sorted({*declared, *(each.limit for each in config.limits)})
         return cls(
             version=config.version,
@@ -138,11 +138,11 @@ class LimitSettings(Answer, frozen=True):
 
 
 class ChangedLimits(NamedTuple):
-    """What an act came to."""
+    """The result of a change."""
 
     config: OperatorConfig
     words: str
-    """What held before and what holds now."""
+    """The limits in effect before and after."""
 
 
 class Limits:
@@ -155,8 +155,8 @@ class Limits:
         rates: Callable[[], Sequence[NodeReport]],
         clock: Clock,
     ) -> None:
-        """``declared`` returns the limits that nodes declare, by name; ``rates`` what those report
-        that have limits of a rate.
+        """``declared`` returns the limits that nodes declare, by name; ``rates`` the reports of
+        nodes that have rate limits.
         """
         self._config_changes = config_changes
         self._declared = declared
@@ -164,12 +164,14 @@ class Limits:
         self._clock = clock
 
     def settings(self, config: OperatorConfig | None = None) -> LimitSettings:
-        """Return every limit, of an operator config that is known or of the one in force."""
+        """Return every limit, of the given operator config or of the one in force."""
         known = self._config_changes.config() if config is None else config
         return LimitSettings.of(known, self._declared(), self._rates())
 
     def planned(self, change: LimitChange) -> dict[str, LimitNumbers]:
-        """Return what holds before and after; InvalidTask or Problem where it cannot be done."""
+        """Return the limits before and after a change; InvalidTask or Problem if it is not
+        possible.
+        """
         if change.numbers == (None, None, None, None):
             raise InvalidTask("say what to change: rate, per, burst or concurrency")
         declared = self._declared_limit(change.limit)
@@ -202,7 +204,7 @@ class Limits:
         return ChangedLimits(self._config_changes.change(changed), words)
 
     def reset(self, names: Collection[str]) -> ChangedLimits:
-        """Have these be as declared again; Problem for a name that is unknown."""
+        """Reset limits to their declaration; Problem for an unknown name."""
         known = {each.limit for each in self._config_changes.config().limits}
         for name in names:
             if name not in known:
@@ -229,7 +231,7 @@ class Limits:
 
 
 def _merged(earlier: LimitChange | None, change: LimitChange) -> LimitChange:
-    """Return a change with the numbers of the one before where it names none."""
+    """Return a change, completed with the numbers of the earlier one."""
     if earlier is None:
         return change
     rate, per_ms, burst, concurrency = (
@@ -240,7 +242,9 @@ def _merged(earlier: LimitChange | None, change: LimitChange) -> LimitChange:
 
 
 def _holding(declared: Limit, change: LimitChange | None) -> Limit:
-    """Return what holds on nodes that declare this; they ignore a change that does not fit."""
+    """Return the limit in effect on nodes that declare this one; they ignore a change that does not
+    fit.
+    """
     try:
         return declared if change is None else change.of(declared)
     except InvalidTask:
@@ -269,7 +273,9 @@ def _setting(
 
 
 def _rates(name: str, limit: Limit, reports: Sequence[NodeReport]) -> list[ValueRate]:
-    """Return who may start how much of a limit: of values that nobody lends, and of the others."""
+    """Return the nodes' rates of a limit: first for values that nobody lends, then for the
+    others.
+    """
     reports = [each for each in reports if any(known.limit == name for known in each.limits)]
     lent: defaultdict[str, dict[str, RateShare]] = defaultdict(dict)
     for report in reports:
@@ -337,5 +343,5 @@ def _reset_words(change: LimitChange, declared: Limit | None) -> str:
 
 
 def limit_words(names: Sequence[str]) -> str:
-    """Return what these are, in words: one by name, several by number."""
+    """Return limits in words: one by name, several by number."""
     return names[0] if len(names) == 1 else f"{len(names)} limits"

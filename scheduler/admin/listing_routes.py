@@ -1,6 +1,6 @@
-"""Paths that list tasks: those of a stretch of time, by key or the newest first, and open ones.
+"""Paths that list tasks: those in a range of time, by key or the newest first, and open ones.
 
-A page looks at a bounded number of tasks: it may hold few, even none, while there are more.
+A page reads a bounded number of tasks: it may hold few, even none, while there are more.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ from scheduler.services.typed_routes import TypedRouter
 
 _AHEAD_MS = 86_400_000
 _PAGES_MAX = 20
-"""Reads of one page of open tasks."""
+"""Most reads for one page of open tasks."""
 _EXECUTED = frozenset({TaskState.RUNNING, TaskState.CANCELLING})
 """States in which user code runs: nodes name these tasks, so no store is searched for them."""
 
@@ -55,14 +55,14 @@ States = Annotated[list[TaskState] | None, Query(max_length=20)]
 System = Annotated[
     bool,
     Query(
-        description="Whether Hourhand's own tasks are listed; those of an orderingId always are."
+        description="True to list Hourhand's own tasks; those of an orderingId are always listed."
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Which tasks a listing is asked for, whatever stretch of time it is of."""
+    """The parameters of a listing, without its range of time."""
 
     limit: Limit = 100
     state: States = None
@@ -76,14 +76,14 @@ class _Asked:
 
     @property
     def filter(self) -> TaskFilter:
-        """What the tasks must be like."""
+        """The filter for the tasks."""
         system = self.system or is_system_id(self.ordering_id)
         kinds = frozenset() if self.kind is None else frozenset({self.kind})
         return TaskFilter(frozenset(self.state or ()), self.error_class, system, kinds)
 
     @property
     def behind(self) -> TaskKey | None:
-        """Where the page begins."""
+        """The key behind which the page begins."""
         return None if self.after is None else parsed_key(self.after)
 
 
@@ -160,7 +160,7 @@ def _parts(service: AdminService, asked: _Asked) -> ListPart:
 
 
 def _open(service: AdminService, asked: _Asked, to_ms: int) -> TaskListing:
-    """Return open tasks, in the states that store and nodes say together."""
+    """Return open tasks, with states from the store and the nodes' reports together."""
     word, chosen, after = service.cluster.word(), asked.filter, asked.behind
     found: list[TaskView] = []
     for _ in range(_PAGES_MAX):
@@ -185,7 +185,7 @@ def _open(service: AdminService, asked: _Asked, to_ms: int) -> TaskListing:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """Which keys are asked for, and in which order."""
+    """A range of keys, and its order."""
 
     from_ms: int
     to_ms: int
@@ -195,7 +195,7 @@ class _Stretch:
     after: TaskKey | None
 
     def holds(self, key: TaskKey, partition: int) -> bool:
-        """Whether a key is one of them."""
+        """True if a key is in the range."""
         return (
             self.from_ms <= key.scheduled_ms < self.to_ms
             and self.ordering_id in (None, key.ordering_id)
@@ -204,12 +204,12 @@ class _Stretch:
         )
 
     def rank(self, key: TaskKey) -> tuple[int, TaskKey]:
-        """Return what keys are ordered by."""
+        """Return the value by which keys are ordered."""
         return (-key.scheduled_ms if self.is_newest_first else 0), key
 
 
 def _running(service: AdminService, stretch: _Stretch, asked: _Asked) -> TaskListing:
-    """Return what owners say runs: of a first attempt the store knows nothing."""
+    """Return the running tasks that owners report: the store does not know of a first attempt."""
     word = service.cluster.word()
     count, limit, chosen = service.partition_count, asked.limit, asked.filter
     held = [
@@ -231,19 +231,23 @@ def _page(
 
 
 def check_partition(service: AdminService, partition: int | None) -> None:
-    """Refuse a partition that there is not."""
+    """Refuse a partition that does not exist."""
     if partition is not None and partition >= service.partition_count:
         raise Problem(404, "unknown-partition", f"there is no partition {partition}")
 
 
 def shown_with_execution(service: AdminService, view: TaskView, *, data: bool) -> ShownTask:
-    """Show a task with what only nodes know: that user code runs, or a limit holds it up."""
+    """Show a task with the facts that only nodes know: its running attempt, or the limit it waits
+    for.
+    """
     shown = ShownTask.of(as_executed(view, service.cluster.word()), data=data)
     return executed_task(shown, service.cluster.executions(), service.cluster.limits())
 
 
 def _counted(task: ShownTask, *, attempts: bool) -> ShownTask:
-    """Say how many attempts a task had, and show them only where that is wanted."""
+    """Return the task with its number of attempts, and with the attempts only if ``attempts`` is
+    True.
+    """
     numbers = [each.attempt for each in task.attempts or ()]
     closed = task.completion.attempts if task.completion else 0
     begun = task.running.attempt if task.running else 0

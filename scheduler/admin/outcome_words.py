@@ -1,7 +1,7 @@
-"""What became of a command, in a sentence: the one table of outcomes and what they say to a person.
+"""The one table of outcomes and their sentences for people.
 
-Decides words and the next step, never an outcome.  Programs read the outcome's own word, which does
-not change.
+Decides words and the next step, never an outcome. Programs read the outcome's code, which does not
+change.
 """
 
 from collections.abc import Mapping
@@ -9,21 +9,21 @@ from typing import NamedTuple
 
 
 class OutcomeWords(NamedTuple):
-    """What an outcome says; it reads on from a number of tasks as well as alone."""
+    """The words for an outcome; they also read well behind a number of tasks."""
 
     said: str
     next_step: str = ""
     """The next step on the command line."""
 
 
-_HOW_CLOSED = "`hourhand show KEY` tells how it ended"
+_HOW_CLOSED = "`hourhand show KEY` shows how it ended"
 _STILL_RUNS = OutcomeWords(
     "cancelled while an attempt runs: it may end, and no further one starts",
-    "`hourhand running` tells for how long it has run; only a stop of its node ends code that"
+    "`hourhand running` shows for how long it has run; only a stop of its node ends code that"
     " never ends",
 )
 _RUNS_ALREADY = OutcomeWords(
-    "not changed: an attempt runs already", "`hourhand running` tells for how long it has run"
+    "not changed: an attempt already runs", "`hourhand running` shows for how long it has run"
 )
 _OF_ANY: Mapping[str, OutcomeWords] = {
     "applied": OutcomeWords("done"),
@@ -36,7 +36,7 @@ _OF_ANY: Mapping[str, OutcomeWords] = {
         "`hourhand retry KEY` runs a task again at once that failed",
     ),
     "already_closed": OutcomeWords(
-        "not changed: closed already",
+        "not changed: already closed",
         f"{_HOW_CLOSED}; `hourhand retry KEY` opens a task again that failed or was dropped",
     ),
     "unknown_key": OutcomeWords(
@@ -52,16 +52,16 @@ _OF_ANY: Mapping[str, OutcomeWords] = {
         "name one of them by its key",
     ),
     "still_open": OutcomeWords(
-        "not changed: open already", "`hourhand show KEY` tells why it does not run yet"
+        "not changed: already open", "`hourhand show KEY` shows why it does not run yet"
     ),
     "ran_already": OutcomeWords("not opened: ended well", _HOW_CLOSED),
     "data_gone": OutcomeWords(
-        "not opened: its data is deleted, as it ended too long ago",
+        "not opened: it ended too long ago, so its data is deleted",
         "`hourhand dead-letters` may have its letter, which has the data; else schedule the task"
         " again under another uniqueness key",
     ),
     "replayed": OutcomeWords(
-        "opened again with the data of the letter", "`hourhand show KEY` tells what becomes of it"
+        "opened again with the data of the letter", "`hourhand show KEY` shows its new state"
     ),
     "refused": OutcomeWords("refused"),
     "undecided": OutcomeWords("sent, and not decided yet: no node has read the command"),
@@ -76,7 +76,7 @@ _OF_ACTION: Mapping[tuple[str, str], OutcomeWords] = {
         "closed for good without running", "`hourhand retry KEY` opens a dropped task again"
     ),
     ("retry", "applied"): OutcomeWords(
-        "opened again with all attempts", "`hourhand show KEY` tells what becomes of it"
+        "opened again with all attempts", "`hourhand show KEY` shows its new state"
     ),
     ("retry", "running"): _RUNS_ALREADY,
     ("replay", "running"): _RUNS_ALREADY,
@@ -92,7 +92,8 @@ _OF_ACTION: Mapping[tuple[str, str], OutcomeWords] = {
         "not found: there is no such dead letter", "`hourhand dead-letters` lists them"
     ),
     ("replay", "unreadable"): OutcomeWords(
-        "not sent: the record cannot be read", "mend what writes it, and schedule what was meant"
+        "not sent: the record cannot be read",
+        "fix the program that writes it, and schedule the task again",
     ),
     ("run-now", "applied"): OutcomeWords("moved to now"),
     ("reschedule", "applied"): OutcomeWords("moved"),
@@ -110,7 +111,7 @@ _OF_ACTION: Mapping[tuple[str, str], OutcomeWords] = {
 
 
 def words_of(action: str, outcome: str) -> OutcomeWords:
-    """Return what an outcome of an action says; one that nobody knows says its own word.
+    """Return the words for an outcome of an action; an unknown outcome gets its own code.
 
     ``action`` has one word for a task, and two for others: ``recurring pause``, ``relay cancel``.
     """
@@ -122,6 +123,6 @@ def words_of(action: str, outcome: str) -> OutcomeWords:
 
 
 def said_of(action: str, outcomes: Mapping[str, int]) -> list[str]:
-    """Return what became of many, one sentence for each outcome, the most frequent first."""
+    """Return one sentence for each outcome, the most frequent first."""
     ranked = sorted(outcomes.items(), key=lambda each: -each[1])
     return [f"{count}: {words_of(action, word).said}" for word, count in ranked]

@@ -1,7 +1,7 @@
 """The dashboard's files: pages, styles and scripts that ship with the package.
 
-They hold no data, so they need no token; what they show they ask of the API.  Nothing outside
-is referred to, and the content security policy says so to the browser.
+They hold no data, so they need no token; they load data from the API. They refer to no other site,
+and the content security policy forbids it.
 """
 
 from pathlib import Path, PurePosixPath
@@ -19,7 +19,8 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
-"""Named here, because what a machine takes them for differs, and browsers are told not to guess."""
+"""Content types are listed here, because machines map endings differently and browsers are told not
+to guess."""
 POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -30,7 +31,8 @@ POLICY = "; ".join(
     ]
 )
 _ASK_AGAIN = "no-cache"
-"""After an upgrade nobody sees yesterday's scripts; an unchanged file is answered with 304."""
+"""Browsers revalidate each file, so an upgrade shows at once; an unchanged file is answered with
+304."""
 
 
 class _Files(StaticFiles):

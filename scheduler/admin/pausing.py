@@ -1,4 +1,4 @@
-"""Pausing and resuming: who may say what is paused, and how that is shown."""
+"""Pausing and resuming: the valid targets, and the form in which pauses are shown."""
 
 from collections.abc import Iterable, Sequence
 from typing import Self
@@ -16,13 +16,13 @@ _REASON_CHARS_MAX = 300
 _NAMED_MAX = 3
 
 Target = tuple[PauseScope, int, str]
-"""What a pause holds up: scope, partition (-1 for all), ordering id."""
+"""The target of a pause: scope, partition (-1 for all), ordering id."""
 CHANGED_WORDS = {"pause": "paused", "resume": "resumed"}
-"""What the audit log says of a change that was made."""
+"""The audit log's words for a change that was made."""
 
 
 class ShownPause(Answer, frozen=True):
-    """What is paused, since when, by whom and why."""
+    """A paused target, since when, by whom and why."""
 
     scope: PauseScope
     partition: int | None
@@ -65,18 +65,18 @@ class Pauses:
         self._partition_count = partition_count
 
     def config(self) -> OperatorConfig:
-        """Return what is paused."""
+        """Return the pauses."""
         return self._config_changes.config()
 
     def target(self, scope: PauseScope, partition: int | None, ordering_id: str | None) -> Target:
-        """Return what a pause of these words holds up; InvalidTask where they say nothing."""
+        """Return the target that these arguments name; InvalidTask if they do not fit together."""
         match scope:
             case PauseScope.ALL if partition is None and ordering_id is None:
                 return scope, -1, ""
             case PauseScope.PARTITION if partition is not None and ordering_id is None:
                 if not 0 <= partition < self._partition_count:
                     raise InvalidTask(
-                        f"partition {partition} is none of 0 to {self._partition_count - 1}"
+                        f"partition {partition} is not one of 0 to {self._partition_count - 1}"
                     )
                 return scope, partition, ""
             case PauseScope.ORDERING if ordering_id and partition is None:
@@ -85,25 +85,27 @@ class Pauses:
                 return scope, partition_of(ordering_id, self._partition_count), ordering_id
             case _:
                 raise InvalidTask(
-                    "a pause of scope all names nothing, one of scope partition a partition, one"
+                    "a pause of scope all has no target, one of scope partition a partition, one"
                     " of scope ordering an orderingId"
                 )
 
     def pause(self, targets: Iterable[Target], who: str, reason: str) -> OperatorConfig:
-        """Pause; what is paused already keeps the name of who paused it."""
+        """Pause targets; a target that is already paused keeps the name of the user who paused
+        it.
+        """
         now_ms = self._clock.now_ms()
         words = storable_text(who)[:100], storable_text(reason)[:_REASON_CHARS_MAX]
         added = [Pause(*target, now_ms, *words) for target in targets]
         return self._config_changes.change(lambda config: config.with_pauses(added))
 
     def resume(self, targets: Iterable[Target]) -> OperatorConfig:
-        """Lift pauses; one that is not there is none to lift."""
+        """Lift pauses; a target that is not paused is ignored."""
         lifted = list(targets)
         return self._config_changes.change(lambda config: config.without(lifted))
 
 
 def target_words(targets: Sequence[Target]) -> str:
-    """Return what these are, in words: the first by name, the rest by number."""
+    """Return targets in words: the first by name, the rest by number."""
     named = [_words(each) for each in targets[:_NAMED_MAX]]
     more = len(targets) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")

@@ -1,7 +1,7 @@
-"""The picture of the cluster: what the API answers, and the command line prints, of all nodes.
+"""The picture of the cluster: the answers about all nodes, of the API and the command line.
 
 Counts of lateness have the bounds of ``LATENESS_MS``; a quantile is the upper bound of its bucket,
-so it is never below the truth.  What nobody knows is null, never zero.
+so it is never below the truth. An unknown figure is null, never zero.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class PartitionCounts(Answer, frozen=True):
 
 
 class PausedCounts(Answer, frozen=True):
-    """How much is paused."""
+    """The numbers of pauses."""
 
     all: bool
     partitions: int
@@ -35,7 +35,9 @@ class PausedCounts(Answer, frozen=True):
 
 
 class Quantiles(Answer, frozen=True):
-    """Lateness in milliseconds that so many tasks of a thousand kept; null where nothing ran."""
+    """Lateness in milliseconds that 500, 990 and 999 of 1,000 tasks did not exceed; null if nothing
+    ran.
+    """
 
     p50: int | None
     p99: int | None
@@ -49,7 +51,7 @@ class Quantiles(Answer, frozen=True):
 
 
 class Glance(Answer, frozen=True):
-    """What the cluster stands at, at a moment."""
+    """The figures of the cluster at a moment."""
 
     time: Instant | None
     in_flight: int | None
@@ -67,7 +69,7 @@ class Headline(Answer, frozen=True):
     tone: Literal["good", "warn", "bad"]
     words: str
     next_step: str | None = None
-    """The command that helps, where one does."""
+    """A command that helps, if there is one."""
 
 
 class ClusterStatus(Glance, frozen=True):
@@ -75,25 +77,25 @@ class ClusterStatus(Glance, frozen=True):
 
     as_of: Instant | None
     stale: bool
-    """Whether the store was not read for so long that these are old figures."""
+    """True if the store was not read for some time, so that these are old figures."""
     error: str | None
     partitions: PartitionCounts
     executions_per_s: float | None
     failures_per_s: float | None
     lateness_ms: Quantiles
     window_ms: int
-    """Rates and lateness are of so long, up to now."""
+    """Rates and lateness cover this time, up to now."""
     overdue_ms: int
     paused: PausedCounts
     limited_for_ms: int | None
-    """How long the first of the limited tasks has waited; null where none does."""
+    """Waiting time of the first limited task; null if there is none."""
     version: str
-    """Of this process."""
+    """Version of this process."""
     verdict: Headline | None = None
 
 
 class ShownNode(Answer, frozen=True):
-    """What a node says of itself; what changes is null where it is silent."""
+    """The report of a node; figures that change are null if it is silent."""
 
     node: str
     state: Literal["alive", "silent"]
@@ -101,7 +103,7 @@ class ShownNode(Answer, frozen=True):
     started: Instant | None
     version: str
     address: str | None
-    """Where it serves the admin API, if it does."""
+    """The address of its admin API, if it serves one."""
     lease_left_ms: int | None
     lease_by_lock: bool
     partitions: list[int]
@@ -115,13 +117,15 @@ class ShownNode(Answer, frozen=True):
 
 
 class NodeListing(Answer, frozen=True):
-    """Every node heard of lately."""
+    """Every node that reported lately."""
 
     nodes: list[ShownNode]
 
 
 class ShownPartition(Answer, frozen=True):
-    """A partition and its owner's word; what only an owner knows is null where none answers."""
+    """A partition and its owner's report; figures that only an owner knows are null if none
+    answers.
+    """
 
     partition: int
     owner: str | None
@@ -132,14 +136,14 @@ class ShownPartition(Answer, frozen=True):
     end_offset: int | None
     lag: int | None = None
     pause_known: bool | None = None
-    """Whether the owner knows what is paused by now."""
+    """True if the owner knows the current pauses."""
     epoch: int | None = None
     next_offset: int | None = None
     watermark: Instant | None = None
     loaded_until: Instant | None = None
     waiting: int | None = None
     executing: int | None = None
-    """Tasks that were handed on to run: those that run, and those behind another of their id."""
+    """Tasks that were passed on to run: those that run, and those behind another of their id."""
     running: int | None = None
     """Attempts whose user code runs."""
     failing: int | None = None
@@ -174,12 +178,12 @@ class ShownTrouble(Answer, frozen=True):
 
 
 class Troubles(Answer, frozen=True):
-    """What nodes say of tasks in trouble; the first are listed, all are counted."""
+    """Tasks in trouble that nodes report; the first are listed, all are counted."""
 
     as_of: Instant | None
     count: int
     unknown_partitions: list[int]
-    """Partitions that nobody answers for."""
+    """Partitions without an owner that answers."""
 
 
 class BlockedTasks(Troubles, frozen=True):
@@ -202,7 +206,7 @@ class ExecutedTask(Answer, frozen=True):
     attempt: int
     node: str
     started: Instant | None
-    """When its user code was called; null from a node that does not say."""
+    """The time when its user code was called; null if the node does not report it."""
 
 
 class ShownExecutions(Answer, frozen=True):
@@ -218,14 +222,14 @@ class ShownFlow(Answer, frozen=True):
     limit: str
     """The limit's name: the kind, ``#`` and its place in the declaration."""
     value: str
-    """Empty where the limit has no key, or the tasks no value."""
+    """The key's value; empty if the limit has no key, or the tasks have no value."""
     waiting: int
     since: Instant
-    """Since when the first of them waits."""
+    """The time since which the first of them waits."""
 
 
 class LimitedFlows(Answer, frozen=True):
-    """What waits because of limits, the flow with the most tasks first."""
+    """Tasks that wait for limits, the largest group first."""
 
     count: int
     """Tasks of all flows."""
@@ -233,7 +237,7 @@ class LimitedFlows(Answer, frozen=True):
 
 
 class HistoryPoint(Glance, frozen=True):
-    """What happened since the point before, and what the cluster stood at."""
+    """Changes since the previous point, and the figures of the cluster."""
 
     started: int
     failed: int
@@ -243,7 +247,7 @@ class HistoryPoint(Glance, frozen=True):
 
 
 class HistoryMark(Answer, frozen=True):
-    """Something that happened on a node: owners changed, a tree failed."""
+    """An event on a node: owners changed, or a tree failed."""
 
     time: Instant | None
     what: str
@@ -269,6 +273,6 @@ def _quantile(counts: Sequence[int], share: float) -> int | None:
     for place, count in enumerate(counts):
         seen += count
         if seen >= total * share:
-            # Beyond the last bound there is no upper one; twice the last says so.
+            # The last bucket has no upper bound; it is shown as twice the last bound.
             return LATENESS_MS[place] if place < len(LATENESS_MS) else 2 * LATENESS_MS[-1]
     return None

@@ -1,6 +1,6 @@
 """Every refusal in one form: RFC 9457's ``application/problem+json``.
 
-Decides what it says and which error has which status; the text is the error's own.
+Decides its fields and the status of each error; the text is the error's own.
 """
 
 from http import HTTPStatus
@@ -25,7 +25,7 @@ _STATUS_OF: dict[type[HourhandError], int] = {
     NoSuchSchedule: 404,
     SeveralTasks: 409,
 }
-"""Of what a request cannot be done for, where it is not simply 400."""
+"""Statuses of callers' errors that are not 400."""
 
 
 class Problem(Exception):
@@ -41,17 +41,17 @@ class Problem(Exception):
 
     @classmethod
     def of(cls, error: HourhandError | TimeoutError) -> Self:
-        """Return what an error of the operations means to whoever asked."""
+        """Return the problem for an error of the operations."""
         if not isinstance(error, HourhandError):
             return cls(503, "store-unavailable", "the store did not answer in time; try again")
         if isinstance(error, OperatorError):
-            # A log or store that is away may be back at the next try.
+            # An unavailable log or store may answer the next request.
             return cls(503, error.code, str(error))
         status = _STATUS_OF.get(type(error), 400 if isinstance(error, CallerError) else 500)
         return cls(status, error.code, str(error))
 
     def details(self) -> "ProblemDetails":
-        """Return what is answered."""
+        """Return the body of the answer."""
         return ProblemDetails(
             type=f"urn:hourhand:problem:{self.code}",
             title=HTTPStatus(self.status).phrase,
@@ -63,7 +63,7 @@ class Problem(Exception):
 
 
 class ProblemDetails(Answer, frozen=True):
-    """Why a request was refused; ``code`` is stable."""
+    """The reason why a request was refused; ``code`` is stable."""
 
     type: str
     title: str
@@ -74,4 +74,4 @@ class ProblemDetails(Answer, frozen=True):
     id: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     count: int | UnsetType = UNSET
-    """How many tasks a filter finds now."""
+    """The number of tasks that a filter finds now."""

@@ -1,6 +1,6 @@
-"""Paths that only look: tasks, attempts, troubles, nodes, partitions, the future, the past.
+"""Paths that only read: tasks, attempts, troubles, nodes, partitions, the future, the past.
 
-Unknown keys are 404, long windows come in pages, and what nobody answers for is null.
+Unknown keys are 404, long ranges come in pages, and a figure that no node reports is null.
 """
 
 from typing import Annotated, Any, Literal
@@ -72,7 +72,7 @@ class AttemptPage(Answer, frozen=True):
 
 
 class Whoami(Answer, frozen=True):
-    """Whom the token names, and what it may do."""
+    """The user that the token stands for, and its rights."""
 
     who: str
     may_act: bool
@@ -105,7 +105,7 @@ def _add_tasks(router: TypedRouter, service: AdminService) -> None:
     @router.get(
         "/task",
         tags=["tasks"],
-        summary="One task, with all that is known of it",
+        summary="One task, with all that is known about it",
         responses=NOT_FOUND,
     )
     def task(key: Key) -> TaskAnswer:
@@ -142,7 +142,7 @@ def _add_tasks(router: TypedRouter, service: AdminService) -> None:
 
 
 def _add_waiting(router: TypedRouter, service: AdminService) -> None:
-    @router.get("/waiting", tags=["tasks"], summary="How many due tasks wait behind one")
+    @router.get("/waiting", tags=["tasks"], summary="The number of due tasks behind one")
     def waiting(key: Key) -> WaitingBehind:
         return waiting_behind(service.inspector, service.clock, parsed_key(key))
 
@@ -162,11 +162,11 @@ def _add_cluster(router: TypedRouter, service: AdminService) -> None:
     def failing() -> FailingTasks:
         return cluster.failing()
 
-    @router.get("/nodes", tags=["cluster"], summary="Every node heard of lately")
+    @router.get("/nodes", tags=["cluster"], summary="Every node that reported lately")
     def nodes() -> NodeListing:
         return cluster.nodes()
 
-    @router.get("/partitions", tags=["cluster"], summary="Every partition and its owner's word")
+    @router.get("/partitions", tags=["cluster"], summary="Every partition and its owner's report")
     def partitions() -> PartitionListing:
         return cluster.partitions()
 
@@ -192,7 +192,9 @@ def _add_settled(router: TypedRouter, service: AdminService) -> None:
     def limits() -> LimitSettings:
         return service.limits.settings()
 
-    @router.get("/whoami", tags=["cluster"], summary="Whom the token names, and what it may do")
+    @router.get(
+        "/whoami", tags=["cluster"], summary="The user that the token stands for, and its rights"
+    )
     def whoami(request: Request) -> Whoami:
         return Whoami(
             who=who_asks(request),
@@ -209,7 +211,7 @@ def _add_settled(router: TypedRouter, service: AdminService) -> None:
 
 def _add_counts(router: TypedRouter, service: AdminService) -> None:
     @router.get(
-        "/ahead", tags=["counts"], summary="How many tasks are due when", responses=NOT_FOUND
+        "/ahead", tags=["counts"], summary="The number of due tasks by time", responses=NOT_FOUND
     )
     def ahead(
         unit: Unit = Unit.MINUTE,
@@ -223,7 +225,7 @@ def _add_counts(router: TypedRouter, service: AdminService) -> None:
         check_partition(service, partition)
         return service.counts.ahead(unit, service.clock.now_ms(), bars, partition, from_ms)
 
-    @router.get("/buckets", tags=["counts"], summary="What became of each partition's hours")
+    @router.get("/buckets", tags=["counts"], summary="The results of each partition's hours")
     def buckets(from_: Annotated[Instant, Query(alias="from")], to: Instant) -> Hours:
         from_ms, to_ms = parsed_range(from_, to)
         if to_ms - from_ms > BUCKET_HOURS_MAX * HOUR_MS:
@@ -248,7 +250,7 @@ def _add_records(router: TypedRouter, service: AdminService) -> None:
         chosen = letter_filter(from_, to, kind, error_class)
         return service.dead_letters.listing(before, limit, chosen, data=data)
 
-    @router.get("/audit", tags=["audit"], summary="Who did what, newest first")
+    @router.get("/audit", tags=["audit"], summary="Acts and their users, newest first")
     def audit(
         limit: Limit = 100,
         before: Annotated[

@@ -1,7 +1,7 @@
 """Recurring schedules as operators see them: a page of them, one with its runs, changes to many.
 
-Decides what is shown and how long a change is waited for.  What a change does is decided by the
-owner of the schedule, in the order of the log.
+Decides the fields that are shown and the time to wait for a change. The effect of a change is
+decided by the owner of the schedule, in the order of the log.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ from scheduler.services.recurring.state import Recurring, name_of, recent_keys, 
 
 
 class RecurringChange(StrEnum):
-    """What may be asked for a recurring schedule."""
+    """The changes of a recurring schedule."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -52,7 +52,7 @@ class RecurringChange(StrEnum):
 
 @dataclass(slots=True)
 class _AskedChange:
-    """What became of one change."""
+    """One requested change and its state."""
 
     name: str
     receipt: Receipt | None = None
@@ -69,7 +69,7 @@ class _AskedChange:
 
 
 class ShownRule(Answer, frozen=True):
-    """What is due when: one of ``cron`` and ``everyMs``, and how to go about it."""
+    """The rule of a schedule: one of ``cron`` and ``everyMs``, and the settings of its runs."""
 
     cron: str | None
     every_ms: int | None
@@ -85,11 +85,11 @@ class ShownRule(Answer, frozen=True):
     count_max: int | None
     data: Annotated[Any, Meta(description="The JSON object that each task has.")] = UNSET
     sealed: str | UnsetType = UNSET
-    """How the data is sealed, with the id of the key, where it is: then it is not shown."""
+    """For sealed data, its codec and the id of its key; the data itself is not shown then."""
 
     @classmethod
     def of(cls, rule: RecurringRule, *, data: bool) -> Self:
-        """Show a rule, with the data of its tasks where that may be seen."""
+        """Show a rule, with the data of its tasks if ``data`` is True."""
         return cls(
             cron=rule.cron,
             every_ms=rule.every_ms,
@@ -109,21 +109,21 @@ class ShownRule(Answer, frozen=True):
 
 
 class ShownOccurrence(Answer, frozen=True):
-    """A task that a schedule made, and the time it was for."""
+    """A task that a schedule made, and the time of the schedule that it stands for."""
 
     key: KeyText
     time: Instant | None
 
 
 class NextTime(Answer, frozen=True):
-    """A time that is to come, and the same on the wall clock of the schedule's zone."""
+    """A future time, also as local time in the schedule's zone."""
 
     time: Instant
     local: str
 
 
 class ShownSchedule(Answer, frozen=True):
-    """A recurring schedule and, where it is shown alone, its next times and last runs."""
+    """A recurring schedule and, if it is shown alone, its next times and last runs."""
 
     name: str
     ordering_id: str
@@ -156,7 +156,7 @@ class ShownSchedule(Answer, frozen=True):
 
 
 class ScheduleListing(Answer, frozen=True):
-    """Recurring schedules; few, even none, come while there are more."""
+    """A page of recurring schedules; it may be short, or even empty, while there are more."""
 
     recurring: list[ShownSchedule]
     next_after: str | None
@@ -175,7 +175,7 @@ class ScheduleAnswer(Answer, frozen=True):
 
 
 class ScheduleResult(Answer, frozen=True, kw_only=True):
-    """What became of the change of a schedule."""
+    """The outcome of the change of a schedule."""
 
     name: str
     outcome: str
@@ -184,7 +184,7 @@ class ScheduleResult(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, asked: _AskedChange) -> Self:
-        """Show what was asked."""
+        """Show a change and its outcome."""
         detail = None if asked.completion is None else asked.completion.reason
         if asked.error is not None:
             detail = str(asked.error)
@@ -197,7 +197,7 @@ class ScheduleResult(Answer, frozen=True, kw_only=True):
 
 
 class SchedulesChanged(ActReport, frozen=True):
-    """What became of changes of schedules."""
+    """The outcomes of changes of schedules."""
 
     results: list[ScheduleResult]
     unknown: Sequence[str] = ()
@@ -205,7 +205,7 @@ class SchedulesChanged(ActReport, frozen=True):
 
     @classmethod
     def of(cls, asked: Sequence[_AskedChange], action: str) -> Self:
-        """Show what was asked."""
+        """Show changes and their outcomes."""
         outcomes = dict(Counter(each.word for each in asked))
         return cls(
             asked=len(asked),
@@ -239,11 +239,11 @@ class RecurringSchedules:
         )
 
     def find(self, name: str) -> Recurring | None:
-        """Return one schedule; None where there is none, or it has ended."""
+        """Return one schedule; None if there is none, or it has ended."""
         return self.known([name]).get(name)
 
     def known(self, names: Sequence[str]) -> dict[str, Recurring]:
-        """Return those of these schedules that there are; InvalidTask for what is not a name."""
+        """Return the existing schedules of these names; InvalidTask for an invalid name."""
         rows = self._definitions.find_all(name_of(checked_name(each)) for each in names)
         found = [recurring_of(row) for row in answered(rows) if not row.ended]
         return {each.name: each for each in found if not each.state.over}
@@ -264,21 +264,23 @@ class RecurringSchedules:
     def change(
         self, change: RecurringChange, names: Sequence[str], wait_s: float
     ) -> SchedulesChanged:
-        """Ask for a change of each schedule, and wait for what its owner makes of it."""
+        """Request a change of each schedule, and wait for the decisions of their owners."""
         send = self._sender(change)
         sent = [(_AskedChange(name), send(name)) for name in names]
         return self._sent(sent, f"recurring {change.value}", wait_s)
 
     def set_rule(self, name: str, given: Mapping[str, Any], wait_s: float) -> SchedulesChanged:
-        """Make or replace a schedule of what ``schedule_recurring`` takes; waits as ``change``."""
+        """Make or replace a schedule from the arguments of ``schedule_recurring``; waits as
+        ``change``.
+        """
         sent = self._client.schedule_recurring(name, **given)
         return self._sent([(_AskedChange(name), sent)], "recurring set", wait_s)
 
     def times_of(self, name: str, given: Mapping[str, Any], count: int) -> list[NextTime]:
-        """Return when such a schedule would be due next; InvalidTask where there can be none."""
+        """Return the next times of such a schedule; InvalidTask if the arguments are not valid."""
         now_ms = self._clock.now_ms()
         rule = rule_of(name, **given)
-        # A preview of the times raises what setting the schedule would be refused with.
+        # A preview raises the same errors as setting the schedule.
         set_task(name, rule, now_ms)
         return _times(rule, now_ms, now_ms, count)
 
@@ -312,8 +314,8 @@ class RecurringSchedules:
                 return self._client.delete_recurring
 
     def _found(self, asked: _AskedChange) -> "Future[Mapping[TaskKey, Completion]]":
-        """Look whether the task of a change has ended."""
-        assert asked.receipt is not None, "only what was sent is decided"
+        """Look up the end of a change's task."""
+        assert asked.receipt is not None, "only a sent command is decided"
         key, partition = asked.receipt.key, asked.receipt.partition
         return self._stores.status.find_completions(partition, [key])
 
@@ -333,6 +335,6 @@ def _occurrence(text: str) -> ShownOccurrence:
 
 
 def _take_note(asked: _AskedChange, found: Mapping[TaskKey, Completion]) -> bool:
-    assert asked.receipt is not None, "only what was sent is decided"
+    assert asked.receipt is not None, "only a sent command is decided"
     asked.completion = found.get(asked.receipt.key)
     return asked.completion is not None

@@ -1,7 +1,7 @@
 """Messages that wait for their time, as operators see them: of the relay and of ``send_later``.
 
-Decides what is shown of a delivery and which task an id stands for.  Cancelling or moving one
-is a command for that task, decided by its owner in the order of the log.
+Decides the fields of a delivery and which task an id stands for. To cancel or move one is a command
+for that task, decided by its owner in the order of the log.
 """
 
 from collections.abc import Sequence
@@ -31,14 +31,14 @@ from scheduler.services.relay.claim_state import MessageClaim, claim_name
 from scheduler.services.relay.message import SEND, Delivery, Message, parked_name
 
 DELIVERIES = f"{RESERVED}{SEND}:"
-"""How the ordering ids of all deliveries begin."""
+"""Prefix of the ordering ids of all deliveries."""
 LOOKED_MAX = 1_000
-"""Rows that one page looks at: a user's tasks lie between the deliveries."""
+"""Rows that one page reads: a user's tasks lie between the deliveries."""
 _MOVES_MAX = 20
 
 
 class ShownMessage(Answer, frozen=True):
-    """A message that waits; what its task's data does not tell is null."""
+    """A message that waits; facts that its task's data does not hold are null."""
 
     key: KeyText
     due: Instant
@@ -46,7 +46,7 @@ class ShownMessage(Answer, frozen=True):
     topic: str | None
     id: str | None
     parked: bool
-    """Whether its bytes are kept in a row of their own."""
+    """True if its bytes are stored in a row of their own."""
     size_bytes: int | None
     attempts: list[ShownAttempt] | UnsetType = UNSET
     message_key: ShownBytes | None | UnsetType = UNSET
@@ -55,7 +55,7 @@ class ShownMessage(Answer, frozen=True):
 
     @classmethod
     def of(cls, view: TaskView) -> Self:
-        """Show a message as one of many."""
+        """Show a message in a list."""
         delivery = _delivery_of(view) or Delivery()
         message = delivery.message
         return cls(
@@ -74,7 +74,7 @@ class MessageListing(Answer, frozen=True):
 
     messages: list[ShownMessage]
     before: Instant | None
-    """What is due from here on is not listed."""
+    """Messages that are due from this time on are not listed."""
     next_after: KeyText | None
 
 
@@ -98,12 +98,12 @@ class RelayMessages:
         )
 
     def find(self, message_id: str) -> TaskView | None:
-        """Return the delivery that an id stands for; None where none waits."""
+        """Return the delivery of an id; None if none waits."""
         return self.known([message_id]).get(message_id)
 
     def known(self, ids: Sequence[str]) -> dict[str, TaskView]:
-        """Return the deliveries that wait under these ids."""
-        # What UTF-8 cannot hold is not an id, and stores cannot even be asked for it.
+        """Return the waiting deliveries of these ids."""
+        # An id that UTF-8 cannot hold does not exist, and a store cannot be asked for it.
         storable = [each for each in dict.fromkeys(ids) if storable_text(each) == each]
         rows = self._definitions.find_all(map(claim_name, storable))
         found: dict[str, TaskView] = {}
@@ -118,7 +118,7 @@ class RelayMessages:
         return found
 
     def shown(self, view: TaskView, *, data: bool) -> ShownMessage:
-        """Show one message with its attempts and, where that is allowed, its bytes."""
+        """Show one message with its attempts and, if ``data`` is True, its bytes."""
         attempts = [ShownAttempt.of(each) for each in view.attempts]
         shown = replace(ShownMessage.of(view), attempts=attempts)
         message = self._message(view) if data else None
@@ -133,7 +133,7 @@ class RelayMessages:
         )
 
     def _delivery(self, claim: MessageClaim) -> TaskView | None:
-        """Return the open task of a claim, wherever commands have moved it."""
+        """Return the open task of a claim; commands may have moved it."""
         if not claim.place:
             return None
         key = TaskKey(claim.times_ms[-1], claim.ordering_id, claim.place)
@@ -157,7 +157,7 @@ class RelayMessages:
 
 
 def is_delivery(key: TaskKey) -> bool:
-    """Whether a task passes a message on."""
+    """True if the task passes a message on."""
     return key.ordering_id.startswith(DELIVERIES)
 
 

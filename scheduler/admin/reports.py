@@ -1,8 +1,8 @@
-"""What nodes report: the latest, how fast counts grow, how late tasks began, and the last hour.
+"""Reports of nodes: the latest, the growth of counts, lateness, and the last hour.
 
-The hour is as one process saw it: a point every so often, by partition, and marks on it.  It keeps
-what changed between two points; memory grows with partitions and not with tasks.  Decides nothing
-about which node is still there.
+The hour is as one process saw it: a point at intervals, by partition, and marks on it. Each point
+holds the changes since the previous one; memory grows with partitions and not with tasks. It does
+not decide which nodes are alive.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from scheduler.admin.picture import Glance, History, HistoryMark, HistoryPoint, 
 
 BUCKETS = len(LATENESS_MS) + 1
 RATE_MS = 10_000
-"""Rates are of so long."""
+"""Rates cover this time."""
 POINT_MS = 15_000
 POINTS_MAX = 240
 """One hour."""
@@ -73,7 +73,7 @@ class ReportedNode:
 def with_reports(
     known: Mapping[str, ReportedNode], reports: Iterable[NodeReport]
 ) -> dict[str, ReportedNode]:
-    """Return the nodes that have a report, each with what it said before."""
+    """Return the nodes that have a report, each with its earlier reports."""
     nodes: dict[str, ReportedNode] = {}
     for report in reports:
         found = known.get(report.node)
@@ -88,7 +88,7 @@ def with_reports(
 
 
 def sum_known(values: Iterable[Number | None]) -> Number | None:
-    """Add up what is known; None where nothing is."""
+    """Add up the known values; None if there are none."""
     known = [each for each in values if each is not None]
     return round(sum(known), 2) if known else None
 
@@ -103,14 +103,14 @@ def summed(counts: Iterable[Sequence[int]]) -> list[int]:
 
 
 def difference(later: Sequence[int], earlier: Sequence[int]) -> list[int]:
-    """Return what was added between two counts; a process that began anew counts from zero."""
+    """Return the growth of counts; a restarted process counts from zero."""
     if any(a < b for a, b in zip(later, earlier, strict=False)):
         return list(later)
     return [a - b for a, b in zip(later, earlier, strict=False)]
 
 
 class _Added(NamedTuple):
-    """What a partition did between two points."""
+    """The work of a partition between two points."""
 
     started: int = 0
     failed: int = 0
@@ -140,7 +140,7 @@ class LastHour:
         self._counted: dict[tuple[str, int], _Added] = {}
 
     def draw(self, now_ms: float, glance: Glance, reports: Mapping[str, NodeReport]) -> None:
-        """Add a point where it is time for one (monotonic)."""
+        """Add a point if the last one is old enough; times are monotonic."""
         if self._due_ms is not None and now_ms < self._due_ms:
             return
         first = self._due_ms is None
@@ -171,7 +171,7 @@ class LastHour:
         )
 
     def _changes(self, reports: Mapping[str, NodeReport]) -> dict[int, _Added]:
-        """Return what each partition did since the last point, whichever nodes it was on."""
+        """Return the work of each partition since the last point, on any node."""
         changes: dict[int, _Added] = {}
         counted: dict[tuple[str, int], _Added] = {}
         for name, report in reports.items():

@@ -1,7 +1,7 @@
 """Reading the log again from an earlier place, after a store lost rows that it had acknowledged.
 
-Decides where each partition begins and what has to be true before; both the group's offsets and
-the store's are set, as a node begins at the higher of the two.
+Decides the new place of each partition and the conditions for the move. It sets both the group's
+offsets and the store's, because a node begins at the higher of the two.
 """
 
 import re
@@ -22,7 +22,7 @@ _PLACE = re.compile(r"(\d{1,10}):(\d{1,19})", re.ASCII)
 
 
 class Move(Answer, frozen=True):
-    """Where a partition would have been read on, and where it is to be."""
+    """The place where a partition would continue, and its new place."""
 
     partition: int
     before: int
@@ -30,7 +30,7 @@ class Move(Answer, frozen=True):
 
 
 def parse_places(text: str) -> dict[int, int] | None:
-    """Read ``partition:offset,…``; None where the text is something else, such as a time."""
+    """Read ``partition:offset,…``; None for another text, such as a time."""
     found = [_PLACE.fullmatch(each.strip()) for each in text.split(",")]
     if any(each is None for each in found):
         return None
@@ -41,7 +41,7 @@ def parse_places(text: str) -> dict[int, int] | None:
 
 
 class Rewinding:
-    """Plans and does it; the nodes of the group must all have stopped."""
+    """Plans and makes the moves; all nodes of the group must have stopped."""
 
     def __init__(self, offsets: GroupOffsets, store: OwnershipStore, clock: Clock) -> None:
         self._offsets = offsets
@@ -49,7 +49,7 @@ class Rewinding:
         self._clock = clock
 
     def plan(self, wanted: Mapping[int, int], *, forward: bool) -> list[Move]:
-        """Return what would change; InvalidInput where it may not be done."""
+        """Return the changes; InvalidInput if they are not allowed."""
         if members := self._offsets.members():
             raise InvalidInput(f"the group has {members} members: stop every node first")
         bounds, committed = self._offsets.bounds(), self._offsets.committed()
@@ -67,17 +67,17 @@ class Rewinding:
             if after > before and not forward:
                 raise InvalidInput(
                     f"partition {partition} was read up to {before}, and {after} is behind that:"
-                    " --forward leaves the records in between unread for ever"
+                    " --forward skips the records in between, which are then never read"
                 )
             if after != before:
                 moves.append(Move(partition=partition, before=before, after=after))
         return moves
 
     def move(self, moves: list[Move]) -> tuple[None, str]:
-        """Set both places, the group's first: while that has members the broker refuses.  Returns
-        what the audit log says of it.
+        """Set both places, the group's first, because the broker refuses that while the group has
+        members. Returns the words for the audit log.
 
-        Each partition is claimed, so a node that nobody knew of can save nothing more.
+        Each partition is claimed, so an unknown node cannot save anything after that.
         """
         self._offsets.set({each.partition: each.after for each in moves})
         for each in moves:

@@ -1,6 +1,6 @@
 """The parts of the admin API and of the operators' commands, over one opened installation.
 
-Decides nothing but which part works with which.
+Decides only which part works with which.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 
 class ShownInstallation(Answer, frozen=True):
-    """Whose log and store are looked at, as an operator tells installations apart."""
+    """The log and the store that are read, by which an operator tells installations apart."""
 
     log: str
     topic: str
@@ -43,7 +43,7 @@ class ShownInstallation(Answer, frozen=True):
 
 
 class _Part(Generic[_T]):
-    """A part of the service: made once, when it is first asked for, by whichever thread asks."""
+    """A part of the service, made at its first use; several threads share one."""
 
     def __init__(self, make: Callable[["AdminService"], _T]) -> None:
         self._make = make
@@ -53,7 +53,7 @@ class _Part(Generic[_T]):
         with service.making:
             made = vars(service)
             if self._make.__name__ not in made:
-                # What the object has of its own is found without this from now on.
+                # From now on the attribute is found on the object, without this descriptor.
                 made[self._make.__name__] = self._make(service)
             part: _T = made[self._make.__name__]
             return part
@@ -72,7 +72,7 @@ class AdminService:
         self.stores = opened.stores
         self.partition_count = opened.partition_count
         self.making = RLock()
-        """Held by the thread that makes a part, and the parts which that one needs."""
+        """Held by the thread that makes a part and the parts that it needs."""
 
     @_Part
     def client(self) -> SchedulerClient:
@@ -89,17 +89,17 @@ class AdminService:
 
     @_Part
     def inspector(self) -> Inspector:
-        """Reads what is stored of tasks."""
+        """Reads stored tasks."""
         return Inspector(self.stores, self.partition_count)
 
     @_Part
     def actions(self) -> Actions:
-        """Does something to tasks."""
+        """Acts on tasks."""
         return Actions(self.client, self.inspector, self.stores, self.clock)
 
     @_Part
     def config_changes(self) -> ConfigChanges:
-        """Changes what operators have said to all nodes."""
+        """Changes the operator config for all nodes."""
         return ConfigChanges(self.stores.oversight)
 
     @_Part
@@ -109,12 +109,12 @@ class AdminService:
 
     @_Part
     def audit(self) -> AuditLog:
-        """Keeps who did what."""
+        """Records who did what."""
         return AuditLog(self.stores.oversight, self.clock, self.settings.admin.audit_kept_days)
 
     @_Part
     def counts(self) -> KeptCounts:
-        """Counts tasks by hour and by day."""
+        """Reads counts of tasks by hour and by day."""
         return KeptCounts(self.stores, self.partition_count)
 
     @_Part
@@ -155,7 +155,7 @@ class AdminService:
 
     @_Part
     def cluster(self) -> Cluster:
-        """Puts together what all nodes say of themselves."""
+        """Combines the reports of all nodes."""
         return Cluster(self.stores, self.opened.log_view, self.clock, self.partition_count)
 
     @_Part
@@ -173,7 +173,7 @@ class AdminService:
 
     @property
     def installation(self) -> ShownInstallation:
-        """Whose log and store are looked at."""
+        """The log and the store that are read."""
         settings = self.settings
         in_cassandra = settings.store == "cassandra"
         return ShownInstallation(
@@ -189,7 +189,7 @@ class AdminService:
         self.cluster.start()
 
     def close(self) -> None:
-        """Let go of everything; repeatable."""
+        """Close all connections; repeatable."""
         if "cluster" in vars(self):
             self.cluster.close()
         self.opened.close()

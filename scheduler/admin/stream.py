@@ -1,7 +1,7 @@
-"""The figures as they change: server-sent events, one a second, to any number of lookers.
+"""The figures as they change: server-sent events, one a second, to any number of clients.
 
-Each event carries the time its figures are of.  A looker that reads slowly gets the newest
-picture when it is ready for it, never a backlog.
+Each event carries the time of its figures. A slow client gets the newest picture when it is ready
+for it, never a backlog.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from scheduler.services.typed_routes import TypedRouter, encoded
 _PAUSE_S = 0.25
 _KEEP_ALIVE_S = 10.0
 _LIFE_S = 3_600.0
-"""A stream ends after an hour; the browser opens the next, with a token that is still good."""
+"""A stream ends after an hour; the browser opens the next one, and its token is checked again."""
 
 _EVENTS = {
     "schema": {
@@ -33,16 +33,16 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 class _Streams:
-    """How many are open."""
+    """The number of open streams."""
 
     def __init__(self, most: int) -> None:
         self.left = most
 
 
 class _Stream(StreamingResponse):
-    """One of them: it has its slot exactly as long as it is being sent.
+    """One stream: it holds its slot exactly as long as it is being sent.
 
-    A client may be gone before the first event is asked for, so the events cannot keep count.
+    A client may leave before the first event is asked for, so the events cannot keep count.
     """
 
     def __init__(self, streams: _Streams, events: AsyncIterator[str]) -> None:
@@ -50,7 +50,7 @@ class _Stream(StreamingResponse):
         self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, or say that too many are open."""
+        """Send the events, or refuse if too many streams are open."""
         if self._streams.left <= 0:
             full = Problem(503, "too-many-streams", "too many streams are open (admin.streams_max)")
             await encoded(full.details(), full.status, MEDIA_TYPE)(scope, receive, send)

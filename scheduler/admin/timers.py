@@ -1,7 +1,6 @@
-"""Timers as operators see them: a page of them, one with its open pops, and their end.
+"""Timers as operators see them: a page of them, one with its open pops, and their deletion.
 
-Decides what is shown.  Making timers is the timer service's matter; ending them is done the way
-it does it.
+Decides the fields. The timer service makes timers; they are deleted here as it deletes them.
 """
 
 import asyncio
@@ -29,25 +28,25 @@ from scheduler.services.timers.timer import next_pop, split_id
 _OPEN_MAX = 5
 _LOOKED_MAX = 1_000
 _AHEAD_MS = 31 * 86_400_000
-"""A pop later than this is not looked for: ``nextPop`` says when it is."""
+"""A later pop is not searched for: ``nextPop`` has its time."""
 
 
 class ShownTag(Answer, frozen=True):
-    """What a timer counts for."""
+    """A tag and the count that a timer adds to it."""
 
     type: str
     count: int
 
 
 class NextPop(Answer, frozen=True):
-    """When a timer pops, and for which time."""
+    """The time of a timer's next pop, and its number."""
 
     number: int
     time: Instant | None
 
 
 class ShownTimer(Answer, frozen=True, kw_only=True):
-    """A timer, its next pop and, where it is shown alone, the tasks it waits for."""
+    """A timer, its next pop and, if it is shown alone, the tasks it waits for."""
 
     id: str
     ordering_id: str
@@ -63,7 +62,7 @@ class ShownTimer(Answer, frozen=True, kw_only=True):
 
 
 class TimerListing(Answer, frozen=True):
-    """Timers; few, even none, come while there are more."""
+    """A page of timers; it may be short, or even empty, while there are more."""
 
     timers: list[ShownTimer]
     next_after: str | None
@@ -76,14 +75,14 @@ class TimerAnswer(Answer, frozen=True):
 
 
 class TimerResult(Answer, frozen=True):
-    """What became of a timer."""
+    """The outcome for a timer."""
 
     id: str
     outcome: str
 
 
 class TimersEnded(ActReport, frozen=True):
-    """What became of timers."""
+    """The outcomes for timers."""
 
     results: list[TimerResult]
     unknown: Sequence[str] = ()
@@ -113,7 +112,7 @@ class Timers:
         self._clock = clock
 
     def page(self, tag: str | None, after: str | None, limit: int, *, data: bool) -> TimerListing:
-        """Return about ``limit`` timers, those with a tag where one is given."""
+        """Return about ``limit`` timers; with ``tag``, those that have it."""
 
         def keep(row: Definition) -> FoundTimer | None:
             timer = found_timer(row)
@@ -124,11 +123,11 @@ class Timers:
         return TimerListing(timers=shown, next_after=listing.next_after)
 
     def find(self, text: str) -> FoundTimer | None:
-        """Return one timer by its id, as a URL of the service has it; None where there is none."""
+        """Return one timer by its id, in the form of the service's URLs; None if there is none."""
         return self.known([text]).get(text)
 
     def known(self, texts: Sequence[str]) -> dict[str, FoundTimer]:
-        """Return those of these timers that go on, by the text they were asked for by."""
+        """Return the existing timers by the given texts."""
         ids = {text: parts[0] for text in texts if (parts := split_id(text)) is not None}
         rows = self._definitions.find_all(map(timer_name, set(ids.values())))
         timers = [found_timer(row) for row in answered(rows) if not row.ended]
@@ -136,7 +135,7 @@ class Timers:
         return {text: found[timer_id] for text, timer_id in ids.items() if timer_id in found}
 
     def shown(self, timer: FoundTimer, *, data: bool) -> ShownTimer:
-        """Show one timer with its open tasks: the pop it waits for, or that is tried again."""
+        """Show one timer with its open tasks: the next pop, or one that is retried."""
         tasks = [ShownTask.of(each, data=False) for each in self.open_tasks(timer)]
         return replace(self.listed(timer, data=data), open=tasks)
 
@@ -151,7 +150,7 @@ class Timers:
         return listing.tasks
 
     def listed(self, timer: FoundTimer, *, data: bool) -> ShownTimer:
-        """Show a timer as one of many."""
+        """Show a timer in a list."""
         rule, start_ms = timer.state.rule, timer.state.start_ms
         assert rule is not None, "a timer that has ended is not shown"
         number, due_ms = next_pop(rule, start_ms, self._clock.now_ms())
@@ -169,13 +168,13 @@ class Timers:
         )
 
     def delete(self, known: Iterable[FoundTimer]) -> TimersEnded:
-        """End timers, each once; returns when that is durable, and no pop begins after it."""
+        """Delete timers, each once; returns when that is durable, and no pop begins after it."""
         timers = list({each.id: each for each in known}.values())
         asyncio.run(self._delete(timers))
         return TimersEnded.of([TimerResult(id=_text(each), outcome="deleted") for each in timers])
 
     async def _delete(self, timers: Sequence[FoundTimer]) -> None:
-        # Of its own, as one belongs to one event loop.
+        # A service of its own, because one belongs to one event loop.
         service = TimerService(self._appender, self._definitions, self._clock)
         await asyncio.gather(*(service.put(timer.id, None) for timer in timers))
 

@@ -1,26 +1,26 @@
-"""What the cluster is like, in one sentence: the worst that is true of it, and how bad that is.
+"""The state of the cluster in one sentence: the worst fact, and how bad it is.
 
-Decides which figure is worth a word, and which of them comes first.  Knows nothing that the status
-does not say, and never how old that is for whoever reads it.
+Decides which figures are worth a sentence, and which comes first. It reads the status only, and
+does not know how old that is.
 """
 
 from actors.model.display import duration_text
 from scheduler.admin.picture import ClusterStatus, Headline
 
 LATE_MS = 1_000
-"""From here on lateness is worth a word."""
+"""Lateness that is worth a warning."""
 VERY_LATE_MS = 10_000
-"""And from here on it is worth somebody's night."""
+"""Lateness that is worth waking somebody."""
 MANY_FAIL, MOST_FAIL = 0.1, 0.5
 """Shares of the attempts of the last seconds that failed."""
 LIMITED_MANY = 100
-"""More due tasks than these wait for a limit only where the limit holds work up."""
+"""A limit counts as a bottleneck above this number of waiting tasks."""
 
 
 def failed_share(status: ClusterStatus) -> float | None:
-    """Return the share of attempts that failed lately; None where none ran, or nobody knows."""
+    """Return the share of attempts that failed lately; None if none ran, or it is unknown."""
     started, failed = status.executions_per_s, status.failures_per_s
-    # What failed may have started earlier.
+    # A failed attempt may have started before the measured seconds.
     ended = max(started or 0.0, failed or 0.0)
     return (failed or 0.0) / ended if ended else None
 

@@ -1,7 +1,7 @@
-"""The reasons why an open task does not run, as log, store and nodes tell them together.
+"""The reasons why an open task does not run, from the log, the store and the nodes' reports.
 
-Decides which reasons are told, in which order, and what helps against each.  Never decides whether
-a task may run: that is its owner's, and this is a picture a second old.
+Decides which reasons are given, in which order, and the command against each. Whether a task may
+run is its owner's decision; this is a picture a second old.
 """
 
 import shlex
@@ -19,16 +19,16 @@ _SOONEST_LOOKED_MAX = 100
 
 
 class WaitReasons:
-    """Tells why tasks wait.  Errors: StoreUnavailable."""
+    """Finds the reasons why tasks wait. Errors: StoreUnavailable."""
 
     def __init__(self, cluster: Cluster, inspector: Inspector) -> None:
         self._cluster = cluster
         self._inspector = inspector
 
     def of(self, view: TaskView, now_ms: int) -> list[ShownWait]:
-        """Return the reasons why a task does not run, the first one to mend first.
+        """Return the reasons why a task does not run; the first one should be fixed first.
 
-        None of them where it runs, or is closed.  Of a task of which nothing is stored, why its
+        A task that runs, or is closed, has none. For a task that is not stored they say why its
         record may still wait in the log.
         """
         key = str(view.key)
@@ -50,7 +50,7 @@ class WaitReasons:
         return reasons
 
     def _hindrances(self, view: TaskView) -> list[ShownWait]:
-        """Return what holds up the task with all others of its partition or ordering id."""
+        """Return reasons that stop all tasks of its partition or ordering id."""
         found = []
         if self._cluster.partitions().partitions[view.partition].owner is None:
             told = f"no node reads partition {view.partition}, which it belongs to"
@@ -60,7 +60,7 @@ class WaitReasons:
         return found
 
     def _first(self, view: TaskView) -> TaskView | None:
-        """Return the task that its ordering id runs before it, where there is one."""
+        """Return the task that its ordering id runs first, if there is one."""
         without_order = self._cluster.kinds_without_order()
         if _kind(view) in without_order:
             return None
@@ -79,7 +79,7 @@ def _kind(view: TaskView) -> str | None:
 
 
 def _own(view: TaskView, now_ms: int) -> list[ShownWait]:
-    """Return why the task itself does not go on, whatever others do."""
+    """Return reasons of the task itself, independent of others."""
     key, last = str(view.key), view.attempts[-1] if view.attempts else None
     error = "" if last is None else f"{last.error_class}: {last.error_message or ''}"
     if view.state is TaskState.BLOCKED:

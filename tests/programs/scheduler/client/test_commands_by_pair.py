@@ -123,7 +123,7 @@ def test_the_command_line_takes_a_pair(tmp_path: Path) -> None:
         assert (cancelled["outcome"], cancelled["key"]) == ("applied", new_key)
         assert cancelled["receipt"]["key"] == "c%207,a%2Fb"
         closed = invoke(tmp_path, "cancel", "c%207,a%2Fb")
-        assert closed.exit_code == 2 and "closed already" in closed.stdout
+        assert closed.exit_code == 2 and "already closed" in closed.stdout
         unknown = invoke(tmp_path, "retry", "c%207,never")
         assert unknown.exit_code == 2 and "no task has both ids" in unknown.stdout
         assert "hourhand list --ordering-id 'c 7'" in unknown.stderr
