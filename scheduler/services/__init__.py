@@ -1,1 +1,1 @@
-"""What runs on the engine as tasks of its own: relay, recurring schedules, timers."""
+"""Features that run on the engine as tasks of its own: relay, recurring schedules, timers."""

@@ -32,16 +32,16 @@ from scheduler.services.requested_tasks import (
 from scheduler.services.system_tasks import SystemDependencies
 
 _WINDOW_END = "end:"
-"""How the uniqueness key of a window's end begins, before that of its call."""
+"""Prefix of the uniqueness key of a window's end; the key of its call follows."""
 
 
 class DebouncedCall(RequestedTask, frozen=True):
-    """What a call says, and the end of its window after it."""
+    """The data of a call, and of the end of its window."""
 
     until_ms: int
-    """The end of its window; the task is due no earlier."""
+    """The end of its window; the task is not due before it."""
     call: str | None = None
-    """At the end of a window: which call's it is."""
+    """At the end of a window: the call that opened it."""
 
 
 class LastCall(msgspec.Struct, frozen=True):
@@ -49,12 +49,12 @@ class LastCall(msgspec.Struct, frozen=True):
 
     asked_ms: int
     call: str
-    """Its uniqueness key, which no other call has."""
+    """Its uniqueness key, which is unique among calls."""
     until_ms: int = 0
-    """When the last window of all calls so far ends."""
+    """The end of the last window of all calls so far."""
 
     def is_after(self, other: "LastCall") -> bool:
-        """Whether it was made later; none of two calls was where they are one."""
+        """True if it was made later than another call; False if both are one."""
         return (self.asked_ms, self.call) > (other.asked_ms, other.call)
 
 
@@ -85,7 +85,7 @@ class DecideDebounced(SystemExecutor):
         self._dependencies = dependencies
 
     async def execute(self, task: Task) -> Outcome | None:
-        """Note the last call; make its task at the end of its window."""
+        """Record the last call; make its task at the end of its window."""
         try:
             request = msgspec.convert(task.data, DebouncedCall)
             _wanted, window_end = request.task, from_millis(request.until_ms)
@@ -96,7 +96,7 @@ class DecideDebounced(SystemExecutor):
         )
         last = None if found is None else msgspec.json.decode(found.rule, type=LastCall)
         if request.call is not None:
-            # Without a row it has expired, and no call came after this one.
+            # A missing row has expired, and no call came after this one.
             return await self._end(task, request, found, last)
         call = LastCall(task.key.scheduled_ms, task.uniqueness_key, request.until_ms)
         if last is not None and last.is_after(call):
@@ -122,7 +122,7 @@ class DecideDebounced(SystemExecutor):
     async def _end(
         self, task: Task, request: DebouncedCall, found: Definition | None, last: LastCall | None
     ) -> Outcome | None:
-        """Make the task of the last call; let the row expire where no window is open any more."""
+        """Make the task of the last call; let the row expire once no window is open."""
         is_last = last is None or last.call == request.call
         if is_last:
             await settled(self._dependencies.appender.append(request.task))

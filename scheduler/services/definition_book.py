@@ -1,8 +1,8 @@
-"""The definitions as executors use them: one at a time, asked for and written in batches.
+"""The definitions as executors use them: one at a time, read and written in batches.
 
-While one request of a partition is under way, those that come meanwhile wait and go together,
-so that thousands of tasks a second cost the store a few hundred requests.  Decides nothing
-about what a definition says.
+While one request of a partition is under way, later ones wait and go together, so thousands of
+tasks a second cost the store a few hundred requests. It decides nothing about the content of a
+definition.
 """
 
 from collections import Counter, defaultdict
@@ -26,9 +26,9 @@ Answer = TypeVar("Answer")
 
 PAGE_ROWS = 1_000
 SAVES_PER_SWEEP = 1_000
-"""So often what has expired is looked for, where the store does not forget by itself."""
+"""Saves between two searches for expired rows, in stores that do not delete them by themselves."""
 BATCH_MAX = 200
-"""Requests that go together; further ones wait for the next."""
+"""Most definitions in one request; further ones wait for the next."""
 _PARTITION_DIGITS_MAX = 6
 
 
@@ -49,7 +49,7 @@ class DefinitionBook:
         return _batcher_of(self._finding, partition, self._find).ask(name)
 
     def save(self, definition: Definition) -> "Future[None]":
-        """Write a definition; of two of one name the one with the higher offset stands."""
+        """Write a definition; of two with one name the one with the higher offset stays."""
         partition = partition_of(definition.name.ordering_id, self.partition_count)
         return _batcher_of(self._saving, partition, self._save).ask(definition)
 
@@ -70,10 +70,10 @@ class DefinitionBook:
         return then(saved, lambda _saved: None)
 
     def page(self, kind: DefinitionKind, after: str | None, limit: int) -> "Future[DefinitionPage]":
-        """Read about ``limit`` definitions of a kind that have not ended, on behind a page.
+        """Read about ``limit`` definitions of a kind that have not ended, after a page.
 
-        One request of one partition: a page may be empty while there are more.  ValueError for
-        an ``after`` that no page returned.
+        One request of one partition: a page may be empty while there are more. ValueError if no
+        page returned ``after``.
         """
         partition, inner = _split_cursor(after)
         if partition >= self.partition_count:
@@ -109,7 +109,7 @@ class DefinitionBook:
         return then(self.store.find(partition, names), answers)
 
     def _save(self, partition: int, definitions: Sequence[Definition]) -> "Future[Sequence[None]]":
-        # A store may mix two rows of one name in one call; only the last of them counts.
+        # A store may apply two rows of one name in any order; only the last of them counts.
         last: dict[DefinitionName, Definition] = {}
         for each in definitions:
             if each.name not in last or last[each.name].offset <= each.offset:
@@ -128,16 +128,16 @@ def _batcher_of(
     partition: int,
     send: "Callable[[int, Sequence[Asked]], Future[Sequence[Answer]]]",
 ) -> Batcher[Asked, Answer]:
-    """Return the batcher of a partition, made when it is first asked for."""
+    """Return the batcher of a partition, which is made at its first use."""
     batcher = batchers.get(partition)
     if batcher is None:
-        # Where two threads make one, both are given the one that came first.
+        # If two threads make one, both get the first.
         batcher = batchers.setdefault(partition, Batcher(partial(send, partition), BATCH_MAX))
     return batcher
 
 
 def _split_cursor(after: str | None) -> tuple[int, str | None]:
-    """Read where a listing goes on; ValueError for what no listing returned."""
+    """Read the cursor of a listing; ValueError if no listing returned it."""
     if after is None:
         return 0, None
     number, _, inner = after.partition("~")

@@ -1,12 +1,12 @@
-"""What every HTTP door asks of a request before it is looked at.
+"""The checks of every HTTP service, before a request is read.
 
-Decides who asks, whether a page of somebody else's made a browser ask, and whether too much is
-asked; never what a path means, nor how a refusal looks.
+Decides who asks, whether a page of another site made the browser ask, and whether the client asks
+too often; paths and the form of refusals are the service's.
 
-Bearer tokens only: nothing a browser sends by itself, such as a cookie, is ever taken for a
-permission.  Without tokens only loopback is served, and only under its own names, so that no
-other name can be made to point here.  Whoever is known has an allowance of their own, so requests
-of strangers, which are counted by address, never use it up.
+Permission comes from bearer tokens only: a browser sends cookies by itself, so they never count.
+Without tokens only loopback is served, and only under its own names, so that no other name can be
+pointed here. Each known user has an allowance; requests of strangers are counted by address and
+never use it up.
 """
 
 import hmac
@@ -24,18 +24,18 @@ from actors.ports.clock import Clock
 from scheduler.configuration.door_settings import LOOPBACK
 
 STRANGERS_MAX = 1_000
-"""Addresses whose requests are counted; of more, those that asked least lately are forgotten."""
+"""Addresses whose requests are counted; above this number the least recent ones are forgotten."""
 JSON = "application/json"
 _HOSTS_MAX = 100
-"""Hosts whose names are remembered: clients ask for the same few."""
+"""Hosts whose parsed names are cached: clients use the same few."""
 _READING = frozenset({"GET", "HEAD"})
 _OWN_SITE = (b"same-origin", b"none")
 _OF_A_SITE = 64
-"""Bits of an address of IPv6 that tell one network from another."""
+"""Bits of an IPv6 address that identify a network."""
 
 
 class Refusal(NamedTuple):
-    """Why a request is not looked at; the code is stable."""
+    """The reason why a request is refused; the code is stable."""
 
     status: int
     code: str
@@ -43,7 +43,7 @@ class Refusal(NamedTuple):
 
 
 class Asker(NamedTuple):
-    """Who asks: the name of a token, or None where a path needs none."""
+    """The client: the name of its token, or None if the path needs no token."""
 
     who: str | None
     may_act: bool = False
@@ -55,30 +55,30 @@ _UNKNOWN_HOST = Refusal(
     421, "unknown-host", "without tokens only localhost is served: name tokens, or host_names"
 )
 _TOKEN_NEEDED = Refusal(401, "token-needed", "a bearer token is needed: Authorization: Bearer …")
-_MAY_ONLY_READ = Refusal(403, "token-may-only-read", "this token may look and not act")
+_MAY_ONLY_READ = Refusal(403, "token-may-only-read", "this token may read and not act")
 _CROSS_SITE = Refusal(403, "cross-site", "a page of another site may not act here")
 _NOT_JSON = Refusal(415, "invalid-request", f"the body must be {JSON}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """What a door asks for."""
+    """The requirements of an HTTP service."""
 
     read_tokens: Mapping[str, SecretStr]
     write_tokens: Mapping[str, SecretStr]
-    """By the name of whoever has them; they may look as well."""
+    """By name; these tokens may read and write."""
     host_names: Collection[str]
-    """Names besides loopback's by which a door without tokens may be reached."""
+    """Names besides loopback's under which a service without tokens is served."""
     requests_per_s_max: int
     requests_burst: int
     programs_say_json: bool = True
-    """Whether what changes something must be of the type JSON where no browser asks, too."""
+    """True if writes of programs, not only of browsers, must have the type JSON."""
     open_to: str = ""
-    """Whoever asks has this name: somebody else asked for a login before."""
+    """The name of every client: another login has checked them before."""
 
 
 class TokenBucket:
-    """Takes so many requests a second, and so many at once."""
+    """Allows a number of requests a second, and a number at once."""
 
     def __init__(self, clock: Clock, per_second: int, burst: int) -> None:
         self._clock = clock
@@ -88,7 +88,7 @@ class TokenBucket:
         self._filled_ms = clock.monotonic_ms()
 
     def take(self) -> bool:
-        """Return whether one more request may be taken now."""
+        """Return True if one more request may be served now."""
         if not self._per_second:
             return True
         now_ms = self._clock.monotonic_ms()
@@ -101,7 +101,7 @@ class TokenBucket:
 
 
 class HttpGuard:
-    """Judges the requests of one door; used from one event loop."""
+    """Judges the requests of one service; used from one event loop."""
 
     def __init__(self, door: Door, clock: Clock) -> None:
         self._door = door
@@ -111,8 +111,8 @@ class HttpGuard:
         self._strangers: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def judge(self, scope: Mapping[str, Any], *, needs_token: bool = True) -> Asker | Refusal:
-        """Judge a request by its ASGI scope; a path without data ``needs_token`` not."""
-        # The first of several headers of one name counts.
+        """Judge a request by its ASGI scope; ``needs_token`` is False for a path without data."""
+        # The first of several headers with one name counts.
         headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
         told = self._told(scope["method"], headers) if needs_token else Asker(None)
         if isinstance(told, Asker) and told.who is not None:
@@ -153,7 +153,7 @@ class HttpGuard:
         return TokenBucket(self._clock, self._door.requests_per_s_max, self._door.requests_burst)
 
     def _bucket_of(self, client: tuple[str, int] | None) -> TokenBucket:
-        """Return the allowance of an address, whatever it asks for and whoever it says it is."""
+        """Return the allowance of an address, for all its requests and any claimed identity."""
         address = _network_of(client[0]) if client else ""
         bucket = self._strangers.pop(address, None) or self._bucket()
         self._strangers[address] = bucket
@@ -163,18 +163,19 @@ class HttpGuard:
 
 
 def _is_of_a_browser(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a browser asks: each of them names the page's origin, or where the request is from.
+    """True if a browser sent the request: each browser names the page's origin, or the request's
+    site.
 
-    A form of another site's page can send text and forms, and never JSON.
+    A form on another site's page can send text and forms, but not JSON.
     """
     return any(each == b"origin" or each.startswith(b"sec-fetch-") for each in headers)
 
 
 def _is_of_another_site(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a page that this door did not serve made a browser ask.
+    """True if a page from another service made a browser send the request.
 
-    Every browser of today says where a request comes from; an older one names the page's origin
-    with whatever changes something.  A program says neither.
+    Current browsers name the request's site; older ones name the page's origin in every write. A
+    program sends neither.
     """
     site = headers.get(b"sec-fetch-site")
     if site is not None:
@@ -185,7 +186,7 @@ def _is_of_another_site(headers: Mapping[bytes, bytes]) -> bool:
 
 @lru_cache(maxsize=_HOSTS_MAX)
 def _host_of(host: bytes) -> str:
-    """Return the name in a ``Host`` header, without a port; empty where there is none."""
+    """Return the name in a ``Host`` header, without a port; empty if there is none."""
     try:
         return urlsplit(f"//{host.decode('latin-1')}").hostname or ""
     except ValueError:
@@ -193,7 +194,7 @@ def _host_of(host: bytes) -> str:
 
 
 def _network_of(address: str) -> str:
-    """Return what is counted as one: whoever has an address of IPv6 has its whole network."""
+    """Return the text under which an address is counted; for IPv6 its whole network."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -204,9 +205,9 @@ def _network_of(address: str) -> str:
 
 
 def name_of(authorization: str, tokens: Mapping[str, SecretStr]) -> str | None:
-    """Return the name of the bearer token in an ``Authorization`` header; None where it is none.
+    """Return the name of the bearer token in an ``Authorization`` header; None for an unknown one.
 
-    Every token is compared, so that the time taken tells nothing.
+    Every token is compared, so that the time of the answer reveals nothing.
     """
     scheme, _, given = authorization.partition(" ")
     found = [

@@ -1,8 +1,9 @@
-"""Tasks that a client asks a node for, because only the owner of their ids can decide about them.
+"""Tasks that a client requests from a node, because only the owner of their ids can decide about
+them.
 
-Requests are about the same thing where kind, ordering id and uniqueness key are the same.  They
-are tasks of one ordering id, so they come one after the other, whichever clients sent them.
-Decides what a request holds and which ids it has, never what is made of it.
+Requests concern the same task if kind, ordering id and uniqueness key are equal. They are tasks of
+one ordering id, so they run one after the other, whichever clients sent them. Decides the content
+and the ids of a request; its executor decides the result.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from actors.model.task import Task
 
 WINDOW_MS_MAX = 366 * 86_400_000
 ROW_KEPT_MS = 10 * 86_400_000
-"""How long a row outlives the end of its window, for requests that reach the log late."""
+"""Time for which a row outlives the end of its window, for requests that reach the log late."""
 _ID_BYTES = 16
 
 
@@ -34,7 +35,7 @@ class RequestedTask(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None
     priority: Annotated[int, msgspec.Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
     seal: SealedData | None = None
-    """The envelope of its data, where that is sealed."""
+    """The envelope of its data, if that is sealed."""
 
     def as_data(self) -> dict[str, Any]:
         """Return the request as the data of its task."""
@@ -45,7 +46,7 @@ class RequestedTask(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def task(self) -> Task:
-        """The task that is asked for; InvalidKey where its key is not one."""
+        """The requested task; InvalidKey if its key is not valid."""
         key = TaskKey.parse(self.key)
         return Task.model_construct(
             ordering_id=key.ordering_id,
@@ -58,7 +59,7 @@ class RequestedTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def window_ms(what: str, duration: object) -> int:
-    """Return a window in milliseconds; InvalidTask where it is not one."""
+    """Return a window in milliseconds; InvalidTask for an invalid one."""
     if not isinstance(duration, timedelta):
         raise InvalidTask(f"{what} is a timedelta, got {shown(duration)}")
     duration_ms = duration // timedelta(milliseconds=1)
@@ -68,16 +69,16 @@ def window_ms(what: str, duration: object) -> int:
 
 
 def name_of(kind: DefinitionKind, task: Task) -> DefinitionName:
-    """Return the name of the row that says what was decided last about a task's ids and kind.
+    """Return the name of the row with the last decision about a task's ids and kind.
 
-    A digest, because both ids together may be longer than one may be.
+    A digest, because both ids together may be too long for a name.
     """
     ids = msgspec.json.encode([task.kind, task.ordering_id, task.uniqueness_key])
     return DefinitionName(kind, hashlib.blake2b(ids, digest_size=_ID_BYTES).hexdigest())
 
 
 def name_of_request(ordering_id: str) -> DefinitionName:
-    """Return the name of the row that the requests of an ordering id are decided by."""
+    """Return the name of the row by which the requests of an ordering id are decided."""
     parts = ordering_id_parts(ordering_id)
     assert parts is not None, "only requests come here, and their ordering ids are reserved"
     return DefinitionName(DefinitionKind(parts[0]), parts[1])

@@ -1,8 +1,8 @@
 """The registry of system tasks: every kind of them, with the executor that runs it.
 
-Each node can run all of them, whatever door its operator opened: any node of the group may own
-the partition that a timer or a message belongs to.  What only some need is opened when it is
-first needed, and closed with the node.
+Each node can run all of them, whatever service its operator started: any node of the group may own
+the partition of a timer or a message. Resources that only some need are opened at their first use,
+and closed with the node.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ from scheduler.services.unique_tasks import DecideUnique
 def open_caller(
     settings: TimerSettings, clock: Clock, trace: Callable[[], Mapping[str, str]] = dict
 ) -> Caller:
-    """Open what makes callbacks; SettingsInvalid where this node has no HTTP client."""
+    """Open the HTTP client for callbacks; SettingsInvalid if it is not installed."""
     with required_by("a timer, which calls back over HTTP,"):
         from scheduler.services.timers.callbacks import HttpCaller
     return HttpCaller(settings, clock, trace)
@@ -52,7 +52,7 @@ def open_caller(
 
 @dataclass
 class SystemTaskRegistry:
-    """The executors of one node, and what they have open."""
+    """The executors of one node, and their open resources."""
 
     settings: Settings
     stores: Stores
@@ -71,7 +71,7 @@ class SystemTaskRegistry:
 
     @cached_property
     def dependencies(self) -> SystemDependencies:
-        """What the executors work with."""
+        """The ports and settings that the executors share."""
         appender = TaskAppender(self.writer, self.partition_count)
         book = DefinitionBook(self.stores.definitions, appender.partition_count, self.clock)
         return SystemDependencies(
@@ -89,14 +89,14 @@ class SystemTaskRegistry:
         return routed(users, self._factories())
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close everything that was opened."""
         with self._lock:
             messages, self._messages = self._messages, None
         if messages is not None:
             messages.close()
 
     def _allows(self, topic: str, relayed: bool) -> bool:  # noqa: FBT001 - a port's question
-        """Whether a topic may be a target, of a relayed message or of ``send_later``."""
+        """True if a topic may be a target, of a relayed message or of ``send_later``."""
         relay, names = self.settings.relay, self.settings.topic
         allows = relay.allows_target if relayed else relay.allows_sending
         return allows(topic, (names.name, names.dead_letter))
@@ -131,14 +131,14 @@ class SystemTaskRegistry:
 
 
 class _LaterCaller:
-    """Opens the caller in the event loop that first needs it."""
+    """Opens the caller in the event loop that needs it first."""
 
     def __init__(self, make: Callable[[], Caller]) -> None:
         self._make = make
         self._caller: Caller | None = None
 
     async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
-        """Call with what was opened; callbacks are made from one event loop only."""
+        """Call with the opened caller; callbacks are made from one event loop only."""
         if self._caller is None:
             self._caller = self._make()
         await self._caller.call(uri, body, sequence_number, of)

@@ -1,7 +1,7 @@
-"""System tasks, which are Hourhand's own, on a node that runs a user's as well: who runs which.
+"""System tasks, which are Hourhand's own, on a node that runs a user's as well.
 
-A task whose ordering id begins with ``hourhand:`` is run by the executor of its kind, every
-other one by one of the user's.  Decides that, and nothing else of a run.
+Decides only the executor: a task whose ordering id begins with ``hourhand:`` is run by the executor
+of its kind, every other one by one of the user's.
 """
 
 import uuid
@@ -21,9 +21,9 @@ _numbers = count()
 
 ExecutorFactory = Callable[[], TaskExecutor]
 UserFactory = Callable[[str | None], TaskExecutor]
-"""Told the kind of task that the executor is for; raises UnknownKind where there is none."""
+"""Gets the kind of task that the executor is for; raises UnknownKind for an unknown one."""
 RoutedFactory = Callable[[str, str | None], TaskExecutor]
-"""Told also the ordering id, which goes first."""
+"""Gets the ordering id and the kind."""
 
 
 class LeaseEnded(Exception):
@@ -32,34 +32,34 @@ class LeaseEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SystemDependencies:
-    """What the executors of system tasks work with."""
+    """The ports and settings that executors of system tasks use."""
 
     appender: TaskAppender
     definitions: DefinitionBook
     clock: Clock
     telemetry: Telemetry
     lease_ends_ms: Callable[[], float]
-    """Until when this node owns its partitions for sure, by monotonic time."""
+    """The monotonic time until which this node surely owns its partitions."""
     looks_max: int = 5
-    """How often one attempt looks for a claim that is not decided; 1 under a virtual clock."""
+    """Most looks of one attempt at a claim that is not decided; 1 under a virtual clock."""
     installation_id: Callable[[], str] = str
-    """Tells this node's store from every other one; blocks."""
+    """Returns the id of this node's store; blocks."""
 
     def check_lease(self) -> None:
-        """Raise LeaseEnded where this process stood still for so long that another one may have
-        gone on with the task: what it did stands, and what is done here would be once more.
+        """Raise LeaseEnded if this process paused for so long that another node may have taken over
+        the task: its work stands, and work done here would repeat it.
         """
         if self.clock.monotonic_ms() >= self.lease_ends_ms():
             raise LeaseEnded("the lease ended while this was under way: the next owner goes on")
 
 
 def unique_in_order(now_ms: int) -> str:
-    """Return a uniqueness key that is nobody else's, in the order of this process's calls."""
+    """Return a unique uniqueness key; the keys of one process sort in the order of its calls."""
     return f"{now_ms:015d}-{next(_numbers):012d}-{uuid.uuid4().hex}"
 
 
 def routed(users: UserFactory, system: Mapping[str, ExecutorFactory]) -> RoutedFactory:
-    """Return what makes the executor of an ordering id and kind: a user's, or the system's."""
+    """Return a factory for executors by ordering id and kind: a user's, or the system's."""
 
     def make(ordering_id: str, kind: str | None) -> TaskExecutor:
         parts = ordering_id_parts(ordering_id)

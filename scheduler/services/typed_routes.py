@@ -1,7 +1,7 @@
 """Routes that answer with structs: encoded by msgspec, described in OpenAPI from the same types.
 
-Decides how the type of an answer becomes bytes and a schema, which FastAPI does for pydantic's
-models only; never what is answered.
+Decides how the type of an answer becomes bytes and a schema, which FastAPI does only for pydantic's
+models.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,8 @@ JSON = "application/json"
 _SCHEMA_PLACE = "#/components/schemas/{name}"
 _REFUSED = "#/components/responses/Refused"
 _NEVER_ANSWERED = "422"
-"""FastAPI describes it wherever there are parameters; what is wrong is answered with 400."""
+"""FastAPI describes this status for all paths with parameters, but invalid ones are answered with
+400."""
 _NEVER_SHOWN = ("HTTPValidationError", "ValidationError")
 
 
@@ -25,7 +26,7 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 def described(refusals: Mapping[int | str, str]) -> Responses:
-    """Return refusals by status, each in words, as routes take them."""
+    """Return refusals by status, with their descriptions, in the form that routes take."""
     return {status: {"$ref": _REFUSED, "description": words} for status, words in refusals.items()}
 
 
@@ -33,7 +34,9 @@ class TypedRouter(APIRouter):
     """Paths whose endpoints return a struct, one of several structs, or a response of their own."""
 
     def __init__(self, refusals: Responses, refused: type, media_type: str, **options: Any) -> None:
-        """``refusals`` are what every path may answer instead, each with a ``refused``."""
+        """``refusals`` are answers that every path may give, each with a body of type
+        ``refused``.
+        """
         super().__init__(**options)
         self.answers: list[type] = [refused]
         """The types of all answers."""
@@ -41,9 +44,9 @@ class TypedRouter(APIRouter):
         self._refusals = refusals
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        """Add a path; ``responses`` are refusals of its own.
+        """Add a path; ``responses`` are its own refusals.
 
-        The class of a response says what it is: text, or, where it is none in particular, nothing.
+        The class of a response says its content: text, or nothing for the plain ``Response``.
         """
         responses = self._refusals | (options.pop("responses", None) or {})
         answer = signature(endpoint).return_annotation
@@ -67,7 +70,7 @@ class TypedApp(FastAPI):
         self._refused: dict[str, Any] = {}
 
     def include_typed(self, router: TypedRouter, prefix: str = "") -> None:
-        """Serve what the router has."""
+        """Serve the paths of a router."""
         self._answers += router.answers
         self._refused = router.refused
         self.include_router(router, prefix=prefix)
@@ -100,7 +103,7 @@ def _content(media_type: str, types: Sequence[type]) -> dict[str, Any]:
 
 @cache
 def _schema(types: tuple[type, ...]) -> dict[str, Any]:
-    """Return what describes one of these types; a third of an application's building is this."""
+    """Return a schema for these types; it takes a third of the time to build an application."""
     schemas, _ = msgspec.json.schema_components(types, ref_template=_SCHEMA_PLACE)
     return schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
 

@@ -33,18 +33,18 @@ from scheduler.services.requested_tasks import (
 from scheduler.services.system_tasks import SystemDependencies
 
 _WINDOW_END = "end:"
-"""How the uniqueness key of a window's end begins, before that of the request that opened it."""
+"""Prefix of the uniqueness key of a window's end; the key of its first request follows."""
 
 
 class UniqueRequest(RequestedTask, frozen=True):
-    """What a request says."""
+    """The data of a request."""
 
     window_ms: int
-    """No further task is made of requests that come less than this after the one that made it."""
+    """No task is made of requests that come within this time after the one that made a task."""
 
 
 def unique_request(task: Task, unique_for: timedelta, asked_ms: int, unique: str) -> Task:
-    """Return the request for a task; InvalidTask where ``unique_for`` is not a window."""
+    """Return the request for a task; InvalidTask if ``unique_for`` is not a valid window."""
     duration_ms = window_ms("unique_for", unique_for)
     request = UniqueRequest(
         key=str(task.key),
@@ -63,17 +63,17 @@ def unique_request(task: Task, unique_for: timedelta, asked_ms: int, unique: str
 
 
 class UniqueMade(msgspec.Struct, frozen=True):
-    """What the request that made the last task left behind."""
+    """The row that is left by the request which made the last task."""
 
     key: str
     until_ms: int
-    """A request that was asked for before this makes no task."""
+    """A request from before this time makes no task."""
     made_by: str
-    """The request, told from every other of its ids."""
+    """The uniqueness key of the request."""
 
 
 class WindowEnd(msgspec.Struct, frozen=True):
-    """The data of the task at the end of a window; a node of before takes it for no request."""
+    """The data of the task at the end of a window; older nodes do not take it for a request."""
 
     window_of: str
     """The request that opened it."""
@@ -86,7 +86,7 @@ class DecideUnique(SystemExecutor):
         self._dependencies = dependencies
 
     async def execute(self, task: Task) -> Outcome | None:
-        """Make the task that is asked for, unless one was made within the window before."""
+        """Make the requested task, unless one was made within the previous window."""
         name = name_of_request(task.ordering_id)
         try:
             if "window_of" in task.data:

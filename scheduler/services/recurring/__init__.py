@@ -1,1 +1,1 @@
-"""Tasks that come again and again, by cron expression or interval."""
+"""Tasks that repeat, by cron expression or interval."""

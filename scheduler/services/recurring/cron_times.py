@@ -1,11 +1,11 @@
-"""What a cron expression means: the times at which it is due, in a time zone.
+"""The times of a cron expression, in a time zone.
 
-Pure: no clock is read.  Expressions are cronsim's, which treats the two switches to and from
-daylight saving time as Debian's cron does: a time of day that the clock skips is run right after
-the gap, one that it shows twice is run the first time only.  Expressions whose minute or hour
-begins with a star (``*``, ``*/2``), and those with a seconds field, go by elapsed time instead:
-they are due at each moment at which the wall clock shows a time that they name, so never at one
-that it skips, and twice at one that it shows twice.
+Pure: no clock is read. Expressions are cronsim's, which treats the two switches to and from
+daylight saving time as Debian's cron does: a time that the clock skips is run right after the gap,
+and one that it shows twice is run the first time only. Expressions whose minute or hour begins with
+a star (``*``, ``*/2``), and those with a seconds field, go by elapsed time instead: they are due at
+each moment at which the wall clock shows a matching time, so never at a skipped one, and twice at a
+repeated one.
 """
 
 import re
@@ -30,18 +30,18 @@ _ZONE_IN_FRONT = re.compile(r"(?:CRON_)?TZ=", re.IGNORECASE)
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _GAPS_LOOKED_AT, _GAPS_END = 200, datetime(2027, 3, 1, tzinfo=UTC)
 _GAP_MS_MAX = 86_400_000
-"""Longer gaps than a day are not told apart."""
+"""Longest gap that is reported: all longer ones count as a day."""
 
 
 class _CronTimes(CronSim):
     """The times of an expression, also where a clock changes by less than an hour.
 
-    ``CronSim`` goes on by whole hours and, where one minute is wanted, right to it; after a change
-    by half an hour, as on Lord Howe Island, both lead past the time that is looked for.
+    ``CronSim`` advances by whole hours and jumps straight to a single wanted minute; after a change
+    by half an hour, as on Lord Howe Island, both would pass the matching time.
     """
 
     def advance_hour(self) -> bool:
-        """Go on to the next hour that is wanted, by full hours of the wall clock."""
+        """Advance to the next matching hour, by full hours of the wall clock."""
         if self.dt.hour in self.hours:
             return False
         while self.dt.hour not in self.hours:
@@ -51,7 +51,7 @@ class _CronTimes(CronSim):
         return True
 
     def advance_minute(self) -> bool:
-        """Go on to the next minute that is wanted, minute by minute where the clock may change."""
+        """Advance to the next matching minute; minute by minute where the clock may change."""
         if self.dt.minute in self.minutes:
             return False
         before, zone_offset = self.dt, self.dt.utcoffset()
@@ -64,7 +64,7 @@ class _CronTimes(CronSim):
 
 
 def checked_cron(expression: str) -> str:
-    """Return an expression; ValueError says what is wrong, and what to write in its place."""
+    """Return a valid expression; the ValueError for others suggests a correct one."""
     if (hint := _hint(expression)) is not None:
         raise ValueError(hint)
     try:
@@ -80,7 +80,7 @@ def checked_cron(expression: str) -> str:
 
 
 def _hint(expression: str) -> str | None:
-    """Return what to write for something that others take; None for what may be an expression."""
+    """Return a suggestion for syntax of other cron tools; None if there is none."""
     first, *others = expression.split() or [""]
     if first.startswith("@"):
         if (written := _MACROS.get(first.lower())) is not None:
@@ -98,22 +98,22 @@ def _hint(expression: str) -> str | None:
 
 
 def cron_after(expression: str, time_zone: str, time_ms: int) -> int | None:
-    """Return the first time after ``time_ms`` at which it is due; None for never."""
+    """Return the first time after ``time_ms`` at which it is due; None if there is none."""
     begin = from_millis(time_ms).astimezone(ZoneInfo(time_zone))
     try:
         for due in _CronTimes(expression, begin):
             due_ms = to_millis(due)
-            # In the hour that the clock shows twice, the first one is offered again.
+            # In an hour that the clock shows twice, CronSim returns the first one again.
             if due_ms > time_ms:
                 return due_ms
     except (ValueError, OverflowError):
-        # Beyond the last year there is.
+        # The calendar of ``datetime`` has ended.
         return None
     return None
 
 
 def shortest_gap_ms(expression: str) -> int:
-    """Return the shortest time between two of its times, a day at most, as far as is looked."""
+    """Return the shortest time between two of its times, at most a day, among the next ones."""
     times = takewhile(lambda due: due < _GAPS_END, CronSim(expression, _BEGIN))
     looked_at = map(to_millis, islice(times, _GAPS_LOOKED_AT))
     gaps = (later - earlier for earlier, later in pairwise(looked_at))

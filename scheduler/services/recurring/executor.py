@@ -1,9 +1,9 @@
 """Runs a recurring schedule: its changes, and a tick for each time it is due.
 
-All are tasks of the schedule's own ordering id, so they come one after the other.  A tick makes
-the occurrence, then the new state, then the next tick, each durable before the next step; one
-that is run again after a crash finds by the state what is done already.  It never runs the
-occurrence: that is a task of the user's.
+All are tasks of the schedule's own ordering id, so they run one after the other. A tick makes the
+occurrence, then the new state, then the next tick, each durable before the next step; one that is
+run again after a crash sees in the state which steps are done. The occurrence itself is a task of
+the user's and runs elsewhere.
 """
 
 from dataclasses import dataclass
@@ -41,14 +41,14 @@ from scheduler.services.system_tasks import SystemDependencies
 _ENDED_KEPT_MS = 10 * 86_400_000
 _RECENT_MAX = 2
 _ORDERING_IDS = name_of("").ordering_id
-"""How ordering ids of schedules begin."""
+"""Prefix of the ordering ids of schedules."""
 _STORED_WITHIN_MS = 3_600_000
-"""Older than this, an occurrence without a row was swept, and so it had ended."""
+"""An older occurrence without a row was swept, so it had ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What follows from a change or tick: an occurrence at a time, a state, the next time."""
+    """The effects of a change or tick: an occurrence at a time, a state, the next time."""
 
     state: State
     next_ms: int | None
@@ -62,10 +62,11 @@ class RunRecurring(SystemExecutor):
         self._dependencies = dependencies
         self._stores = stores
         self._began_ms = 0
-        """When this attempt began, by the wall clock: what it waits for makes nothing too late."""
+        """Wall clock at the begin of this attempt: waiting within the attempt makes nothing too
+        late."""
 
     async def execute(self, task: Task) -> Outcome | None:
-        """Do what the task says, unless it was done before or belongs to an earlier state."""
+        """Run the task, unless it was done before or belongs to an earlier state."""
         self._began_ms = self._dependencies.clock.now_ms()
         name = task.ordering_id.removeprefix(_ORDERING_IDS)
         found = await settled(self._dependencies.definitions.find(name_of(name)))
@@ -81,7 +82,7 @@ class RunRecurring(SystemExecutor):
             return Drop(f"its data is not a change of a recurring schedule: {error}")
         return await self._change(task, name, found, request)
 
-    # A tick.
+    # The steps of a tick.
 
     async def _tick(
         self, task: Task, name: str, found: Definition | None, tick: Tick
@@ -90,7 +91,7 @@ class RunRecurring(SystemExecutor):
             return Drop("there is no such schedule")
         known = recurring_of(found)
         if known.state.made_by == _mark(task):
-            # Run again after a crash: all but the next tick is durable.
+            # It runs again after a crash: everything except the next tick is durable.
             await self._append_tick(name, found.next_ms, found.offset)
             return None
         if found.offset != tick.generation or known.state.paused or known.state.over:
@@ -106,21 +107,21 @@ class RunRecurring(SystemExecutor):
             state = await self._too_late(known, state, due_ms)
         else:
             state, occurrence = await self._occurrence(known, state, due_ms, "")
-        # What fell due while no node ran and is too old now is passed over in one go.
+        # Times that passed while no node ran, and are too old now, are skipped in one step.
         from_ms = max(due_ms, oldest_ms - 1)
         state = replace(state, passed_ms=from_ms)
         return _Step(state, rule.next_after(from_ms, state.anchor_ms), occurrence)
 
     async def _began_in_time(self, tick: TaskKey, rule: RecurringRule) -> bool:
-        """Whether an earlier attempt of a tick was not too late: it may have made the task, which
-        stands in the log then, and is stored by and by.
+        """True if an earlier attempt of a tick was not too late: it may have made the task, which
+        is in the log then and will be stored.
         """
         partition = self._dependencies.appender.partition_of(tick.ordering_id)
         attempts = await settled(self._stores.status.find_attempts(partition, [tick]))
         return any(each.started_ms <= tick.scheduled_ms + rule.catch_up_ms for each in attempts)
 
     async def _too_late(self, known: Recurring, state: State, due_ms: int) -> State:
-        """Count a time as missed, unless a tick that broke off had made its task in time."""
+        """Count a time as missed, unless an interrupted tick made its task in time."""
         task = _task_of(known, state, due_ms, "")
         if await self._is_stored(task.key):
             return _with(state, task)
@@ -129,7 +130,7 @@ class RunRecurring(SystemExecutor):
     async def _occurrence(
         self, known: Recurring, state: State, due_ms: int, mark: str
     ) -> tuple[State, Task | None]:
-        """Return the task of a time, unless the overlap policy leaves it out."""
+        """Return the task of a time, or None if the overlap policy skips it."""
         rule = known.rule
         open_keys: list[TaskKey] = []
         if rule.overlap != "allow":
@@ -140,7 +141,7 @@ class RunRecurring(SystemExecutor):
         return _with(state, task), task
 
     async def _still_open(self, keys: list[TaskKey]) -> list[TaskKey]:
-        """Return those of these keys that have not ended, as far as is durable."""
+        """Return those of the keys that have not ended, by durable completions."""
         open_keys = []
         for key in keys:
             partition = self._dependencies.appender.partition_of(key.ordering_id)
@@ -161,7 +162,7 @@ class RunRecurring(SystemExecutor):
         closed = await settled(self._stores.status.find_completions(partition, [key]))
         return key in rows or key in closed
 
-    # A change.
+    # The steps of a change.
 
     async def _change(
         self, task: Task, name: str, found: Definition | None, request: ChangeRequest
@@ -173,11 +174,12 @@ class RunRecurring(SystemExecutor):
                 return None
             if self._came_after(known.state, request.change):
                 return Drop("a later change came before this one")
-            # A rule that is set is first due after the moment at which it was asked for.
+            # A new rule is first due after the moment of the request.
             is_set = request.change is Change.SET
             found = await self._catch_up(name, found, task.key.scheduled_ms + is_set)
             known = recurring_of(found)
-        # One that has ended by itself can still be deleted, so that it may begin anew.
+        # A schedule that ended by itself can still be deleted, so that the same rule may begin
+        # anew.
         is_there = known is not None and not known.state.over
         can_end = known is not None and request.change is Change.DELETE and not known.state.deleted
         if request.change is not Change.SET and not is_there and not can_end:
@@ -185,15 +187,15 @@ class RunRecurring(SystemExecutor):
         return await self._follow(name, found, await self._changed(task, known, request))
 
     def _came_after(self, state: State, change: Change) -> bool:
-        """Whether a later record has decided already what a change would."""
+        """True if a later record already decided the state that a change would set."""
         decided_at = state.changed_at
         if change is Change.SET:
             decided_at = max(decided_at, state.declared_at)
         return decided_at > self.record_offset
 
     async def _catch_up(self, name: str, found: Definition, before_ms: int) -> Definition:
-        """Make what was due before a time: its ticks come through the log, one after the other,
-        and may come behind a change that was asked for later.
+        """Make the occurrences that were due before a time: their ticks come one after the other
+        through the log, and may come behind a change that was requested later.
         """
         while found.next_ms is not None and found.next_ms < before_ms:
             tick = tick_task(name, found.next_ms, found.offset)
@@ -230,7 +232,7 @@ class RunRecurring(SystemExecutor):
             case Change.RESUME:
                 if not state.paused:
                     return _Step(state, known.next_ms)
-                # It may come through the log behind ticks of times after it was asked.
+                # The change may be read behind ticks of times after its request.
                 next_ms = rule.next_after(max(asked_ms, state.passed_ms), state.anchor_ms)
                 return _Step(replace(state, paused=False), next_ms)
             case Change.DELETE:
@@ -238,7 +240,7 @@ class RunRecurring(SystemExecutor):
             case _:
                 assert_never(request.change)
 
-    # What both end with, in this order.
+    # The last steps of a tick and of a change, in this order.
 
     async def _follow(self, name: str, found: Definition | None, step: _Step) -> Outcome | None:
         offset = self.offset_over(found)
@@ -248,7 +250,8 @@ class RunRecurring(SystemExecutor):
         rule = RecurringRule.model_validate(step.state.rule)
         used_up = rule.count_max is not None and step.state.taken >= rule.count_max
         state, expires_ms = step.state, None
-        # A paused schedule has no next time and yet goes on; any other one has ended then.
+        # A paused schedule has no next time but has not ended; any other one without a next time
+        # has.
         if used_up or (step.next_ms is None and not state.paused):
             state = replace(state, over=True)
         if state.over:
@@ -266,23 +269,23 @@ class RunRecurring(SystemExecutor):
 
 
 def _goes_on(known: Recurring, rule: RecurringRule) -> bool:
-    """Whether a rule that is set is the one there is, which then goes on as if nobody had asked.
+    """True if the new rule equals the current one; the schedule then continues unchanged.
 
-    One that has ended by itself stays at its end; one that was deleted begins anew.
+    A schedule that ended by itself stays ended; a deleted one begins anew.
     """
     if written_rule(known.rule) != written_rule(rule):
         return False
     state = known.state
     if state.deleted:
         return False
-    # Before there was that mark, a deleted schedule was one that was over too early.
+    # Old rows lack the mark ``deleted``: a schedule that was over too early had been deleted.
     if not state.over or (rule.count_max is not None and state.taken >= rule.count_max):
         return True
     return rule.next_after(state.passed_ms, state.anchor_ms) is None
 
 
 def _task_of(known: Recurring, state: State, due_ms: int, mark: str) -> Task:
-    """Return the task that stands for a time."""
+    """Return the task of the occurrence at a time."""
     rule, text = known.rule, format_instant(due_ms)
     allow = rule.overlap == "allow"
     return Task.model_construct(
@@ -301,12 +304,12 @@ def _with(state: State, task: Task) -> State:
 
 
 def _data(rule: RecurringRule, number: int) -> dict[str, JsonValue]:
-    """Return an occurrence's data: a user's as it is, of one of our own kinds with its number."""
+    """Return an occurrence's data: a user's unchanged, that of our own kinds with its number."""
     if rule.ordering_id.startswith(RESERVED):
         return {**rule.data, "number": number}
     return rule.task_data
 
 
 def _mark(task: Task) -> str:
-    """Return what tells a tick or change from every other of its schedule."""
+    """Return a text that identifies a tick or change within its schedule."""
     return f"{task.key.scheduled_ms}:{task.uniqueness_key}"

@@ -1,4 +1,4 @@
-"""What a client asks of recurring schedules, as tasks: checked before anything is sent."""
+"""A client's requests about recurring schedules, as tasks: checked before anything is sent."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, timedelta
@@ -15,11 +15,11 @@ from scheduler.services.system_tasks import unique_in_order
 
 
 def rule_of(name: str, **values: object) -> RecurringRule:
-    """Return the rule of what ``schedule_recurring`` was given; raises InvalidTask."""
+    """Return the rule from the arguments of ``schedule_recurring``; raises InvalidTask."""
     given = {key: value for key, value in values.items() if value is not None}
     data = given.get("data")
     if isinstance(data, Mapping):
-        # What stays of a schedule may be sealed.
+        # The remaining data of a schedule may be sealed.
         given |= {"data": dict(data), "seal": seal_of(data)}
     readers: dict[str, tuple[str, Callable[[str, object], int]]] = {
         "every": ("every_ms", _millis),
@@ -39,7 +39,7 @@ def rule_of(name: str, **values: object) -> RecurringRule:
 
 
 def set_task(name: str, rule: RecurringRule, now_ms: int) -> Task:
-    """Return the task that makes or replaces a schedule; InvalidTask where it is never due."""
+    """Return the task that makes or replaces a schedule; InvalidTask if the rule is never due."""
     if rule.next_after(now_ms, now_ms) is None:
         raise InvalidTask(
             f"the recurring schedule {shown(name)} would end before it is due: check ends"
@@ -53,7 +53,7 @@ def request_task(name: str, request: ChangeRequest, now_ms: int) -> Task:
 
 
 def _zone_name(zone: object) -> str:
-    """Return the name of a time zone that was given as its name, a ZoneInfo or ``UTC``."""
+    """Return the name of a time zone, given as its name, a ZoneInfo or ``UTC``."""
     if isinstance(zone, str):
         return zone
     name = "UTC" if zone is UTC else zone.key if isinstance(zone, ZoneInfo) else None

@@ -1,6 +1,6 @@
-"""When a recurring schedule is due: its rule, and what is refused as one.
+"""The rule of a recurring schedule: its times, and the validation of a rule.
 
-Pure: no clock is read.  What a cron expression means is decided in ``cron_times``.
+Pure: no clock is read. ``cron_times`` decides the meaning of cron expressions.
 """
 
 import zlib
@@ -45,33 +45,35 @@ def _known_zone(name: str) -> str:
 
 
 class RecurringRule(BaseModel):
-    """What is due when: one of ``cron`` and ``every_ms``, and how to go about it."""
+    """The times of a schedule, by one of ``cron`` and ``every_ms``, and the settings of its
+    tasks.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     cron: Annotated[str, Field(max_length=500), AfterValidator(checked_cron)] | None = None
     every_ms: Annotated[int, Field(ge=INTERVAL_MS_MIN)] | None = None
     time_zone: Annotated[str, Field(max_length=100), AfterValidator(_known_zone)] = "UTC"
-    """Whose wall clock ``cron`` means."""
+    """The time zone of ``cron``."""
     ordering_id: Annotated[Identifier, Field(min_length=1)]
-    """Of the tasks; with ``allow`` each occurrence has one of its own that begins so."""
+    """Ordering id of the tasks; with ``allow``, the prefix of each occurrence's own id."""
     kind: Annotated[str, AfterValidator(checked_kind)] | None = None
-    """Of the tasks; without one the default executor runs them."""
+    """Kind of the tasks; without one the default executor runs them."""
     priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
-    """Of the tasks; without one they have their kind's."""
+    """Priority of the tasks; without one they have their kind's."""
     data: dict[str, JsonValue] = Field(default_factory=dict)
     seal: dict[str, JsonValue] | None = None
-    """The envelope of sealed data, of which ``data`` then is what stands in the clear."""
+    """The envelope of sealed data; ``data`` then holds only the part that is not sealed."""
     overlap: Overlap = "skip"
     catch_up_ms: Annotated[int, Field(ge=0)] = 3_600_000
-    """What fell due longer ago than this, while no node ran, is not made up for."""
+    """Time that was missed by more than this, because no node ran, is skipped."""
     jitter_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 0
-    """Each occurrence is later by up to this, always by the same."""
+    """Each occurrence is delayed by up to this time, by the same delay on every node."""
     starts_ms: int | None = None
     ends_ms: int | None = None
     """Nothing is due at this time or after."""
     count_max: Annotated[int, Field(ge=1)] | None = None
-    """It ends after so many tasks."""
+    """The schedule ends after this number of tasks."""
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:
@@ -83,12 +85,12 @@ class RecurringRule(BaseModel):
 
     @property
     def envelope(self) -> SealedData | None:
-        """The envelope of the data; None where it is not sealed, or cannot be read."""
+        """The envelope of the data; None if it is not sealed, or cannot be read."""
         return None if self.seal is None else read_envelope(encode_object(self.seal))
 
     @property
     def task_data(self) -> dict[str, JsonValue]:
-        """The data of each task, sealed where it is."""
+        """The data of each task, in sealed form if it is sealed."""
         if self.seal is None:
             return self.data
         return cast("dict[str, JsonValue]", SealedMembers(self.data, self.envelope))
@@ -119,7 +121,7 @@ class RecurringRule(BaseModel):
             due_ms = self.next_after(due_ms, anchor_ms)
 
     def jittered_ms(self, name: str, due_ms: int) -> int:
-        """Return when the occurrence of a time is to run: the same whoever asks, and when."""
+        """Return the time at which the occurrence of a time runs: the same on every node."""
         if not self.jitter_ms:
             return due_ms
         number = zlib.crc32(f"{name}@{due_ms}".encode())
@@ -127,7 +129,7 @@ class RecurringRule(BaseModel):
 
 
 def checked_rule(**values: object) -> RecurringRule:
-    """Return a rule that somebody asks for; raises InvalidTask which says what is wrong."""
+    """Return a new rule after validation; the text of InvalidTask says what is wrong."""
     rule = read_rule(**values)
     if not is_same_everywhere(rule.time_zone):
         raise InvalidTask(
@@ -150,8 +152,8 @@ def _shortest_gap_ms(rule: RecurringRule) -> int:
 
 
 def read_rule(**values: object) -> RecurringRule:
-    """Return a rule that was accepted before, also where it would be refused now; raises
-    InvalidTask for what was never one.
+    """Return a rule that was accepted before, even if a new one would be refused now; raises
+    InvalidTask if its fields are malformed.
     """
     try:
         return RecurringRule.model_validate(values)
@@ -162,13 +164,13 @@ def read_rule(**values: object) -> RecurringRule:
 
 
 def _described(problem: ErrorDetails, given: dict[str, object]) -> str:
-    # Without a field it is the whole rule, with values that the caller never wrote.
+    # An error without a field concerns the whole rule, with values that the caller never wrote.
     is_known, names = bool(problem["loc"]), RecurringRule.model_fields
     return problem_text(problem, names=names, shows_value=is_known, whole=given)
 
 
 def checked_name(name: object) -> str:
-    """Return a schedule's name; raises InvalidTask for what can be none."""
+    """Return a valid schedule name; raises InvalidTask for any other value."""
     if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARS_MAX:
         raise InvalidTask(
             f"a recurring schedule has a name of 1 to {NAME_CHARS_MAX} characters,"
@@ -177,7 +179,9 @@ def checked_name(name: object) -> str:
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise InvalidTask(f"{shown(name)} holds a lone surrogate, which no name can") from None
+        raise InvalidTask(
+            f"{shown(name)} holds a lone surrogate, which is not valid in a name"
+        ) from None
     return name
 
 

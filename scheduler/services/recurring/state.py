@@ -1,6 +1,6 @@
-"""What is known of a recurring schedule, and the tasks that change or continue it.
+"""The state of a recurring schedule, and the tasks that change or continue it.
 
-Decides how these are written and nothing about what they do.
+Decides their stored form; the executor decides their effect.
 """
 
 from enum import StrEnum
@@ -17,7 +17,7 @@ from scheduler.services.recurring.rule import RecurringRule
 
 
 class Change(StrEnum):
-    """What may be asked of a recurring schedule."""
+    """The changes of a recurring schedule."""
 
     SET = "set"
     PAUSE = "pause"
@@ -41,22 +41,23 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The rule of a definition: the schedule's own rule, and how far it is."""
+    """The rule of a definition: the schedule's own rule, and its progress."""
 
     rule: dict[str, object]
     anchor_ms: int
-    """Where intervals are counted from."""
+    """Intervals are counted from this time."""
     made_by: str
-    """Uniqueness key of the task that made this state: its repetition is known by it."""
+    """Uniqueness key of the task that made this state; a repetition of that task sees it here."""
     changed_at: int = -1
     """Log offset of the last record that set, paused, resumed or deleted it."""
     declared_at: int = -1
-    """Log offset of the last record that set it to the rule it had, which changed nothing else."""
+    """Log offset of the last record that set it to its current rule, and so changed nothing
+    else."""
     paused: bool = False
     over: bool = False
     """It has ended; the row stays for a while, so that an earlier record cannot undo that."""
     deleted: bool = False
-    """Somebody ended it, so that it begins anew where an equal rule is set."""
+    """True if it was deleted, so that setting an equal rule begins anew."""
     taken: int = 0
     """Occurrences that became tasks."""
     skipped: int = 0
@@ -64,7 +65,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     missed: int = 0
     """Occurrences left out because they were due too long ago."""
     recent: tuple[str, ...] = ()
-    """Keys of the last tasks, the newest last: those that a next one might overlap."""
+    """Keys of the last tasks, the newest last: the next one might overlap them."""
     passed_ms: int = 0
     """Every time of the rule up to this one had its tick."""
 
@@ -94,14 +95,14 @@ def recurring_of(definition: Definition) -> Recurring:
 
 
 def rule_values(rule: RecurringRule) -> dict[str, object]:
-    """Return a rule as a request and a definition hold it."""
+    """Return a rule in the form of a request and a definition."""
     return rule.model_dump(mode="json", exclude_defaults=True)
 
 
 def written_rule(rule: RecurringRule) -> bytes:
-    """Return the text of a rule, which two rules share only where both mean the same.
+    """Return the text of a rule; two rules share it only if both mean the same.
 
-    Compared in Python, data that holds 1 would equal data that holds true.
+    As Python values, data that holds 1 would equal data that holds true.
     """
     return msgspec.json.encode(rule_values(rule), order="deterministic")
 
@@ -112,7 +113,7 @@ def change_task(name: str, asked_ms: int, unique: str, request: ChangeRequest) -
 
 
 def tick_task(name: str, due_ms: int, generation: int) -> Task:
-    """Return the task of the next occurrence; the same one whoever makes it again."""
+    """Return the task of the next occurrence; each call returns the same task."""
     return _task(name, due_ms, f"tick:{generation:020d}", {"generation": generation})
 
 

@@ -1,1 +1,1 @@
-"""Messages that appear on a topic at a time of their own."""
+"""Messages that are passed on to a topic at their own time."""

@@ -1,6 +1,6 @@
-"""The claim to an id: the row that says which message has it, and what this process knows of it.
+"""The claim to an id: the row that names the id's message, and this process's knowledge of it.
 
-Decides nothing: claims do, and deliveries ask.
+Claims are decided in ``claims``; deliveries read them here.
 """
 
 from collections import OrderedDict, defaultdict
@@ -16,16 +16,18 @@ from scheduler.futures.awaiting import settled
 from scheduler.futures.light_future import LightFuture
 
 CLAIM_KEPT_MS = 3_600_000
-"""How long the claim of an id outlives its message, once that was passed on or cancelled.  One
-that waits is kept for as long as completions are, so that no outage within that loses it."""
+"""Time for which the claim of an id outlives its message, once that was passed on or cancelled. A
+waiting message's claim is kept as long as completions are, so an outage within that time does not
+lose it."""
 ACTIVE_MS = 10_000
-"""So long after a batch of claims its partition counts as decided here."""
+"""Time after a batch of claims for which this process counts as the one that decides a
+partition."""
 DECIDED_MAX = 200_000
-"""Claims remembered; what was decided before is read again."""
+"""Claims in memory; older decisions are read from the store again."""
 
 
 class ClaimState(Enum):
-    """What is known of a message's claim to its id."""
+    """The known state of a message's claim to its id."""
 
     CLAIMED = auto()
     UNDECIDED = auto()
@@ -33,55 +35,55 @@ class ClaimState(Enum):
 
 
 class MessageClaim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Which message an id stands for: the rule of a relay id's definition."""
+    """The message of an id: the rule of a relay id's definition."""
 
     place: str
-    """Of the message; empty where it was cancelled."""
+    """Place of the message; empty if it was cancelled."""
     ordering_id: str
-    """Of its delivery."""
+    """Ordering id of its delivery."""
     times_ms: tuple[int, ...]
-    """When its delivery is due; the last one counts, the others it was moved from."""
+    """The due times of its delivery: the last one is current, the others are earlier ones."""
     decided: dict[str, int]
     """By source, a partition of the in-topic: the last record of this id that was decided."""
     idle: dict[str, int] = {}
-    """The last record that was to cancel or move a message and found none: read again, it must
-    leave a later one alone."""
+    """The last cancel or move that found no message: when it is read again, it must not touch a
+    later message."""
 
     @property
     def keys(self) -> list[TaskKey]:
-        """The keys that its delivery has or had, the present one last."""
+        """The keys of its delivery, the current one last."""
         return [TaskKey(due_ms, self.ordering_id, self.place) for due_ms in self.times_ms]
 
     def state_of(self, place: str) -> ClaimState:
-        """Return whether the message at a place has the id."""
+        """Return whether the message at a place holds the id, as a state."""
         if self.place == place:
             return ClaimState.CLAIMED
         return ClaimState.LOST if self.has_decided(place) else ClaimState.UNDECIDED
 
     def has_decided(self, place: str) -> bool:
-        """Whether the record at a place was decided, this one's or another's way."""
+        """True if the record at a place was decided, in favour of any record."""
         return _reaches(self.decided, place)
 
     def deciding(self, place: str) -> "MessageClaim":
-        """Return the claim with the record at a place among those decided."""
+        """Return the claim, with the record at a place marked as decided."""
         return msgspec.structs.replace(self, decided=_extended(self.decided, place))
 
     def was_idle(self, place: str) -> bool:
-        """Whether the record at a place, or a later one, found no message to cancel or move."""
+        """True if the record at a place, or a later one, found no message to cancel or move."""
         return _reaches(self.idle, place)
 
     def idling(self, place: str) -> "MessageClaim":
-        """Return the claim with the record at a place among those that found no message."""
+        """Return the claim, with the record at a place marked as one that found no message."""
         return msgspec.structs.replace(self, idle=_extended(self.idle, place))
 
     def idle_before(self, place: str) -> dict[str, int]:
-        """Return what was idle, but for records behind a place: they find the message there."""
+        """Return the idle records, without those behind a place, which find the message there."""
         source, offset = place_parts(place)
         return {**self.idle, source: offset - 1} if self.was_idle(place) else self.idle
 
 
 def _reaches(last_offsets: Mapping[str, int], place: str) -> bool:
-    """Whether the record at a place is one of those up to the last offset of its source."""
+    """True if the record at a place is at or before the last offset of its source."""
     source, offset = place_parts(place)
     return last_offsets.get(source, -1) >= offset
 
@@ -93,10 +95,10 @@ def _extended(last_offsets: Mapping[str, int], place: str) -> dict[str, int]:
 
 
 class DecidedHere:
-    """What claims this process decided, so that deliveries need not ask the store.
+    """The claims that this process decided, so that deliveries need not ask the store.
 
-    That a message has its id never changes until it was passed on, whoever owns the id by then;
-    so what is remembered stays true.  Asked from any thread: each step is one of the dictionary.
+    A message holds its id until it is passed on, whoever owns the id later, so a remembered claim
+    stays true. Used from any thread: each step is one operation of the dictionary.
     """
 
     def __init__(self) -> None:
@@ -107,7 +109,7 @@ class DecidedHere:
         """By partition of the claims and of the in-topic: the last offset decided here."""
 
     def note(self, row: Definition, claim: MessageClaim) -> None:
-        """Remember a claim that is durable: which message has the id, and when that is due."""
+        """Remember a durable claim: the id's message, and its due time."""
         message_id = row.name.id
         self._claimed.pop(message_id, None)
         if claim.place:
@@ -125,10 +127,10 @@ class DecidedHere:
             self._reached[partition, source] = max(offset, last)
 
     def will_decide(self, partition: int, place: str, now_ms: float) -> bool:
-        """Whether this process decides claims of a partition, and has yet to come to a place.
+        """True if this process decides claims of a partition, and has not reached a place yet.
 
-        Claims reach their partition in the order of the in-topic.  Whoever asks the store for
-        what is to be decided here keeps it from being decided, where much is behind.
+        Claims reach their partition in the order of the in-topic. A delivery that asks the store
+        for a claim which this process will decide delays that decision if the backlog is long.
         """
         source, offset = place_parts(place)
         active = now_ms - self._active_ms.get(partition, -ACTIVE_MS) < ACTIVE_MS
@@ -137,17 +139,17 @@ class DecidedHere:
     async def wait(
         self, message_id: str, timeout_s: float, is_over: Callable[[], bool] = lambda: False
     ) -> None:
-        """Wait until something is noted of an id here, on the event loop that notes it.
+        """Wait until a claim of an id is noted here, on the event loop that notes it.
 
-        Not at all where something was, since this was last asked, or where it ``is_over``; when
-        that becomes true, ``release`` has to be called.
+        Returns at once if one was noted since the last wait, or if ``is_over`` returns True; when
+        that changes later, ``release`` must be called.
         """
         if message_id in self._claimed:
             return
         waiter, waiting = LightFuture[None](), self._awaited[message_id]
         waiting.append(waiter)
         try:
-            # Asked only now, so that whoever ends it from here on finds this waiter.
+            # Asked after the waiter was added, so that ``release`` finds it from here on.
             if not is_over():
                 with suppress(TimeoutError):
                     await settled(waiter, timeout_s)
@@ -157,14 +159,15 @@ class DecidedHere:
                 self._awaited.pop(message_id, None)
 
     def release(self, message_id: str) -> None:
-        """Let those who wait for an id look whether it is over; from any thread."""
+        """Wake the waiters of an id, which then check ``is_over``; from any thread."""
         for waiter in tuple(self._awaited.pop(message_id, ())):
             waiter.set_result(None)
 
     def take(self, message_id: str, place: str, due_ms: int) -> Definition | None:
-        """Return the claim of an id that is known to be this message's, due then; and forget it.
+        """Return and forget the claim of an id, if it is known to be this message's with this due
+        time.
 
-        None where that is not known.
+        None if that is not known.
         """
         claimed_place, claimed_ms, row = self._claimed.get(message_id, ("", 0, None))
         if (claimed_place, claimed_ms) != (place, due_ms):
@@ -174,28 +177,30 @@ class DecidedHere:
 
 
 def passed_on(row: Definition, now_ms: int) -> Definition:
-    """Return the claim of a message that was passed on: the same, with an hour to live.
+    """Return the claim of a message that was passed on: the same, but it expires in an hour.
 
-    It loses against whatever is decided of the id after ``row``: see ``offset_of_decision``.
+    It loses against every decision about the id after ``row``: see ``offset_of_decision``.
     """
     return Definition(row.name, row.offset + 1, row.rule, row.next_ms, now_ms + CLAIM_KEPT_MS)
 
 
 def offset_of_decision(record_offset: int, found: Definition | None) -> int:
-    """Return the offset of a claim that takes the place of ``found``, and of that one passed on."""
+    """Return the offset of a claim that replaces ``found``, and the claim of its passed-on
+    message.
+    """
     return record_offset if found is None else max(record_offset, found.offset + 2)
 
 
 def claim_name(message_id: str) -> DefinitionName:
-    """Return the name of the row that says what a relay id stands for."""
+    """Return the name of the row that holds a relay id's claim."""
     return DefinitionName(DefinitionKind.RELAY, message_id)
 
 
 def place_of(partition: int, offset: int, topic_id: str = "") -> str:
-    """Return the text that tells a record of the in-topic from every other, in their order.
+    """Return a text that identifies a record of the in-topic; texts sort in the records' order.
 
-    Offsets of a topic that was deleted and made again begin anew: with ``topic_id`` its records
-    are none of the old one's.
+    Offsets begin anew in a topic that was deleted and made again: ``topic_id`` tells its records
+    from the old ones.
     """
     source = f"{topic_id}.{partition:05d}" if topic_id else f"{partition:05d}"
     return f"{source}-{offset:019d}"

@@ -1,8 +1,8 @@
-"""Which message a relay id stands for: the first one that comes while none of that id waits.
+"""Decides which message holds a relay id: the first one that comes while none of that id waits.
 
-Claims travel in batches, one task for many.  All batches of a partition have one ordering id, so
-they are decided one after the other, in the order of the log, with one read and one write for
-all of a batch.  It only ever decides and tells; the delivery of a message is a task of its own.
+Claims travel in batches, one task for many. All batches of a partition have one ordering id, so
+they are decided one after the other, in the order of the log, with one read and one write for a
+whole batch. The delivery of a message is a task of its own.
 """
 
 from collections import defaultdict
@@ -36,19 +36,20 @@ from scheduler.services.relay.headers import RelayAction
 from scheduler.services.system_tasks import SystemDependencies
 
 _TIMES_MAX = 20
-"""Times a claim remembers: what was moved more often was certainly not passed on at the first."""
+"""Due times that a claim remembers: a message that was moved more often was certainly not passed on
+at the first one."""
 
 
 class _DeliveryState(NamedTuple):
-    """Where the delivery of a claimed message stands, as the store has it."""
+    """The stored state of a claimed message's delivery."""
 
     key: TaskKey
-    """Its key, wherever it was moved to."""
+    """Its current key."""
     closed: Completion | None = None
-    """None where it waits.  One that is not done was cancelled by an operator."""
+    """None while it waits. A completion that is not done means that an operator cancelled it."""
 
     def waited_at(self, now_ms: int) -> bool:
-        """Whether the message was not passed on yet at a time, nor cancelled at all."""
+        """True if at a time the message was neither passed on nor cancelled."""
         if self.closed is None:
             return True
         return self.closed.result.is_done and now_ms < self.closed.finished_ms
@@ -58,7 +59,7 @@ class DecideClaims(SystemExecutor):
     """Decides a batch of claims, cancels and reschedules of relay ids."""
 
     unslotted = True
-    """Deliveries wait for it."""
+    """Deliveries wait for it, so it needs no worker slot."""
 
     def __init__(
         self,
@@ -67,8 +68,8 @@ class DecideClaims(SystemExecutor):
         decided: DecidedHere,
         waiting_kept_ms: int,
     ) -> None:
-        """``waiting_kept_ms`` is for how long completions are kept: a claim that waits is kept as
-        long behind its time, and no longer, as only they tell that its message was passed on.
+        """``waiting_kept_ms`` is the retention of completions. A waiting claim is kept for the same
+        time after its due time: only completions can tell that its message was passed on.
         """
         self._dependencies = dependencies
         self._waiting_kept_ms = max(waiting_kept_ms, CLAIM_KEPT_MS)
@@ -76,7 +77,7 @@ class DecideClaims(SystemExecutor):
         self._decided = decided
 
     async def execute(self, task: Task) -> Outcome | None:
-        """Read what the ids stand for now, then do what is asked, in order.
+        """Read the ids' claims, then carry out the records in order.
 
         A record that was decided before, by another batch or before a crash, changes nothing.
         """
@@ -98,7 +99,8 @@ class DecideClaims(SystemExecutor):
         decisions = _Decisions(claims, await self._states(claims), dependencies.appender)
         for request in requests:
             decisions.decide(request)
-        # The commands first: a crash after them finds the claims still there, and sends them again.
+        # Commands are sent before the claims are saved: after a crash in between, the old claims
+        # are still there and the commands are sent again.
         await settled(gather(decisions.commands))
         for row in await self._save(rows, decisions):
             self._decided.note(row, claims[row.name.id])
@@ -111,14 +113,14 @@ class DecideClaims(SystemExecutor):
         return {row.name.id: row for row in found}
 
     async def _states(self, claims: Mapping[str, MessageClaim]) -> dict[str, _DeliveryState]:
-        """Return where the messages stand that claims stand for, read together."""
+        """Return the states of the claimed messages, in one read."""
         waiting = {each: claim for each, claim in claims.items() if claim.place}
         asked = [key for claim in waiting.values() for key in claim.keys]
         known = set(asked)
         found: dict[TaskKey, Completion] = {}
         while asked:
             found |= await self._completions(asked)
-            # Moved by a command: an operator's, or one sent just before a crash.
+            # A command moved it: an operator's, or one sent just before a crash.
             moved = dict.fromkeys(_state(claim, found).key for claim in waiting.values())
             asked = [key for key in moved if key not in known]
             known.update(asked)
@@ -135,7 +137,7 @@ class DecideClaims(SystemExecutor):
     async def _save(
         self, rows: Mapping[str, Definition], decisions: "_Decisions"
     ) -> list[Definition]:
-        """Keep what was decided; return the rows, which are durable."""
+        """Save the decisions; return the rows, which are durable."""
         now_ms = self._dependencies.clock.now_ms()
         changed = []
         for message_id, latest_ms in decisions.latest_ms.items():
@@ -152,7 +154,7 @@ class DecideClaims(SystemExecutor):
 
 
 class _Decisions:
-    """What a batch makes of claims: pure but for the commands, which it has appended."""
+    """The decisions of a batch; pure, except for the commands that it appends."""
 
     def __init__(
         self,
@@ -163,12 +165,12 @@ class _Decisions:
         self.claims = claims
         self.commands: list[Future[Any]] = []
         self.latest_ms: dict[str, int] = {}
-        """By changed id: the latest time that was decided about."""
+        """By changed id: the latest due time that was decided."""
         self._states = states
         self._appender = appender
 
     def waits(self, message_id: str) -> bool:
-        """Whether the message that an id stands for was neither passed on nor cancelled."""
+        """True if the message of an id was neither passed on nor cancelled."""
         state = self._states.get(message_id) if self.claims[message_id].place else None
         return state is not None and state.closed is None
 
@@ -195,7 +197,7 @@ class _Decisions:
         self, claim: MessageClaim, state: _DeliveryState | None, request: ClaimRequest
     ) -> None:
         if state is not None and state.waited_at(request.asked_ms):
-            # Its delivery would find that out by itself; so it is off the list of what waits.
+            # Its delivery would notice the cancel by itself; the command removes it from lists.
             self.commands.append(self._appender.cancel(request.delivery_key))
         else:
             claim = MessageClaim(
@@ -216,7 +218,7 @@ class _Decisions:
     def _reschedule(self, claim: MessageClaim, key: TaskKey, request: ClaimRequest) -> None:
         due_ms = request.due_ms
         if key.scheduled_ms != due_ms:
-            # A time that it was at before may be closed for good.
+            # A key at an earlier time of the message may be closed for good.
             while due_ms in claim.times_ms[:-1]:
                 due_ms += 1
             self.commands.append(self._appender.reschedule(key, due_ms))
@@ -227,7 +229,7 @@ class _Decisions:
         self._note(request.id, claim.deciding(request.place), request.due_ms)
 
     def _note_idle(self, claim: MessageClaim, request: ClaimRequest) -> None:
-        """Remember that there was nothing to cancel or move."""
+        """Remember that a cancel or move found no message."""
         if not claim.was_idle(request.place):
             latest_ms = max(request.asked_ms, request.due_ms)
             self._note(request.id, claim.idling(request.place), latest_ms)
@@ -251,7 +253,7 @@ def _state(claim: MessageClaim, found: Mapping[TaskKey, Completion]) -> _Deliver
     while (closed := found.get(key)) is not None and closed.moved_to_ms is not None:
         key = key._replace(scheduled_ms=closed.moved_to_ms)
         if key in seen:
-            # Moved in a circle, and so to where it waits again.
+            # Moves led back to an earlier time, where it waits again.
             return _DeliveryState(key)
         seen.add(key)
     return _DeliveryState(key, closed)

@@ -1,8 +1,8 @@
 """The task that passes a message on.
 
-Where the message has an id, it is passed on only when that id is known to be this message's:
-until its claim is decided, the delivery waits, and with it what stands behind it.  Once it is
-passed on, its claim needs to be kept for an hour only.
+A message with an id is passed on only when the claim of that id is known to be its own: until the
+claim is decided, the delivery waits, and so do the tasks behind it. After that its claim is kept
+for an hour only.
 """
 
 from collections.abc import Callable
@@ -43,23 +43,23 @@ from scheduler.services.system_tasks import SystemDependencies
 _LOOK_AGAIN_MS = 10
 _PAUSE_MAX_MS = 10_000
 _WAITS_S = (0.0, 0.2, 1.0, 5.0)
-"""How long a delivery waits before each look at a claim that is not decided."""
+"""Seconds of waiting before each look at a claim that is not decided."""
 MOVED_ON = "moved to another time"
-"""Why the delivery of a message that still waits was dropped."""
+"""The reason in the completion of a dropped delivery whose message still waits."""
 
 
 _decode_delivery = msgspec.json.Decoder(Delivery).decode
 
 
 class _PassedOn:
-    """Stands for a message that was parked and passed on, before a crash kept its task open."""
+    """A parked message that was passed on before a crash kept its task open."""
 
 
 class DeliverMessage(SystemExecutor):
     """Passes one message on."""
 
     unslotted = True
-    """Waiting for a claim it keeps nothing else from running."""
+    """It needs no worker slot, so its wait for a claim stops no other task."""
 
     def __init__(
         self,
@@ -69,7 +69,9 @@ class DeliverMessage(SystemExecutor):
         allows: Callable[[str, bool], bool],
         decided: DecidedHere,
     ) -> None:
-        """``allows`` says whether a topic may be a target, of a relayed message or another."""
+        """``allows`` returns True if a topic may be a target, of a relayed message or of another
+        one.
+        """
         self._dependencies = dependencies
         self._messages = messages
         self._letters = letters
@@ -78,12 +80,12 @@ class DeliverMessage(SystemExecutor):
         self._awaited_id = ""
 
     def drain(self) -> None:
-        """Wait for no decision: this node may be the one that cannot make it any more."""
+        """Stop waiting for decisions: this node may be the one that can no longer decide."""
         super().drain()
         self._decided.release(self._awaited_id)
 
     def immediate(self, task: StoredTask) -> ImmediateWork | None:
-        """Return what passes a message on, where nothing has to be waited for before."""
+        """Return work that passes a message on at once, if nothing must be waited for."""
         try:
             delivery = _decode_delivery(task.data)
         except msgspec.MsgspecError:
@@ -106,7 +108,7 @@ class DeliverMessage(SystemExecutor):
         return work
 
     async def execute(self, task: Task) -> Outcome | None:
-        """Wait until the id is known to be this message's, then produce it."""
+        """Wait until the id's claim is known to be this message's, then produce it."""
         try:
             delivery = msgspec.convert(task.data, Delivery)
             if delivery.place is not None:
@@ -116,8 +118,8 @@ class DeliverMessage(SystemExecutor):
         if delivery.message is None and delivery.parked is None:
             return Drop("its data holds no message")
         for look in range(self._dependencies.looks_max):
-            # Decided within milliseconds, as a rule: another attempt, or asking the store again
-            # and again, would keep it from being decided.
+            # A claim is usually decided within milliseconds; a further attempt, or frequent reads
+            # of the store, would delay that.
             await self._wait_for_decision(delivery, look)
             state, row = await self._claim_state(task, delivery)
             if state is not ClaimState.UNDECIDED or self.is_draining:
@@ -127,15 +129,15 @@ class DeliverMessage(SystemExecutor):
         if state is ClaimState.LOST:
             return Drop("another message of this id waited, or this one was cancelled")
         claim = None if row is None else msgspec.json.decode(row.rule, type=MessageClaim)
-        # At a time that the claim does not know it was put by a later command.
+        # A later command moved it to a time that the claim does not know.
         if claim is not None and task.key.scheduled_ms in claim.times_ms[:-1]:
             return await self._move(task, claim)
         message = await self._message_of(delivery)
         if message is None:
-            # Written at the same time as this task, it may not be there yet.
+            # The row is written at the same time as this task, so it may be missing for a moment.
             late_ms = self._dependencies.clock.now_ms() - task.key.scheduled_ms
             gone = late_ms >= CLAIM_KEPT_MS
-            return Drop("what was parked for it is gone") if gone else Retry(after=self._pause())
+            return Drop("its parked message is missing") if gone else Retry(after=self._pause())
         if not isinstance(message, Message):
             return Drop("it was passed on before")
         relayed, offset = delivery.id is not None, self.record_offset
@@ -150,7 +152,7 @@ class DeliverMessage(SystemExecutor):
     async def _claim_state(
         self, task: Task, delivery: Delivery
     ) -> "tuple[ClaimState, Definition | None]":
-        """Return whether the id is this message's, as far as is known now, and what says so."""
+        """Return the known state of the claim, and the row that proves it."""
         if delivery.id is None or delivery.place is None:
             return ClaimState.CLAIMED, None
         row = self._decided.take(delivery.id, delivery.place, task.key.scheduled_ms)
@@ -165,11 +167,11 @@ class DeliverMessage(SystemExecutor):
     async def _claim_again(self, task: Task, message_id: str, place: str) -> None:
         """Claim the id of a message that is so late that its claim may have expired.
 
-        Only the claim of one that was passed on expires in an hour: the process died then, and an
-        outage followed.  Where the claim is yet to be decided, this one changes nothing.
+        Only the claim of a message that was passed on expires after an hour: then the process died,
+        and an outage followed. If the claim is still to be decided, this one changes nothing.
         """
         late_ms = self._dependencies.clock.now_ms() - task.key.scheduled_ms
-        # Ever more seldom: many may wait, for as long as nobody decides.
+        # Ever more rarely: many deliveries may wait for as long as no claim is decided.
         if late_ms >= CLAIM_KEPT_MS and self.attempt.bit_count() == 1:
             due_ms, now_ms = task.key.scheduled_ms, self._dependencies.clock.now_ms()
             ids = (message_id, place, task.ordering_id)
@@ -178,14 +180,14 @@ class DeliverMessage(SystemExecutor):
             await settled(appender.append_json(*single_claim(request, appender.partition_count)))
 
     def _let_expire(self, row: Definition, passed: "Future[Outcome | None]") -> None:
-        """Release a claim, where its message was passed on; nobody waits for that."""
+        """Release a claim if its message was passed on; the caller does not wait for it."""
         if passed.exception() is None:
             self._release(row).add_done_callback(lambda saved: saved.exception())
 
     def _release(self, row: Definition) -> "Future[None]":
         """Let the claim of a message that was passed on, or put aside, expire.
 
-        Where that fails it is kept longer than it needs to be, which does no harm.
+        A failure does no harm: the claim is only kept longer.
         """
         now_ms = self._dependencies.clock.now_ms()
         if row.expires_ms is not None and row.expires_ms <= now_ms + CLAIM_KEPT_MS:
@@ -195,7 +197,9 @@ class DeliverMessage(SystemExecutor):
         return self._dependencies.definitions.save(passed_on(row, now_ms))
 
     async def _wait_for_decision(self, delivery: Delivery, look: int) -> None:
-        """Wait before a look at the claim; before the first one only where it will be made here."""
+        """Wait before a look at the claim; before the first look only if the claim is decided
+        here.
+        """
         if delivery.id is None or delivery.place is None or self._dependencies.looks_max == 1:
             return
         ordering_id = claim_name(delivery.id).ordering_id
@@ -212,13 +216,13 @@ class DeliverMessage(SystemExecutor):
         return timedelta(milliseconds=pause_ms)
 
     async def _move(self, task: Task, claim: MessageClaim) -> Outcome:
-        """Go on at the time the claim says: the command that was to move it came before it."""
+        """Move to the claim's time: the command for that came before the delivery was there."""
         moved = task.model_copy(update={"scheduled_time": from_millis(claim.times_ms[-1])})
         await settled(self._dependencies.appender.append(moved))
         return Drop(MOVED_ON)
 
     async def _message_of(self, delivery: Delivery) -> "Message | _PassedOn | None":
-        """Return the message; None where it is not there, or not yet."""
+        """Return the message; None if it is missing, perhaps only for a moment."""
         if delivery.parked is None:
             return delivery.message
         name = parked_name(delivery.parked)
@@ -237,7 +241,7 @@ class DeliverMessage(SystemExecutor):
     def _produce(
         self, key: TaskKey, message: Message, *, relayed: bool, offset: int
     ) -> "Future[Outcome | None]":
-        """Pass it on, without waiting: the outcome comes through the future."""
+        """Pass it on without blocking: the future holds the outcome."""
         if not self._allows(message.topic, relayed):
             why = "relay.target_topics does not name it"
             return self._put_aside(key, message, why, offset)
@@ -246,7 +250,7 @@ class DeliverMessage(SystemExecutor):
         def take(produced: "Future[None]") -> None:
             error = produced.exception()
             if isinstance(error, CallerError | TopicMissing):
-                # Trying again cannot help, and what stands behind it is to go on.
+                # A retry cannot help, and the tasks behind it must go on.
                 aside = self._put_aside(key, message, str(error), offset)
                 aside.add_done_callback(lambda done: resolve(outcome, done.result))
             elif error is not None:

@@ -1,8 +1,8 @@
-"""Claims on their way to the log: what they say, and how many of them travel as one task.
+"""Claims on their way to the log: their form, and the number of them in one task.
 
-Decides how long a claim may wait for others, which is hardly at all where its message is due
-soon.  Batches of different partitions go at different times: all at once they would keep this
-process and the store from everything else meanwhile.  Decides nothing about claims.
+Decides for how long a claim may wait for others; that is short if its message is due soon. Batches
+of different partitions are sent at different times: sent at once they would block this process and
+the store. The claims themselves are decided elsewhere.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,18 +24,18 @@ from scheduler.services.relay.message import CLAIMS_BYTES_MAX
 CLAIMS = "claims"
 """The kind of ordering ids that batches of claims have."""
 GATHER_MS = 500
-"""How long a claim waits for others at most; a partition's batches go so often."""
+"""Longest wait of a claim for others; also the interval of a partition's batches."""
 SOON_MS = 1_500
-"""The claim of a message that is due within this waits less."""
+"""The claim of a message that is due within this time waits less."""
 GATHER_SOON_MS = 20
 BATCH_CLAIMS_MAX = 500
 _CLAIM_REST_BYTES = 100
-"""What a claim takes beside its two ids: action, place, two times, quotes and commas."""
+"""Size of a claim besides its two ids: action, place, two times, quotes and commas."""
 _encode = msgspec.json.Encoder().encode
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, array_like=True):
-    """A record of the in-topic that claims an id, or changes what it stands for."""
+    """A record of the in-topic that claims an id, or changes its claim."""
 
     action: RelayAction
     id: str
@@ -44,11 +44,11 @@ class ClaimRequest(msgspec.Struct, frozen=True, array_like=True):
     due_ms: int
     """0 for a cancel."""
     asked_ms: int
-    """When the record came."""
+    """The time at which the record came."""
 
     @property
     def delivery_key(self) -> TaskKey:
-        """The key of the delivery that is claimed for."""
+        """The key of the delivery that the claim is for."""
         return TaskKey(self.due_ms, self.delivery_ordering_id, self.place)
 
 
@@ -71,8 +71,8 @@ def claim_ordering_ids(partition_count: int) -> Mapping[int, str]:
 
 
 def single_claim(request: ClaimRequest, partition_count: int) -> tuple[TaskKey, bytes]:
-    """Return key and data of a batch of one claim: due when it was asked for, and the same each
-    time that it is asked for at once.
+    """Return key and data of a batch of one claim: due at the time of the request, and the same for
+    each repetition of the request.
     """
     partition = partition_of(claim_name(request.id).ordering_id, partition_count)
     unique = f"{request.asked_ms:015d}-{request.place}"
@@ -97,14 +97,15 @@ class ClaimGatherer:
     def __init__(
         self, append: "Callable[[int, ClaimBatch], Future[Any]]", partition_count: int
     ) -> None:
-        """``append`` appends the task of a batch to the log, in the partition named."""
+        """``append`` appends the task of a batch to the log, in the given partition."""
         self._append = append
         self._partition_count = partition_count
         self._open: dict[int, _Batch] = {}
 
     def add(self, partition: int, request: ClaimRequest, now_ms: int) -> "Future[Any]":
         """Add a claim; the future resolves when its batch is durable in the log."""
-        # Encoded, as a character may take six bytes; an ordering id of ours takes one for each.
+        # Sizes are of the encoded form, as a character may take six bytes; an ordering id of ours
+        # takes one byte for each.
         size_bytes = len(_encode(request.id)) + len(request.delivery_ordering_id)
         size_bytes += _CLAIM_REST_BYTES
         batch = self._open.get(partition)
@@ -121,9 +122,9 @@ class ClaimGatherer:
         return batch.durable
 
     def flush(self, now_ms: int, *, idle: bool) -> None:
-        """Append what has waited long enough, or belongs to messages that are due soon.
+        """Append batches that have waited long enough, or have messages that are due soon.
 
-        All of it where no further claims come just now.
+        ``idle``: True appends all, because no further claims come now.
         """
         for partition, batch in tuple(self._open.items()):
             soon = batch.first_due_ms < now_ms + SOON_MS
@@ -137,7 +138,7 @@ class ClaimGatherer:
             self._close(partition)
 
     def _turn_in_ms(self, partition: int, now_ms: int) -> int:
-        """Return how long it is to the next turn of a partition: more than nothing."""
+        """Return the time to a partition's next turn, above zero."""
         turn_ms = GATHER_MS * partition // self._partition_count
         return GATHER_MS - (now_ms - turn_ms) % GATHER_MS
 

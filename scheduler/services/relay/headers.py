@@ -1,7 +1,7 @@
-"""What the headers of a message of the in-topic ask for, and why some cannot be used.
+"""Reads the headers of a message of the in-topic, and rejects unusable ones.
 
-Decides that from one record alone and changes no byte of what is passed on: it only leaves out
-the headers that were meant for the relay.
+It reads one record alone and changes no byte of the message; it only removes the headers that are
+for the relay.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ ID_CHARS_MAX = 4_000
 
 
 class RelayAction(StrEnum):
-    """What a record of the in-topic asks for."""
+    """The actions of a record of the in-topic."""
 
     SCHEDULE = "schedule"
     CANCEL = "cancel"
@@ -31,14 +31,14 @@ class Malformed(ValueError):
 
 
 class RelayRequest(msgspec.Struct, frozen=True):
-    """What a record of the in-topic asks for."""
+    """The request of a record of the in-topic."""
 
     action: RelayAction
     id: str
     deadline_ms: int
     """0 for a cancel."""
     message: Message
-    """What is passed on, where the action is schedule."""
+    """The message to pass on, if the action is schedule."""
 
 
 def request_of(
@@ -46,7 +46,7 @@ def request_of(
 ) -> RelayRequest:
     """Read a record of the in-topic; raises Malformed.
 
-    ``allows`` says whether a topic may be a target.
+    ``allows`` returns True if a topic may be a target.
     """
     mine, kept = _sorted_out(record, settings)
     action = _action(_text(mine, settings.action_header), settings)
@@ -65,7 +65,7 @@ def request_of(
 def _sorted_out(
     record: LogRecord, settings: RelaySettings
 ) -> tuple[dict[str, bytes | None], list[tuple[str, bytes | None]]]:
-    """Return the headers that are meant for the relay, and those that are passed on."""
+    """Return the headers for the relay, and those that are passed on."""
     own = (
         settings.id_header,
         settings.deadline_header,
@@ -119,7 +119,7 @@ def _deadline_ms(text: str | None, settings: RelaySettings) -> int:
 
 
 def _text(headers: Mapping[str, bytes | None], name: str) -> str | None:
-    """Return a header as text; None where there is none."""
+    """Return a header as text; None if it is missing."""
     if name not in headers:
         return None
     value = headers[name]

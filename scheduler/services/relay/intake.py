@@ -1,9 +1,9 @@
 """Reads the in-topic: each message becomes a claim of its id, and the task of its delivery.
 
-One polling thread calls ``step``.  An offset is committed only when everything before it is
-durable in the task log, or put aside.  What another try would not change is put aside; where
-another may, its partition alone rests and is read again.  Both carry the record's place, so
-reading one again changes nothing.  Decides nothing about ids: claims do.
+One polling thread calls ``step``. An offset is committed only when everything before it is durable
+in the task log, or put aside. A record that can never succeed is put aside; if a retry may help,
+only its partition rests and is read again. Claims and deliveries carry the record's place, so
+reading one again changes nothing. Claims are decided elsewhere.
 """
 
 import logging
@@ -42,16 +42,17 @@ from scheduler.services.system_tasks import unique_in_order
 logger = logging.getLogger("hourhand.relay")
 
 STAMP_AGE_MS_MAX = 30_000
-"""How far back a record's own time is believed; older ones are of now."""
+"""Oldest record time that is used; older records count as of now."""
 COMMIT_INTERVAL_MS = 1_000
 _DAY_MS = 86_400_000
 _encode = msgspec.json.Encoder().encode
 SETTLE_S = 5.0
-"""Longest wait for what was read, when it is given up: what is not durable then is read again."""
+"""Longest wait in seconds for pending records when a partition is given up: records that are not
+durable by then are read again."""
 
 
 class IntakePorts(NamedTuple):
-    """What the intake works with; it closes none of it."""
+    """The ports that the intake uses; it closes none of them."""
 
     log: TaskLog
     put_aside: Callable[[LogRecord, str], "Future[Any]"]
@@ -61,29 +62,32 @@ class IntakePorts(NamedTuple):
     clock: Clock
     telemetry: Telemetry
     wait: "Callable[[Iterable[Future[Any]], float], object]" = wait
-    """Waits for all of these, so many seconds at most."""
+    """Waits for all of these, at most for the given seconds."""
     unique: Callable[[int], str] = unique_in_order
-    """Names batches of claims: none twice, and in the order of the calls."""
+    """Names batches of claims: unique names, in the order of the calls."""
     topic_id: Callable[[], str] = str
-    """Says which topic of its name the in-topic is now; empty where nobody can.  Blocks."""
+    """Returns the id of the in-topic's current incarnation; empty if it is unknown. Blocks."""
     within: Callable[[Headers], AbstractContextManager[object]] = nullcontext
-    """Has what is appended inside belong to the trace of a message with these headers."""
+    """Makes the records that are appended inside part of the trace of a message with these
+    headers."""
     row_bytes_max: int = 8_388_608
     """Longest message that the store can hold."""
     patience: RetryPolicy = PATIENCE
-    """How long a partition rests before it is read again."""
+    """The pauses of a partition before it is read again."""
 
 
 class _TakenRecord(NamedTuple):
-    """A record that was read, and what has to become durable of it."""
+    """A record that was read, and the futures that must be durable before its offset is
+    committed.
+    """
 
     record: LogRecord
     futures: "list[Future[Any]]"
     delivery_key: TaskKey | None = None
     is_inline: bool = False
-    """Whether its message goes in its task, and could go beside it."""
+    """True if its message is in its task but could be stored beside it."""
     refusal: str = ""
-    """Why it is being put aside; a refusal of it is then one of its letter."""
+    """The reason why it is put aside; a further refusal is about its dead letter then."""
 
 
 @dataclass(slots=True)
@@ -91,21 +95,21 @@ class _InTopicReading(Reading[_TakenRecord]):
     """One assigned partition of the in-topic."""
 
     polled: int = 0
-    """All before it was read: a lower offset is of another topic of the same name."""
+    """The offset up to which it was read; a lower offset is of another topic with the same name."""
     topic_id: str | None = None
-    """None while nobody knows which topic of the name it is."""
+    """None while the topic's incarnation is unknown."""
     stamp_ms: int = 0
     failures: int = 0
-    """In a row, of the record at ``next_offset``."""
+    """Consecutive failures of the record at ``next_offset``."""
     rests_until_ms: float | None = None
-    """When it is read again from there (monotonic); what is read meanwhile does not count."""
+    """Monotonic time when it is read again; records read before that do not count."""
 
     def place_of(self, record: LogRecord) -> str:
-        """Return what tells a record from every other, also of a topic that was here before."""
+        """Return a text that identifies a record, also against those of an earlier topic."""
         return place_of(record.partition, record.offset, self.topic_id or "")
 
     def go_back(self, offset: int) -> None:
-        """Forget what was read from an offset on."""
+        """Forget all records that were read from an offset on."""
         self.begin(offset)
         self.polled = offset
 
@@ -132,7 +136,7 @@ class RelayIntake:
         return tuple(sorted(self._partitions))
 
     def step(self, timeout_ms: int) -> int:
-        """Do one round: begin, poll, append, commit; return how many records were read."""
+        """Do one round: begin, poll, append, commit; return the number of records read."""
         self._begin_assigned()
         self._learn_topic()
         self._wake()
@@ -158,20 +162,20 @@ class RelayIntake:
         return len(polled.records)
 
     def drain(self, timeout_s: float) -> None:
-        """Wait (bounded) for what was read, and commit what became durable of it."""
+        """Wait for pending records, for a bounded time, and commit the durable ones."""
         self._claims.flush_all()
         self._wait_for(self._partitions, timeout_s)
         self._settle()
         self._commits.commit(durable_offsets(self._partitions.values()))
 
-    # What the log tells, on the polling thread.
+    # Calls of the log, on the polling thread.
 
     def assigned(self, partitions: Sequence[int]) -> None:
-        """Begin these in the next round."""
+        """Begin these partitions in the next round."""
         self._waiting += partitions
 
     def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
-        """Let what was read become durable, for a bounded time, then let go."""
+        """Wait for pending records, for a bounded time, then release the partitions."""
         done: Future[Mapping[int, int]] = Future()
         self._claims.flush_all()
         self._wait_for(partitions, SETTLE_S)
@@ -184,13 +188,13 @@ class RelayIntake:
         return done
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Forget these at once."""
+        """Forget these partitions at once."""
         for partition in partitions:
             self._partitions.pop(partition, None)
         self._waiting = [each for each in self._waiting if each not in partitions]
 
     def _wait_for(self, partitions: Iterable[int], timeout_s: float) -> None:
-        """Wait once for all of these: a slow log must not be waited for by each."""
+        """Wait once for all of these partitions: a slow log must not be waited for by each."""
         held = [self._partitions[each] for each in partitions if each in self._partitions]
         answers = [each for one in held for read in one.under_way for each in read.part.futures]
         self._ports.wait(answers, timeout_s)
@@ -211,9 +215,13 @@ class RelayIntake:
                 held.topic_id = topic_id
 
     def _begin_anew(self, partition: int, held: _InTopicReading, offset: int) -> None:
-        """Read again, once it is known which topic this is: the one before had the offset too."""
+        """Read again once the topic's incarnation is known: the previous one had the same
+        offset.
+        """
         where = f"{self._settings.in_topic}[{partition}]"
-        logger.warning("%s is at offset %d again: the topic was made anew", where, offset)
+        logger.warning(
+            "%s is at offset %d again: the topic was deleted and made again", where, offset
+        )
         held.topic_id = None
         held.go_back(offset)
         self._ports.log.seek(partition, offset)
@@ -223,7 +231,9 @@ class RelayIntake:
             self._settle_one(partition, held, seek=True)
 
     def _settle_one(self, partition: int, held: _InTopicReading, *, seek: bool) -> None:
-        """Take note of what became durable; ``seek`` where the partition stays this member's."""
+        """Check which records became durable; ``seek`` is True if the partition stays this
+        member's.
+        """
         while held.under_way and all(each.done() for each in held.under_way[0].part.futures):
             read = held.under_way[0].part
             error = next((e for e in (each.exception() for each in read.futures) if e), None)
@@ -269,14 +279,14 @@ class RelayIntake:
         if self._commits.are_due():
             self._commits.commit(durable_offsets(self._partitions.values()))
 
-    # One record.
+    # The steps for one record.
 
     def _take(
         self, record: LogRecord, held: _InTopicReading, inline_bytes_max: int
     ) -> _TakenRecord:
         now_ms = self._ports.clock.now_ms()
         believed = now_ms - STAMP_AGE_MS_MAX <= record.timestamp_ms <= now_ms
-        # Never back, so that claims of one id are decided in the order of the in-topic.
+        # It never decreases, so that claims of one id are decided in the order of the in-topic.
         held.stamp_ms = max(held.stamp_ms, record.timestamp_ms if believed else now_ms)
         try:
             request = request_of(record, self._settings, self._allows)
@@ -288,9 +298,9 @@ class RelayIntake:
     def _try_otherwise(
         self, read: _TakenRecord, held: _InTopicReading, reason: str
     ) -> _TakenRecord:
-        """Go on with a record that the log or the store refused: beside its task, or put aside.
+        """Retry a record that the log or the store refused: beside its task, or put aside.
 
-        What became durable of it would keep its key and its id from going on.
+        A part of it that became durable would keep its key and its id from going on.
         """
         if read.is_inline:
             return self._take(read.record, held, inline_bytes_max=0)
@@ -306,7 +316,7 @@ class RelayIntake:
         return _TakenRecord(record, letters, refusal=reason)
 
     def _tell_of(self, read: _TakenRecord) -> None:
-        """Tell of a record that is not relayed, once it is put aside."""
+        """Report a record that is not relayed, once it is put aside."""
         partition, offset = read.record.partition, read.record.offset
         where = f"{self._settings.in_topic}[{partition}] offset {offset}"
         logger.error("%s is not relayed: %s", where, read.refusal)
@@ -320,12 +330,12 @@ class RelayIntake:
         now_ms: int,
         inline_bytes_max: int,
     ) -> _TakenRecord:
-        """Append what a record asks for; TaskTooLarge before anything of it was appended."""
+        """Append the tasks of a record; TaskTooLarge before any of them was appended."""
         place, stamp_ms = held.place_of(record), held.stamp_ms
         due_ms = 0
         if request.action is not RelayAction.CANCEL:
-            # The same whenever the record is read, so that reading it again makes one task; but
-            # one of long ago would have every hour since then looked through.
+            # The time is the same whenever the record is read, so reading it again makes one task;
+            # a very old time would make nodes read every hour since then.
             oldest_ms = now_ms // _DAY_MS * _DAY_MS - _DAY_MS
             due_ms = max(request.deadline_ms - self._settings.timing_advance_ms, oldest_ms)
         message, appender = request.message, self._ports.appender
@@ -335,8 +345,8 @@ class RelayIntake:
             delivery = Delivery(message, id=request.id, place=place)
             data = inline_data(delivery, inline_bytes_max)
             if data is None:
-                # Judged before the id is claimed: a claim of what never waits would keep later
-                # messages of the id from being relayed.
+                # Checked before the id is claimed: a claim without a waiting message would keep
+                # later messages of the id from being relayed.
                 row = parked_row(place, message, self._ports.row_bytes_max)
                 data = _encode(Delivery(parked=place, id=request.id, place=place))
         claim = ClaimRequest(request.action, request.id, place, ordering_id, due_ms, stamp_ms)

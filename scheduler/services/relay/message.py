@@ -1,8 +1,8 @@
-"""A message as tasks and rows hold it: the form it is written in, and how large it may be.
+"""A message in tasks and rows: its stored form, and its size limit.
 
 A task's ordering id is made from the message's key, so messages of one key keep their order.
-Decides whether a message goes into its task, beside it, or nowhere, by what it takes once it is
-encoded; never whether anybody may send it.
+Decides by the encoded size whether a message goes into its task, beside it, or is refused.
+Permission to send is decided elsewhere.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ SEND = "send"
 """The kind of ordering ids that deliveries have."""
 _KEY_CHARS_MAX = 400
 CLAIMS_BYTES_MAX = 100_000
-"""Of the claims of one batch, encoded; a single one takes a quarter of it at most: an id of 4,000
-characters, of up to six bytes of JSON each."""
+"""Limit for the claims of one batch, encoded; a single one takes at most a quarter of it: an id of
+4,000 characters, each of up to six bytes of JSON."""
 ENVELOPE_BYTES_MAX = 1_024
-"""What a record of the relay takes beside its data: its ordering id of up to 415 characters twice,
-as the record's key and in its value, uniqueness key, time and names."""
+"""Size of a relay record besides its data: its ordering id of up to 415 characters twice, as the
+record's key and in its value, uniqueness key, time and names."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -39,19 +39,19 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in a task, before it is written as text."""
+        """Its size in a task, before it is written as text."""
         return len(self.key or b"") + len(self.value or b"") + headers_bytes(self.headers)
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """The data of a task that passes a message on: itself, or where it is parked."""
+    """The data of a task that passes a message on: the message, or the place where it is parked."""
 
     message: Message | None = None
     parked: str | None = None
     id: str | None = None
-    """Its id, where it has one: the claim must be this message's."""
+    """Its id, if it has one: the claim must be this message's."""
     place: str | None = None
-    """What tells this message from others of the same id."""
+    """The place of the record, which identifies this message among others of the same id."""
 
 
 def ordering_id_of(key: bytes | None, place: str) -> str:
@@ -80,10 +80,10 @@ def parked_name(place: str) -> DefinitionName:
 
 
 def inline_data(delivery: Delivery, inline_bytes_max: int) -> bytes | None:
-    """Return the data of a task that holds its message; None where that is too long.
+    """Return the data of a task that holds its message; None if that is too long.
 
-    What counts is the encoded form: bytes take a third more in JSON, a control character in a
-    header's name six times as much.
+    The limit is for the encoded form: JSON adds a third to bytes, and a control character in a
+    header's name takes six times its size.
     """
     if delivery.message is not None and delivery.message.size_bytes > inline_bytes_max:
         return None
@@ -92,9 +92,9 @@ def inline_data(delivery: Delivery, inline_bytes_max: int) -> bytes | None:
 
 
 def fits_inline(message: Message, inline_bytes_max: int) -> bool:
-    """Whether a task may hold a message that has no id."""
+    """True if a task can hold a message without an id."""
     most_bytes = 6 * message.size_bytes + 16 * len(message.headers) + ENVELOPE_BYTES_MAX
-    # Nearly all are short, and need not be encoded once more to know it.
+    # Nearly all messages are short, and need not be encoded twice.
     if most_bytes <= inline_bytes_max:
         return True
     return inline_data(Delivery(message), inline_bytes_max) is not None
@@ -112,7 +112,7 @@ def parked_row(place: str, message: Message, row_bytes_max: int) -> Definition:
 
 
 def refuse_small_records(settings: Settings) -> None:
-    """Raise SettingsInvalid where the log would refuse records that the relay writes.
+    """Raise SettingsInvalid if the log would refuse records that the relay writes.
 
     The longest has max(relay.inline_bytes_max, CLAIMS_BYTES_MAX) + ENVELOPE_BYTES_MAX bytes.
     """

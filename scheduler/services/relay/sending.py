@@ -1,7 +1,7 @@
-"""``send_later``: what may be sent, and how a message waits until it is due.
+"""``send_later``: the messages that may be sent, and their storage until they are due.
 
-Decides what is refused (InvalidTask), and for storage that keeps tasks what the task looks like
-that passes the message on; the client appends it like any other.
+Decides which messages are refused (InvalidTask), and in storage that keeps tasks the task that
+passes the message on; the client appends it like any other.
 """
 
 import re
@@ -33,17 +33,17 @@ When = datetime | timedelta
 
 
 class MessageSender(Protocol):
-    """Lets messages wait until they are due; used from any thread.
+    """Stores messages until they are due; used from any thread.
 
-    The future resolves when the message is durable.  It fails with InvalidTask for what could
-    never be passed on and with LogUnavailable where it was not acknowledged in time.
+    The future resolves when the message is durable. It fails with InvalidTask for a message that
+    could never be passed on and with LogUnavailable if it was not acknowledged in time.
     """
 
     def send(self, message: Message, due_ms: int, now_ms: int) -> "LightFuture[Receipt]":
-        """Let a message wait; those of one key and time are passed on in the order of calls."""
+        """Store a message; messages of one key and time are passed on in the order of calls."""
 
     def close(self) -> None:
-        """Wait (bounded) for what is unacknowledged and let go of connections."""
+        """Wait for unacknowledged messages, for a bounded time, and close connections."""
 
 
 _TOPIC_CHARS_MAX = 249
@@ -52,7 +52,7 @@ _TOPIC_CHARS_MAX = 249
 def message_to_send(
     topic: str, key: bytes | None, value: bytes | None, headers: Headers
 ) -> Message:
-    """Return the message; raises InvalidTask where Kafka could not hold it."""
+    """Return the message; raises InvalidTask if Kafka could not hold it."""
     parts: tuple[tuple[str, object], ...] = (("key", key), ("value", value))
     if not re.fullmatch(TOPIC_NAME, str(topic)) or len(topic) > _TOPIC_CHARS_MAX:
         raise InvalidTask(f"cannot send: {shown(topic)} is not a topic's name")
@@ -76,7 +76,7 @@ def _checked_headers(headers: Headers) -> Sequence[tuple[str, bytes | None]]:
 
 
 def due_ms(when: When, now_ms: int) -> int:
-    """Return when a message is to be sent: at once where that has passed."""
+    """Return the time at which a message is sent: now if the given time has passed."""
     if isinstance(when, timedelta):
         due = now_ms + when // timedelta(milliseconds=1)
         if due > INSTANT_MAX_MS:
@@ -101,7 +101,7 @@ class TaskSender:
         self._definitions = definitions
 
     def send(self, message: Message, due_ms: int, now_ms: int) -> "LightFuture[Receipt]":
-        """Append the task; a message that is too long for it is made durable before."""
+        """Append the task; a message that is too long for it is made durable first."""
         if fits_inline(message, self._inline_bytes_max):
             return self._append(sending_task(message, due_ms, now_ms))
         place = unique_in_order(now_ms)
@@ -113,10 +113,10 @@ class TaskSender:
         return and_then(self._definitions().save(row), lambda _saved: self._append(task))
 
     def close(self) -> None:
-        """Do nothing: writer and stores are whose it is."""
+        """Do nothing: writer and stores belong to their opener."""
 
 
 def sending_task(message: Message, when_ms: int, now_ms: int, *, parked: str | None = None) -> Task:
-    """Return the task that sends a message; of one key and time they go in the order asked."""
+    """Return the task that sends a message; tasks of one key and time run in the order of calls."""
     delivery = Delivery(message) if parked is None else Delivery(parked=parked)
     return delivery_task(when_ms, parked or unique_in_order(now_ms), message.key, delivery)

@@ -1,8 +1,8 @@
-"""How much one topic may have under way while it acknowledges nothing.
+"""The limit for one topic's messages under way while it acknowledges none.
 
-All messages of a node pass through one producer, whose queue is bounded and slows whoever finds it
-full: a topic that takes nothing would fill it, and hold messages for every other.  Decides which
-are refused at once, to be tried again by their tasks; never what a message is.
+All messages of a node pass through one producer, whose bounded queue blocks callers when it is
+full: a topic without acknowledgements would fill it and stop messages for all others. Decides which
+messages are refused at once; their tasks retry them.
 """
 
 from concurrent.futures import Future
@@ -16,18 +16,18 @@ from scheduler.futures.light_future import failed
 from scheduler.ports.messages import MessageWriter
 
 HELD_BYTES_MAX = 16_000_000
-"""A quarter of the producer's queue."""
+"""Limit for one silent topic: a quarter of the producer's queue."""
 SILENT_MS = 1_000.0
-"""A topic that takes anything within this may have as much under way as there is room for."""
+"""A topic that acknowledged a message within this time has no limit of its own."""
 
 
 class _UnderWay:
-    """What a topic has not acknowledged."""
+    """The unacknowledged messages of a topic."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
         self.taken_ms = 0.0
-        """When it last acknowledged anything, or had nothing to acknowledge."""
+        """Time of its last acknowledgement, or when it last had none to give."""
 
 
 class SharedMessages:
@@ -42,8 +42,8 @@ class SharedMessages:
     def produce(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers
     ) -> "Future[None]":
-        """Produce a message; LogUnavailable where its topic takes nothing and holds its share."""
-        # One more, so that an empty message counts too.
+        """Produce a message; LogUnavailable if its topic is silent and its share is used up."""
+        # One byte more, so that an empty message counts too.
         size_bytes = 1 + len(key or b"") + len(value or b"") + headers_bytes(headers)
         now_ms = self._clock.monotonic_ms()
         with self._lock:

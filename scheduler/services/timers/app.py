@@ -1,7 +1,7 @@
-"""The timer service over HTTP: paths, methods, status codes, who may ask, and how much.
+"""The timer service over HTTP: paths, methods, status codes, access and rate limits.
 
-Decides all that and nothing about timers.  As the seed does, it tells what is wrong as text: a
-request that cannot be read with 400, never with 422.
+Timers are the service's matter. As Chronos does, it reports errors as text, and answers a malformed
+request with 400, never with 422.
 """
 
 import json
@@ -64,7 +64,7 @@ def build_app(
 ) -> ASGIApp:
     """Build the application; ``registry`` holds the node's own metrics."""
     app = build_routes(service, recurring, registry or CollectorRegistry())
-    # Around the framework, whose own layers cost as much as one of these.
+    # Outside of the framework, whose own layers each cost as much as this one.
     guard = HttpGuard(_door(settings), clock)
     return _Guarded(_Making(app, service), guard, settings.request_bytes_max)
 
@@ -72,7 +72,7 @@ def build_app(
 def build_routes(
     service: TimerService, recurring: RecurringService, registry: CollectorRegistry
 ) -> TypedApp:
-    """Build what answers and describes itself, without who may ask and how much."""
+    """Build the application that answers and describes itself, without access and rate limits."""
     app = TypedApp(
         title="Hourhand timers",
         description="Timers that call back over HTTP; see docs/timers.md.",
@@ -86,7 +86,7 @@ def build_routes(
     _add_listing(router, service)
     add_recurring(router, recurring)
 
-    @router.get("/ping", summary="Whether the service answers")
+    @router.get("/ping", summary="Health of the service")
     async def ping() -> PlainTextResponse:
         return PlainTextResponse("OK")
 
@@ -105,13 +105,13 @@ def _door(settings: TimerSettings) -> Door:
         host_names=settings.host_names,
         requests_per_s_max=settings.requests_per_s_max,
         requests_burst=settings.requests_burst,
-        # As the seed, which looks at no type: curl -d says that it sends a form.
+        # Like Chronos, which ignores the type: curl -d claims to send a form.
         programs_say_json=False,
     )
 
 
 class _Guarded:
-    """Lets requests through, or answers them: who may ask, and how much."""
+    """Lets requests through or refuses them, by access and rate limits."""
 
     def __init__(self, app: ASGIApp, guard: HttpGuard, body_bytes_max: int) -> None:
         self._app = app
@@ -119,7 +119,7 @@ class _Guarded:
         self._body_bytes_max = body_bytes_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
+        """Handle one request."""
         app = self._app
         if scope["type"] == "http":
             told = self._guard.judge(scope, needs_token=scope["path"] not in _OPEN_PATHS)
@@ -136,7 +136,7 @@ def _read_as_json(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, b
 
 
 def _bounded(receive: Receive, bytes_max: int) -> Receive:
-    """Return what hands a body on up to its limit, and then raises HTTPException."""
+    """Return a ``receive`` that passes a body on up to its limit, and then raises HTTPException."""
     left_bytes = bytes_max
 
     async def bounded() -> Message:
@@ -151,7 +151,7 @@ def _bounded(receive: Receive, bytes_max: int) -> Receive:
 
 
 def _answer(refusal: Refusal) -> Response:
-    # The seed's clients know 503, and try again.
+    # Chronos's clients know 503, and retry.
     status = 503 if refusal.status == 429 else refusal.status
     answer = PlainTextResponse(refusal.detail, status)
     if status == 401:
@@ -160,18 +160,18 @@ def _answer(refusal: Refusal) -> Response:
 
 
 def _refused(error: Exception) -> Response:
-    """Return the answer to a request that failed as requests may."""
+    """Return the answer to a request that failed in an expected way."""
     if isinstance(error, ClientDisconnect):
         return PlainTextResponse("the body was not sent to its end", 400)
     if isinstance(error, ValidationError):
         return PlainTextResponse(refusal_of(error.errors(include_url=False)), 400)
     if isinstance(error, RequestValidationError):
-        # The first place is body, query or path.
+        # The first item of the location is body, query or path.
         problems = [{**each, "loc": each["loc"][1:]} for each in error.errors()]
         return PlainTextResponse(refusal_of(problems), 400)
     if isinstance(error, StarletteHTTPException):
         return PlainTextResponse(error.detail, error.status_code, error.headers)
-    # A log or store that is away may be back at the next try.
+    # An unavailable log or store may answer the next request.
     status = 503 if isinstance(error, OperatorError) else 400
     return PlainTextResponse(str(error), status)
 
@@ -185,9 +185,9 @@ def _add_errors(app: FastAPI) -> None:
 
 
 class _Making:
-    """Makes timers before a route is looked for; a slash behind their path changes nothing.
+    """Makes timers before routing; a slash behind their path changes nothing.
 
-    Most requests are these, and the way through the framework costs more than all else of one.
+    Most requests make timers, and the framework costs more than all the rest of such a request.
     """
 
     def __init__(self, app: ASGIApp, service: TimerService) -> None:
@@ -195,7 +195,7 @@ class _Making:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
+        """Handle one request."""
         if scope["type"] == "http" and scope["path"] == f"{_TIMERS}/":
             scope = {**scope, "path": _TIMERS, "raw_path": _TIMERS.encode()}
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] != _TIMERS:
@@ -237,7 +237,7 @@ def _add_timers(router: TypedRouter, service: TimerService) -> None:
         await service.put(parts[0], None)
         return _located(*parts)
 
-    @router.get("/timers/{timer_id:path}", summary="Look at a timer")
+    @router.get("/timers/{timer_id:path}", summary="Show a timer")
     async def show(timer_id: str) -> DescribedTimer:
         parts = split_id(timer_id)
         found = None if parts is None else await service.find(parts[0])
@@ -247,7 +247,7 @@ def _add_timers(router: TypedRouter, service: TimerService) -> None:
 
 
 def _add_listing(router: TypedRouter, service: TimerService) -> None:
-    @router.get(_TIMERS, summary="List timers, those of a tag where one is given")
+    @router.get(_TIMERS, summary="List timers, or those with a tag")
     async def timers(
         limit: Annotated[int, Query(ge=1, le=_LIST_MAX)] = _LIST_DEFAULT,
         tag: str | None = None,

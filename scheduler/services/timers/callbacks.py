@@ -1,9 +1,8 @@
-"""Makes callbacks over HTTP: only where they are allowed to go, and never for long.
+"""Makes callbacks over HTTP: to allowed addresses only, and within a bounded time.
 
-Decides which addresses a host name means for this one request, and connects to the allowed ones
-alone, one after another until one answers, so that a name cannot mean something else a moment
-later.  Redirects are failures and not followed, proxies of the environment are not used, cookies
-are not kept.
+It resolves a host name once for each request, and connects only to allowed addresses among the
+results, one after another until one answers, so that a name cannot resolve differently a moment
+later. Redirects count as failures, proxies of the environment are not used, cookies are not kept.
 """
 
 import asyncio
@@ -28,13 +27,14 @@ from scheduler.configuration.door_settings import TimerSettings
 from scheduler.services.timers.executor import CallbackFailed
 
 IDLE_S = 4.0
-"""An endpoint closes what is unused sooner or later; the usual ones after five seconds."""
+"""Endpoints close idle connections, the usual ones after five seconds; this client does so
+earlier."""
 _ANYWHERE = "*"
 _SIGNED = "v2"
-"""What a signature covers: time, URL, whose callback it is, its number, its body."""
+"""Version of the signature; it covers time, URL, the callback's owner, its number, its body."""
 _WRITTEN_AS_SENT = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]*")
 _UNSENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent")
-"""No callback needs what the library would add."""
+"""Headers that the library would add and no callback needs."""
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -53,7 +53,7 @@ class HttpCaller:
         trace: Callable[[], Mapping[str, str]] = dict,
         encryption: SSLContext | None = None,
     ) -> None:
-        """``encryption`` says whose certificates are trusted: the system's by default."""
+        """``encryption`` holds the trusted certificates: the system's by default."""
         self._settings = settings
         self._clock = clock
         self._trace = trace
@@ -65,7 +65,9 @@ class HttpCaller:
         self._session: ClientSession | None = None
 
     async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
-        """POST a body within the time allowed; raises CallbackFailed unless answered with 200."""
+        """POST a body within ``timers.callback_timeout_ms``; raises CallbackFailed unless answered
+        with 200.
+        """
         try:
             async with asyncio.timeout(self._settings.callback_timeout_ms / 1000):
                 status = await self._post(uri, body, sequence_number, of)
@@ -95,8 +97,8 @@ class HttpCaller:
         left_bytes = self._settings.callback_answer_bytes_max
         session = await self._opened()
         async with session.post(
-            # A name of several addresses is looked up and judged once more by the connector, which
-            # tries them as RFC 8305 says.
+            # The connector resolves a name with several addresses again, filtered, and tries them
+            # as RFC 8305 says.
             _at(url, addresses[0]) if len(addresses) == 1 else url,
             data=body,
             headers=headers,
@@ -111,9 +113,9 @@ class HttpCaller:
             return answer.status
 
     async def _allowed(self, host: str, port: int | None) -> list[Address]:
-        """Return the addresses that may be connected to; raises CallbackFailed where none may."""
+        """Return the allowed addresses of a host; raises CallbackFailed if there are none."""
         found = await _addresses(host, port)
-        # As people write it: xn--bcher-kva.example is bücher.example.
+        # In the form that people write: xn--bcher-kva.example is bücher.example.
         name = URL.build(scheme="http", host=host).host or ""
         if _ANYWHERE in self._hosts or name.lower() in self._hosts:
             return found
@@ -123,9 +125,9 @@ class HttpCaller:
         return found
 
     def _signature(self, uri: str, body: bytes, sequence_number: int, of: str) -> dict[str, str]:
-        """Return the header that proves who calls back, whom, for what, and when.
+        """Return a header that proves the sender, the URL, the callback's owner and the time.
 
-        What is signed begins with the version, so that no signature passes for one of another.
+        The signed text begins with the version, so no signature is valid for another version.
         """
         key = self._settings.signing_key
         if key is None:
@@ -143,7 +145,7 @@ class HttpCaller:
 
 
 class _Judged(AbstractResolver):
-    """Looks names up for the connector, and leaves out the addresses that are not allowed."""
+    """Resolves names for the connector, and leaves out the addresses that are not allowed."""
 
     def __init__(
         self, allowed: Callable[[str, int | None], Coroutine[None, None, list[Address]]]
@@ -168,15 +170,15 @@ class _Judged(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Do nothing: nothing is kept."""
+        """Do nothing: it holds no resource."""
 
 
 async def _kept_open(
     encryption: SSLContext | None, resolver: AbstractResolver
 ) -> AsyncGenerator[ClientSession, None]:
-    """Yield one session: the event loop closes its generators, and with this one the session."""
+    """Yield one session: the event loop closes its generators, and this one closes the session."""
     async with ClientSession(
-        # A callback does not wait for another one's connection.
+        # Callbacks do not share a limit of connections, so none waits for another.
         connector=TCPConnector(
             limit=0,
             keepalive_timeout=IDLE_S,
@@ -193,7 +195,7 @@ async def _kept_open(
 
 
 class _Target(NamedTuple):
-    """Where a URI leads, and the header of the login in it, if there is one."""
+    """The URL of a callback, and the header for the login in it, if there is one."""
 
     url: URL
     login: Mapping[str, str]
@@ -203,7 +205,7 @@ class _Target(NamedTuple):
 def _parsed(uri: str) -> _Target:
     """Return a URI without its login, which is sent as Basic authorization (RFC 7617).
 
-    Escapes stay as they are written: the endpoint compares the signed URL with what it is asked.
+    Escapes stay unchanged: the endpoint compares the signed URL with the requested one.
     """
     try:
         url = URL(uri, encoded=_WRITTEN_AS_SENT.fullmatch(uri) is not None)
@@ -219,7 +221,7 @@ def _parsed(uri: str) -> _Target:
 
 @lru_cache(maxsize=10_000)
 def _at(url: URL, address: Address) -> URL:
-    """Return where to connect to: what is an address already is not looked up again."""
+    """Return the URL with the address in place of the name, so that it is not resolved again."""
     return url.with_host(str(address))
 
 
@@ -229,7 +231,7 @@ async def _addresses(host: str, port: int | None) -> list[Address]:
     except ValueError:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    # A scope such as %eth0 belongs to this machine and is of no use in a URL.
+    # A scope such as %eth0 belongs to this machine and has no use in a URL.
     return [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
 
 

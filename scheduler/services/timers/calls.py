@@ -15,7 +15,7 @@ from scheduler.services.system_tasks import SystemDependencies
 from scheduler.services.timers.executor import CallbackFailed, Caller, Tries
 
 CALL = "call"
-"""The kind of ordering ids that such occurrences have."""
+"""The kind in the ordering ids of such occurrences."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class Call(msgspec.Struct, frozen=True):
     uri: str
     opaque: str
     number: int
-    """Which occurrence of its schedule it is, the first being 1."""
+    """Number of the occurrence within its schedule, from 1."""
 
 
 def call_ordering_id(name: str) -> str:
@@ -48,7 +48,7 @@ class CallBack(SystemExecutor):
         self._settings = settings
 
     async def execute(self, task: Task) -> Outcome | None:
-        """Call back; a failure is tried again as those of timers are."""
+        """Call back; a failure is retried as those of timers are."""
         try:
             call = msgspec.convert(task.data, Call)
         except msgspec.ValidationError as error:

@@ -1,8 +1,8 @@
 """Runs a timer: its changes, and its pops.
 
-All are tasks of the timer's own ordering id; a new timer begins with its first pop.  A pop calls
-back, and only when that succeeded is the next one made, before this one ends; so a crash between
-the two loses neither, and repeats at most the callback that was under way, with the same number.
+All are tasks of the timer's own ordering id; a new timer begins with its first pop. A pop calls
+back, and makes the next pop after success, before it ends. So a crash between the two loses
+neither, and repeats at most the callback that was under way, with the same number.
 """
 
 from concurrent.futures import Future
@@ -29,15 +29,16 @@ from scheduler.services.system_tasks import SystemDependencies
 from scheduler.services.timers.timer import TimerRule, TimerState, kept_rule, tag_changes
 
 ENDED_KEPT_MS = 10 * 86_400_000
-"""How long the row of a timer that ended keeps earlier requests from undoing that."""
+"""Time for which the row of an ended timer stays, so that earlier requests cannot undo the end."""
 
 NEW = 0
 """Offset of a new timer's row, and generation of its pops: below that of every later change."""
 UNWRITTEN_MS = 20_000
-"""So long a new timer's first pop waits for a row: a request is answered much earlier, or not."""
+"""Time for which a new timer's first pop waits for a row; a request is answered much earlier, or
+fails."""
 
 LOOK_MS_MAX = 2_000
-"""A callback rests on a look at its timer that was asked for at most so long before."""
+"""A callback needs a look at its timer that is at most this old."""
 
 _CHANGE = "change:"
 _encode = msgspec.json.Encoder().encode
@@ -46,8 +47,8 @@ _encode = msgspec.json.Encoder().encode
 class Tries:
     """Decides whether a callback is given up.
 
-    An attempt that never came to its callback, because the store did not answer or its process
-    died, is none of the tries that are allowed.
+    Attempts that never reached their callback, because the store did not answer or the process
+    died, do not count as tries.
     """
 
     def __init__(self, appender: TaskAppender, status: StatusStore, tries_max: int) -> None:
@@ -56,7 +57,7 @@ class Tries:
         self._tries_max = tries_max
 
     async def are_used_up(self, task: Task, attempt: int) -> bool:
-        """Whether the failure at hand, of that attempt, is the last one that is allowed."""
+        """True if the current failure, of that attempt, was the last allowed try."""
         if attempt < self._tries_max:
             return False
         partition = self._appender.partition_of(task.ordering_id)
@@ -70,11 +71,13 @@ class CallbackFailed(Exception):
 
 
 class _RowMissing(Exception):
-    """A new timer's row is still being written, or whoever made the timer died before that."""
+    """A new timer's row is still being written, or the process that made the timer died before
+    that.
+    """
 
 
 class LookTooOld(Exception):
-    """A timer may have been changed, and that answered, since it was looked up."""
+    """The timer may have been changed since it was read, and the change answered."""
 
 
 class Caller(Protocol):
@@ -83,7 +86,7 @@ class Caller(Protocol):
     async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
         """POST a body; raises CallbackFailed unless the answer is exactly 200.
 
-        ``of`` says whose callback it is: the path of its timer or recurring schedule.
+        ``of`` is the path of the callback's timer or recurring schedule.
         """
 
 
@@ -92,9 +95,9 @@ class TimerChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
     change: TimerRule | None = None
     fresh: bool = False
-    """Whether the id was made for it: nothing of that name was there before."""
+    """True if the id was made for this timer: no timer of this name existed before."""
     asked_at: int | None = None
-    """Log offset of the request, where that is an earlier record than this task's own."""
+    """Log offset of the request, if that is an earlier record than this task's own."""
 
 
 class TimerPop(msgspec.Struct, frozen=True):
@@ -112,7 +115,7 @@ def timer_name(timer_id: str) -> DefinitionName:
 
 
 def timer_row(timer_id: str, state: TimerState, offset: int, now_ms: int) -> Definition:
-    """Return the definition that says what a timer is."""
+    """Return the definition of a timer."""
     expires_ms = now_ms + ENDED_KEPT_MS if state.rule is None else None
     return Definition(timer_name(timer_id), offset, msgspec.json.encode(state), None, expires_ms)
 
@@ -128,7 +131,7 @@ class TimerTask(NamedTuple):
 
 
 def timer_change_task(timer_id: str, now_ms: int, unique: str, change: TimerChange) -> TimerTask:
-    """Return the task that changes a timer; it starts when that was asked for."""
+    """Return the task that changes a timer; it is due at the time of the request."""
     key = TaskKey(now_ms, timer_name(timer_id).ordering_id, change_key(unique))
     return TimerTask(key, _encode(change))
 
@@ -139,7 +142,7 @@ def change_key(unique: str) -> str:
 
 
 def timer_pop_task(timer_id: str, due_ms: int, number: int, generation: int) -> TimerTask:
-    """Return the task of a pop; the same one whoever makes it again."""
+    """Return the task of a pop; each call returns the same task."""
     unique = f"pop:{generation:020d}:{number:012d}"
     key = TaskKey(due_ms, timer_name(timer_id).ordering_id, unique)
     return TimerTask(key, _encode(TimerPop(number, generation)))
@@ -162,7 +165,7 @@ class RunTimer(SystemExecutor):
         self._settings = settings
 
     def immediate(self, task: StoredTask) -> ImmediateWork | None:
-        """Return the fast path of a new timer: nothing of it is there, so nothing is read."""
+        """Return the fast path of a new timer: nothing is stored of it, so nothing is read."""
         if not task.key.uniqueness_key.startswith(_CHANGE):
             return None
         try:
@@ -175,7 +178,7 @@ class RunTimer(SystemExecutor):
         return lambda: self._make(task.key, task.offset, rule)
 
     async def execute(self, task: Task) -> Outcome | None:
-        """Do what the task says, unless it was done before or belongs to an earlier state."""
+        """Run the task, unless it was done before or belongs to an earlier state."""
         timer_id = task.ordering_id.rpartition(":")[2]
         looked_ms = self._dependencies.clock.monotonic_ms()
         found = await settled(self._dependencies.definitions.find(timer_name(timer_id)))
@@ -191,8 +194,8 @@ class RunTimer(SystemExecutor):
         except msgspec.ValidationError as error:
             return Drop(f"its data is not a change of a timer: {error}")
         if state is not None and state.made_by == task.uniqueness_key:
-            # Run again after a crash, or sent after a row that was written all the same: all but
-            # the first pop is durable.
+            # It runs again after a crash, or was sent although the row was written: everything
+            # except the first pop is durable.
             assert found is not None, "its state was read from it"
             if found.offset != NEW or not await self._was_dropped(timer_id, state):
                 await self._append_pop(timer_id, state, 1, found.offset)
@@ -212,8 +215,8 @@ class RunTimer(SystemExecutor):
     ) -> "Future[tuple[Any, ...]]":
         """Make a state and its first pop durable.
 
-        At the same time: the pop runs after this task has ended, and a crash in between has this
-        task run again.
+        Both at the same time: the pop runs after this task has ended, and after a crash in between
+        this task runs again.
         """
         timer_id = key.ordering_id.rpartition(":")[2]
         kept = kept_rule(rule)
@@ -224,7 +227,7 @@ class RunTimer(SystemExecutor):
         return gather(under_way)
 
     async def _was_dropped(self, timer_id: str, state: TimerState) -> bool:
-        """Whether a new timer's first pop waited for the row in vain."""
+        """True if a new timer's first pop was dropped because it found no row."""
         if state.rule is None:
             return False
         due_ms = state.rule.pop_ms(state.start_ms, 1)
@@ -234,14 +237,14 @@ class RunTimer(SystemExecutor):
         return found is not None and found.result is CompletionResult.DROPPED
 
     def _check_look(self, looked_ms: float) -> None:
-        """Raise where this process stood still, or the store was slow, since it asked for a row.
+        """Raise LookTooOld if this process paused, or the store was slow, since it requested a row.
 
-        The next attempt, here or where the partition is now, looks again.
+        The next attempt, on this node or the partition's new owner, reads it again.
         """
         self._dependencies.check_lease()
         age_ms = self._dependencies.clock.monotonic_ms() - looked_ms
         if age_ms > LOOK_MS_MAX:
-            raise LookTooOld(f"the timer was looked up {age_ms:.0f} ms ago; looked for again")
+            raise LookTooOld(f"the timer was read {age_ms:.0f} ms ago; it is read again")
 
     async def _pop(
         self, task: Task, found: Definition | None, state: TimerState | None, pop: TimerPop
@@ -249,7 +252,7 @@ class RunTimer(SystemExecutor):
         if found is None and pop.generation == NEW:
             late_ms = self._dependencies.clock.now_ms() - task.key.scheduled_ms
             if late_ms < UNWRITTEN_MS:
-                raise _RowMissing(f"timer {task.ordering_id} has no row yet; looked for again")
+                raise _RowMissing(f"timer {task.ordering_id} has no row yet; it is read again")
         if found is None or state is None or state.rule is None:
             return Drop("the timer has ended")
         if found.offset != pop.generation:

@@ -66,19 +66,19 @@ def _instant(text: str) -> int:
 
 
 Duration = Annotated[Seconds, AfterValidator(lambda seconds: 1000 * seconds)]
-"""Milliseconds, told in seconds."""
+"""Milliseconds, written as seconds."""
 Instant = Annotated[
     int,
     BeforeValidator(_instant),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-"""Milliseconds, told as RFC 3339 has it."""
+"""Milliseconds since 1970, written as RFC 3339 text."""
 
 
 class ScheduleFields(RequestPart):
-    """When a recurring schedule is due: the rule's fields, and their names and units outside.
+    """The times of a recurring schedule: the rule's fields under their public names and units.
 
-    What they may hold, and which belong together, the rule judges.
+    The rule validates their values and combinations.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -101,7 +101,7 @@ class RecurringRequest(RequestPart):
     callback: CallbackRequest
 
     def rule(self, name: str) -> RecurringRule:
-        """Return what is asked for; raises InvalidTask where there is no such rule."""
+        """Return the requested rule; raises InvalidTask if it is not valid."""
         return checked_rule(
             ordering_id=call_ordering_id(checked_name(name)),
             data=self.callback.http.model_dump(),
@@ -110,7 +110,7 @@ class RecurringRequest(RequestPart):
 
 
 class ScheduleDescription(ServiceAnswer, frozen=True, kw_only=True):
-    """When a recurring schedule is due, as it was asked for; durations are seconds."""
+    """The times of a recurring schedule, as it was requested; durations are seconds."""
 
     cron: str | UnsetType = UNSET
     every: float | UnsetType = UNSET
@@ -124,7 +124,7 @@ class ScheduleDescription(ServiceAnswer, frozen=True, kw_only=True):
 
 
 class DescribedSchedule(ServiceAnswer, frozen=True):
-    """A recurring schedule and, where it is shown alone and not paused, its next times."""
+    """A recurring schedule and, if it is shown alone and not paused, its next times."""
 
     name: str
     schedule: ScheduleDescription
@@ -180,10 +180,10 @@ class RecurringService:
         await settled(self._appender.append(task))
 
     async def find(self, name: str) -> Recurring | None:
-        """Return a schedule; None where there is none or it has ended."""
+        """Return a schedule; None if there is none or it has ended."""
         for look in range(_LOOKS):
             if look:
-                # Accepted a moment ago, it may not be in the store yet.
+                # A schedule that was accepted a moment ago may not be in the store yet.
                 await asyncio.sleep(_LOOK_PAUSE_S)
             row = await settled(self._definitions.find(name_of(name)))
             if row is not None and not row.ended:
@@ -230,7 +230,7 @@ def add_recurring(router: TypedRouter, service: RecurringService) -> None:
     async def list_all() -> DescribedSchedules:
         return DescribedSchedules([DescribedSchedule.of(each) for each in await service.all()])
 
-    @router.get("/recurring/{name}", summary="Look at a recurring schedule and its next times")
+    @router.get("/recurring/{name}", summary="Show a recurring schedule and its next times")
     async def show(
         name: str,
         count: Annotated[int, Query(alias="next", ge=0, le=_NEXT_MAX)] = _NEXT_DEFAULT,

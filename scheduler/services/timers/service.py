@@ -1,8 +1,8 @@
-"""What the timer service does for a request: accept a change, find a timer, list timers.
+"""The operations of the timer service: accept a change, find a timer, list timers.
 
 Any node takes any request: a change is a record of the log, answered once that is durable, and a
-look-up reads the store.  What this process accepted and the store does not have yet is answered
-from memory, so a client that asks where it wrote finds what it wrote.
+look-up reads the store. Changes that this process accepted and the store does not have yet are
+answered from memory, so a client that reads where it wrote finds its change.
 """
 
 import asyncio
@@ -37,35 +37,35 @@ from scheduler.services.timers.executor import (
 from scheduler.services.timers.timer import TimerRule, TimerState, kept_rule, tag_changes
 
 RECENT_MAX = 20_000
-"""Changes remembered until the store has them; older ones it has had for long."""
+"""Changes in memory until the store has them; the store has long had older ones."""
 _PAGE_ROWS = 500
 _REQUESTS_MAX = 400
-"""Reads of one listing: a tag that few of a million timers have is not looked for in all."""
+"""Most reads for one listing, which bounds the search for a rare tag."""
 DIRECT_MS_MIN = 1_000
 """A new timer that pops earlier might look for its row before that is written."""
 _ROW_S = 1.0
-"""So long a new timer's row may take before the log alone has to do."""
+"""Seconds for a new timer's row; after that a record of the log makes the row."""
 _LOOKS = 3
 _LOOK_PAUSE_S = 0.05
 TOGETHER = 64
-"""So many new timers in a row are of one partition."""
+"""Number of new timers in a row that share a partition."""
 _RANDOM_BYTES = 8
 
 
 class TimerIds:
-    """Makes ids that nobody can guess; those made together are of one partition.
+    """Makes ids that cannot be guessed; ids made together share a partition.
 
-    A record, a row or a batch of one partition costs the servers hardly more with fifty timers
-    than with one, so new timers fill a partition for a while before the next one's turn comes, as
-    records without a key do in Kafka's sticky partitioner (KIP-480).  Over time each partition
-    has its share.  Used from one thread.
+    A record, a row or a batch of one partition costs the servers hardly more with fifty timers than
+    with one, so new timers fill a partition for a while before the next one's turn, as records
+    without a key do in Kafka's sticky partitioner (KIP-480). Over time each partition has its
+    share. Used from one thread.
     """
 
     def __init__(self, partition_of: Callable[[str], int], partition_count: int) -> None:
-        """``partition_of`` says which of the partitions an ordering id belongs to."""
+        """``partition_of`` returns the partition of an ordering id."""
         self._partition_of = partition_of
         self._spare: list[deque[str]] = [deque() for _ in range(partition_count)]
-        """By partition: ids that were made in the turn of another one."""
+        """By partition: ids that were made during another partition's turn."""
         self._partition = secrets.randbelow(partition_count)
         self._left = TOGETHER
 
@@ -90,7 +90,7 @@ class FoundTimer(NamedTuple):
 
 
 class TimerPage(NamedTuple):
-    """Some timers, and where the next ones begin."""
+    """A page of timers, and the cursor of the next page."""
 
     timers: Sequence[FoundTimer]
     next_after: str | None
@@ -107,9 +107,9 @@ class TimerService:
         unique: Callable[[int], str] = unique_in_order,
         telemetry: Telemetry | None = None,
     ) -> None:
-        """``unique`` makes the names of changes: none twice, and in the order of the calls.
+        """``unique`` makes the names of changes: unique names, in the order of the calls.
 
-        ``telemetry`` is told of tags that are gained and lost.
+        ``telemetry`` gets events about gained and lost tags.
         """
         self._unique = unique
         self._appender = appender
@@ -130,7 +130,7 @@ class TimerService:
     async def put(self, timer_id: str, rule: TimerRule | None, *, new: bool = False) -> None:
         """Make, replace or (without a rule) delete a timer; returns when that is durable.
 
-        No pop of an earlier state begins after that; with ``new`` there can be none.
+        No pop of an earlier state begins after that; with ``new`` there is no earlier state.
         """
         now_ms = min(self._clock.now_ms(), INSTANT_MAX_MS)
         unique = self._unique(now_ms)
@@ -150,9 +150,9 @@ class TimerService:
                 self._telemetry.emit(each)
 
     async def _make(self, timer_id: str, rule: TimerRule, now_ms: int, unique: str) -> TimerState:
-        """Make a new timer of its first pop, and then its row: there is nothing to be changed.
+        """Make the first pop of a new timer, and then its row; there is no earlier state to change.
 
-        A pop without a row is nobody's timer, while a row without a pop would never end.
+        A pop without a row belongs to no timer, while a row without a pop would never end.
         """
         due_ms = rule.pop_ms(now_ms, 1)
         pop = timer_pop_task(timer_id, due_ms, 1, NEW)
@@ -162,8 +162,8 @@ class TimerService:
         try:
             await settled(self._definitions.save(row), _ROW_S)
         except (TimeoutError, HourhandError):
-            # The log answers: what is in it makes the row once the store is back, unless it was
-            # written all the same, and the timer was changed from within its callback meanwhile.
+            # The log answers: its record makes the row once the store is back, unless the row was
+            # written after all and the timer was changed from within its callback meanwhile.
             change = TimerChange(rule, asked_at=position.offset)
             task = timer_change_task(timer_id, now_ms, unique, change)
             await settled(self._appender.append_json(task.key, task.data))
@@ -174,7 +174,7 @@ class TimerService:
         return state
 
     async def _append(self, task: TimerTask, state: TimerState) -> TimerState:
-        """Have a task of its own make a state; returns it with its place in the log."""
+        """Append a task that makes a state; return the state with its place in the log."""
         position = await settled(self._appender.append_json(task.key, task.data))
         return msgspec.structs.replace(state, changed_at=position.offset)
 
@@ -191,7 +191,7 @@ class TimerService:
         stored = await settled(looked_up)
         before = self._newest(timer_id, stored)
         if stored is not None:
-            # The log tells the broker's offset, and a topic that was made anew counts from 0.
+            # The receipt has the broker's offset, and a topic that was made again counts from 0.
             kept = kept_offset(era_of(stored.offset), state.changed_at)
             state = msgspec.structs.replace(state, changed_at=kept)
         row = timer_row(timer_id, state, state.changed_at, state.start_ms)
@@ -199,10 +199,10 @@ class TimerService:
         return before, state
 
     async def find(self, timer_id: str) -> FoundTimer | None:
-        """Return a timer; None where there is none, or it has ended."""
+        """Return a timer; None if there is none, or it has ended."""
         for look in range(_LOOKS):
             if look:
-                # Accepted by another node a moment ago, it may not be in the store yet.
+                # A timer that another node accepted a moment ago may not be in the store yet.
                 await asyncio.sleep(_LOOK_PAUSE_S)
             row = await settled(self._definitions.find(timer_name(timer_id)))
             state = self._newest(timer_id, row)
@@ -241,7 +241,7 @@ class TimerService:
         recent = self._recent.get(timer_id)
         if recent is not None and (stored is None or stored.changed_at < recent.changed_at):
             if stored is None and self._clock.now_ms() - recent.start_ms > _RECENT_FOR_MS:
-                # The store had it, and the row has vanished since.
+                # The store had the row, which has vanished since.
                 return None
             return recent
         return stored
@@ -256,6 +256,6 @@ def found_timer(row: Definition) -> FoundTimer:
 
 
 def has_tag(timer: FoundTimer, tag: str | None) -> bool:
-    """Whether a timer goes on and has a tag, where one is given."""
+    """True if a timer has not ended and has the tag, if one is given."""
     rule = timer.state.rule
     return rule is not None and (tag is None or any(name == tag for name, _ in rule.tags))

@@ -1,6 +1,6 @@
-"""What a timer is, and how it is read from and written to the seed's JSON.
+"""A timer, and its reading from and writing to the JSON of Chronos.
 
-Decides which requests are refused, and why; ``InvalidTimer`` is the text of a 400.  Times are
+Decides which requests are refused, and the reason; ``InvalidTimer`` is the text of a 400. Times are
 whole seconds outside and milliseconds inside.
 """
 
@@ -38,24 +38,24 @@ class InvalidTimer(ValueError):
 
 
 class TimerRule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a timer does."""
+    """The times, the callback and the tags of a timer."""
 
     interval_ms: int
     repeat_for_ms: int
     uri: str
     opaque: str
     replication: int = REPLICATION_DEFAULT
-    """Accepted and told again; how often a timer is kept is the store's matter."""
+    """Accepted and shown again; the store decides the number of copies."""
     tags: tuple[tuple[str, int], ...] = ()
 
     def pops(self, number: int) -> bool:
-        """Whether there is a pop of this number, the first being 1."""
+        """True if there is a pop of this number, from 1."""
         if self.interval_ms == 0:
             return number == 1
         return number * self.interval_ms <= self.repeat_for_ms
 
     def pop_ms(self, start_ms: int, number: int) -> int:
-        """Return when a pop is due: counted from the start, so nothing drifts."""
+        """Return the time of a pop, counted from the start, so that delays do not add up."""
         return start_ms + number * self.interval_ms
 
 
@@ -72,12 +72,12 @@ class TimerState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def kept_rule(rule: TimerRule | None) -> TimerRule | None:
-    """Return the rule that a timer goes on with; None where there is no pop to come."""
+    """Return the rule with which a timer goes on; None if no pop is left."""
     return rule if rule is not None and rule.pops(1) else None
 
 
 def tag_changes(before: TimerRule | None, after: TimerRule | None) -> Iterator[TimerTagChanged]:
-    """Yield by how much more or less a timer counts for each tag; None is one that has ended."""
+    """Yield the changes to the count of each tag; None stands for a timer that has ended."""
     had, has = (dict(() if rule is None else rule.tags) for rule in (before, after))
     for tag in {**had, **has}:
         gained = has.get(tag, 0) - had.get(tag, 0)
@@ -86,7 +86,7 @@ def tag_changes(before: TimerRule | None, after: TimerRule | None) -> Iterator[T
 
 
 def split_id(text: str) -> tuple[str, int] | None:
-    """Return id and replication factor of a URL; what follows them is ignored.  None: no id."""
+    """Return id and replication factor of a URL, without the rest; None if it has no id."""
     found = _ID.match(text)
     if found is None or not 1 <= int(found[2]) <= REPLICATION_MAX:
         return None
@@ -110,7 +110,7 @@ def _sendable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("it holds a lone surrogate, which no UTF-8 text can") from None
+        raise ValueError("it holds a lone surrogate, which is not valid in UTF-8") from None
     return text
 
 
@@ -121,9 +121,9 @@ def _one_at_least(replicas: object) -> object:
 
 
 def _countable(statistics: object) -> dict[str, int]:
-    """Return the tags that can be counted; others are left out without a word, as the seed does.
+    """Return the tags that can be counted; Chronos silently ignores others, and so does this.
 
-    However a timer is to be counted, it pops: nothing here refuses it.
+    Tags never cause a refusal: the timer pops anyway.
     """
     value = statistics.get("tag-info") if isinstance(statistics, dict) else None
     tags: dict[str, int] = {}
@@ -142,13 +142,13 @@ Seconds = Annotated[int, Field(ge=0, description="Seconds.")]
 
 
 class RequestPart(BaseModel):
-    """An object of a request: nothing is converted, and unknown fields are ignored."""
+    """An object of a request: values are not converted, and unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
 
 class TimerTiming(RequestPart):
-    """When a timer pops."""
+    """The times of a timer's pops."""
 
     interval: Seconds
     repeat_for: Seconds = Field(
@@ -159,20 +159,20 @@ class TimerTiming(RequestPart):
 
 
 class HttpCallbackRequest(RequestPart):
-    """Which URL is called back, and with what."""
+    """The URL of a callback, and its body."""
 
     uri: Annotated[str, Field(pattern=r"^https?://"), AfterValidator(_http)]
     opaque: Annotated[str, AfterValidator(_sendable)]
 
 
 class CallbackRequest(RequestPart):
-    """How somebody is called back."""
+    """The callback of a timer."""
 
     http: HttpCallbackRequest
 
 
 class TimerReliability(RequestPart):
-    """How often the seed keeps a timer."""
+    """The replication factor of Chronos."""
 
     replication_factor: int = Field(
         REPLICATION_DEFAULT, alias="replication-factor", ge=1, le=REPLICATION_MAX
@@ -193,7 +193,7 @@ class TimerRequest(RequestPart):
     ] = Field(default_factory=dict)
 
     def rule(self, now_ms: int, url_replication: int | None = None) -> TimerRule:
-        """Return what is asked for; raises InvalidTimer where its parts contradict each other."""
+        """Return the requested rule; raises InvalidTimer if its parts contradict each other."""
         timing, reliability = self.timing, self.reliability
         if timing.interval == 0 and timing.repeat_for != 0:
             raise InvalidTimer("timing.interval is 0, so timing.repeat-for can only be 0")
@@ -220,14 +220,15 @@ class TimerRequest(RequestPart):
 
 
 def refusal_of(problems: Sequence[Any]) -> str:
-    """Return what is wrong with a request, as text: where, what, and the value."""
-    # Of a default that is taken from another field that field is told, which is wrong as well.
+    """Return the problems of a request as text: field, reason and value."""
+    # A default that comes from another field fails when that field is wrong, so only that field is
+    # reported.
     told = [each for each in problems if each["type"] != "default_factory_not_called"]
     return storable_text(problems_text(told, nowhere="the body"))
 
 
 def next_pop(rule: TimerRule, start_ms: int, now_ms: int) -> tuple[int, int]:
-    """Return number and time of the pop that is due next, by the clock alone."""
+    """Return number and time of the next pop, by the clock alone."""
     passed = 0
     if rule.interval_ms:
         last = rule.repeat_for_ms // rule.interval_ms
@@ -239,51 +240,51 @@ Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 
 class ServiceAnswer(msgspec.Struct, frozen=True, rename="kebab"):
-    """What the service answers, or a part of it, in the names of a request."""
+    """An answer of the service, or a part of it, with the names of a request."""
 
 
 class DescribedTiming(ServiceAnswer, frozen=True):
-    """When a timer pops, in seconds."""
+    """The times of a timer's pops, in seconds."""
 
     interval: int
     repeat_for: int
 
 
 class CallbackTarget(ServiceAnswer, frozen=True):
-    """Which URL is called back, and with what."""
+    """The URL of a callback, and its body."""
 
     uri: str
     opaque: str
 
 
 class DescribedCallback(ServiceAnswer, frozen=True):
-    """How somebody is called back."""
+    """The callback of a timer."""
 
     http: CallbackTarget
 
 
 class DescribedReliability(ServiceAnswer, frozen=True):
-    """How often the seed keeps a timer."""
+    """The replication factor of Chronos."""
 
     replication_factor: int
 
 
 class PopDescription(ServiceAnswer, frozen=True):
-    """The pop that is due next, by the clock alone."""
+    """The next pop, by the clock alone."""
 
     sequence_number: int
     time: Time
 
 
 class TagCount(ServiceAnswer, frozen=True):
-    """What a timer counts for."""
+    """A tag, and the count that a timer adds to it."""
 
     type: str
     count: int
 
 
 class DescribedStatistics(ServiceAnswer, frozen=True):
-    """What a timer counts for."""
+    """The tags that a timer counts for."""
 
     tag_info: list[TagCount]
 
@@ -316,7 +317,7 @@ class DescribedTimer(ServiceAnswer, frozen=True):
 
 
 class DescribedTimers(ServiceAnswer, frozen=True):
-    """Some timers, and where the next ones begin."""
+    """A page of timers, and the cursor of the next page."""
 
     timers: list[DescribedTimer]
     next_after: str | None
