@@ -1,1 +1,1 @@
-"""Settings: what they are, where they come from, and which contradict each other."""
+"""Settings: their names, their sources, and their contradictions."""

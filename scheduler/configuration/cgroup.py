@@ -1,7 +1,7 @@
-"""What the cgroups of this process say, and how many cores they and the machine allow it.
+"""The limits in this process's cgroups, and the number of cores that it may use.
 
-Decides what ``--processes auto`` means: a quota is rounded down, and one core is the least.  Never
-fails: what cannot be read is an empty text, and limits nothing.
+Decides ``--processes auto``: a quota is rounded down, and the minimum is one core. Never fails: an
+unreadable file counts as empty text and limits nothing.
 """
 
 import os
@@ -45,7 +45,7 @@ def _cores_to_run_on() -> float:
 
 
 def _cores(text: str) -> float | None:
-    """Return what ``cpu.max`` allows: microseconds of a period in microseconds, or ``max``."""
+    """Return the quota in ``cpu.max``: microseconds in each period of microseconds, or ``max``."""
     words = text.split()
     if len(words) != 2 or not all(word.isascii() and word.isdecimal() for word in words):
         return None

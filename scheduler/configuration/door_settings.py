@@ -1,4 +1,4 @@
-"""Settings of what stands beside the library: relay, timers, lifecycle events, observers."""
+"""Settings of the services beside the library: relay, timers, lifecycle events, observers."""
 
 from ipaddress import ip_network
 from pathlib import Path
@@ -11,7 +11,7 @@ from actors.model.settings import Group
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 TOKEN_CHARS_MIN = 16
 TOPIC_NAME = r"^(\.{0,2}[a-zA-Z0-9_-]|\.{3})[a-zA-Z0-9._-]*$"
-"""What Kafka takes for a topic's name; neither ``.`` nor ``..`` alone."""
+"""Kafka's rule for a topic's name; neither ``.`` nor ``..`` alone."""
 _ANY_TOPIC = "*"
 
 
@@ -19,27 +19,28 @@ class EventSettings(Group):
     """Lifecycle events: what happens to tasks, as records of a Kafka topic (docs/pipeline.md)."""
 
     topic: str | None = Field(default=None, pattern=TOPIC_NAME, max_length=249)
-    """Where nodes and bulk loads tell what happens to tasks, before it is stored; without a name
-    nobody is told. `hourhand migrate` creates it."""
+    """Topic for events about tasks, which nodes and bulk loads write before the store is written;
+    without a name no events are written. `hourhand migrate` creates it."""
     partitions: int = Field(default=16, ge=1, le=1_000)
-    """Of the topic when it is created; any number will do."""
+    """Partitions of the topic when it is created; any number works."""
 
 
 class ObserveSettings(Group):
-    """What a node tells of itself: metrics, health, traces, its log, and its self-check."""
+    """Observation of a node: metrics, health, traces, its log, and its self-check."""
 
     host: str = Field(default="127.0.0.1", min_length=1)
-    """Where metrics and health are served; they hold no task, but name partitions and errors."""
+    """Address of metrics and health; they hold no task, but name partitions and errors."""
     port: int | None = Field(default=None, ge=0, le=65_535)
-    """Serves /metrics, /livez, /readyz and /healthz; none serves nothing, 0 takes any free one."""
+    """Port of /metrics, /livez, /readyz and /healthz; without a port they are not served, 0 takes
+    any free one."""
     metrics: bool = False
-    """Whether events are counted even where no port is served."""
+    """True counts events even if no port is served."""
     traces: bool = False
     """Traces tasks with the OpenTelemetry of this process; needs `hourhand[otel]`."""
     hang_ms: int = Field(default=30_000, ge=100, le=3_600_000)
-    """A polling thread or dispatcher that does nothing for so long is taken for hung."""
+    """A polling thread or dispatcher that makes no progress for this time counts as hung."""
     log_format: Literal["text", "json"] = "text"
-    """Lines for people, or one JSON object each."""
+    """`text`: lines for people. `json`: one JSON object a line."""
     log_task_data: bool = False
     """Lines in JSON that are written while a task runs also hold its data."""
     self_check_share: float = Field(default=0.01, ge=0, le=1)
@@ -48,7 +49,7 @@ class ObserveSettings(Group):
     @model_validator(mode="before")
     @classmethod
     def _nothing_is_pushed(cls, given: Any) -> Any:
-        """Raise ValueError for what earlier versions pushed by."""
+        """Raise ValueError for settings of earlier versions, which pushed metrics."""
         gone = [
             name
             for name in ("otlp", "push_interval_ms")
@@ -63,12 +64,12 @@ class ObserveSettings(Group):
 
     @property
     def counts(self) -> bool:
-        """Whether anybody may ask for metrics."""
+        """True if metrics may be read."""
         return self.metrics or self.port is not None
 
 
 def with_events_apart(settings: Any) -> Any:
-    """Return all settings; raises ValueError where events go where tasks or messages are read."""
+    """Return the settings; raises ValueError if events go to a topic of tasks or messages."""
     if settings.events.topic in (
         settings.topic.name,
         settings.topic.dead_letter,
@@ -82,14 +83,14 @@ def with_events_apart(settings: Any) -> Any:
 
 
 class RelaySettings(Group):
-    """Messages that are passed on at a time of their own."""
+    """Messages that are passed on at their own time."""
 
     in_topic: str = Field(default="hourhand-relay-in", pattern=TOPIC_NAME, max_length=249)
-    """Where `hourhand relay` reads messages with an id and a deadline."""
+    """Topic from which `hourhand relay` reads messages with an id and a deadline."""
     out_topic: str = Field(default="hourhand-relay-out", pattern=TOPIC_NAME, max_length=249)
-    """Where a message appears at its deadline, unless it names another topic."""
+    """Topic for a message at its deadline, unless it names another topic."""
     target_topics: tuple[str, ...] = ()
-    """Other topics that a message may name; `*` allows all but Hourhand's own. Where any are
+    """Other topics that a message may name; `*` allows all except Hourhand's own. If any are
     listed, `send_later` may name no others."""
     group_id: str = Field(default="hourhand-relay", min_length=1)
     """Consumer group of the in-topic."""
@@ -98,12 +99,12 @@ class RelaySettings(Group):
     action_header: str = Field(default="hourhandAction", min_length=1)
     topic_header: str = Field(default="hourhandTopic", min_length=1)
     malformed: Literal["dead_letter", "drop"] = "dead_letter"
-    """What happens to a message whose headers cannot be used; both are logged and counted."""
+    """Treatment of a message with unusable headers; both are logged and counted."""
     timing_advance_ms: int = Field(default=0, ge=0, le=60_000)
     """Messages are passed on this long before their deadline."""
     inline_bytes_max: int = Field(default=400_000, ge=0, le=700_000)
-    """A message that takes more, encoded in its task, is kept beside it. A relay needs a
-    `client.record_bytes_max` of the larger of this and 100,000, and 1,024 more."""
+    """A message that takes more, encoded in its task, is stored beside it. A relay needs a
+    `client.record_bytes_max` that is 1,024 larger than the larger of this and 100,000."""
     in_flight_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Messages read and not yet durable."""
 
@@ -119,14 +120,14 @@ class RelaySettings(Group):
         return self
 
     def allows_target(self, topic: str, own_topics: tuple[str, ...]) -> bool:
-        """Whether a message may go to ``topic``; never to one of the installation's own."""
+        """True if a message may go to ``topic``; never to one of the installation's own."""
         if topic in (*own_topics, self.in_topic):
             return False
         named = (self.out_topic, *self.target_topics)
         return topic in named or _ANY_TOPIC in self.target_topics
 
     def allows_sending(self, topic: str, own_topics: tuple[str, ...]) -> bool:
-        """Whether `send_later` may name a topic: any but one's own, where none are listed."""
+        """True if `send_later` may name a topic: any except Hourhand's own, if none are listed."""
         if not self.target_topics:
             return topic not in (*own_topics, self.in_topic)
         return self.allows_target(topic, own_topics)
@@ -136,21 +137,21 @@ class OutboxSettings(Group):
     """Tasks scheduled within a transaction of your own database (docs/guides/outbox.md)."""
 
     url: SecretStr | None = None
-    """The database that `hourhand outbox` moves rows from: `postgresql://user@host/shop` or
-    `sqlite:///shop.db`; a password may stand in it, or where PostgreSQL's programs find it."""
+    """The database from which `hourhand outbox` moves rows: `postgresql://user@host/shop` or
+    `sqlite:///shop.db`; a password may be part of it, or where PostgreSQL's programs find it."""
     table: str = Field(default="hourhand_outbox", pattern=r"^[a-z_][a-z0-9_]{0,39}$")
-    """Name of the table, for who writes rows and who moves them."""
+    """Name of the table, for the writers of rows and the mover."""
     batch_rows_max: int = Field(default=1_000, ge=1, le=10_000)
     """Rows that one claim holds."""
     poll_ms: int = Field(default=200, ge=10, le=60_000)
-    """How often the table is looked at where nobody tells of new rows, as with SQLite."""
+    """Time between two looks at the table if nothing signals new rows, as with SQLite."""
 
 
 class BucketSettings(Group):
     """Storage of the relay and `send_later` with Kafka alone: `store` = "kafka"."""
 
     topic: str = Field(default="hourhand-pending", pattern=TOPIC_NAME, max_length=230)
-    """Where messages wait. Beside it stand `…-markers` and `…-layout`."""
+    """Topic of waiting messages. Hourhand adds the topics `…-markers` and `…-layout`."""
     group_id: str = Field(default="hourhand-pending", min_length=1)
     """Consumer group whose members share the partitions."""
     first_ms: int = Field(default=1_000, ge=100, le=3_600_000)
@@ -158,19 +159,20 @@ class BucketSettings(Group):
     factor: float = Field(default=2.0, ge=1.1, le=100.0)
     """Each bucket reaches this many times as far as the one before; used at creation."""
     partitions: int = Field(default=21, ge=2, le=200)
-    """Of the topic when it is created: a bucket each beside the first; the last has no end."""
+    """Partitions of the topic when it is created: one bucket per partition after the first bucket;
+    the last is unbounded."""
     first_partitions: int = Field(default=4, ge=1, le=100)
-    """Over which the first bucket is spread by key, so that as many owners pass on what is due;
-    best where it divides the number of the targets' partitions. Used at creation."""
+    """Partitions of the first bucket, over which it is spread by key, so that as many owners pass
+    messages on; best if it divides the number of the targets' partitions. Used at creation."""
     longest_delay_ms: int = Field(default=604_800_000, ge=1_000, le=3_153_600_000_000)
     """A longer delay is refused; the pending topic's retention must cover it."""
     outage_ms: int = Field(default=86_400_000, ge=0, le=31_536_000_000)
-    """How long no node may run: retention must be longer than the longest delay by this."""
+    """Longest time without a running node: retention must exceed the longest delay by this."""
     split_records_max: int = Field(default=200_000, ge=0, le=1_000_000_000)
     """A bucket with more in one partition is split, without stopping; 0 splits none."""
     split_check_ms: int = Field(default=10_000, ge=100, le=3_600_000)
     partitions_max: int = Field(default=64, ge=2, le=1_000)
-    """No bucket is split beyond so many partitions of the topic."""
+    """Most partitions of the topic: above it no bucket is split."""
     held_records_max: int = Field(default=50_000, ge=100, le=10_000_000)
     """Records of one partition in its owner's memory."""
     held_bytes_max: int = Field(default=64_000_000, ge=1_000_000, le=10_000_000_000)
@@ -191,32 +193,32 @@ class BucketSettings(Group):
 
     @property
     def marker_topic(self) -> str:
-        """Where the owner of a partition notes how far it came."""
+        """The topic in which owners record their progress."""
         return f"{self.topic}-markers"
 
     @property
     def layout_topic(self) -> str:
-        """Where the bounds of the buckets are published."""
+        """The topic in which the bounds of the buckets are published."""
         return f"{self.topic}-layout"
 
     @property
     def own_topics(self) -> tuple[str, ...]:
-        """All three: no message may name one."""
+        """All three topics: no message may name one."""
         return self.topic, self.marker_topic, self.layout_topic
 
 
 class HttpDoorSettings(Group):
-    """What the HTTP doors have in common."""
+    """Settings that the HTTP services share."""
 
     host: str = Field(default="127.0.0.1", min_length=1)
-    """Where requests are taken; anything but loopback needs tokens."""
+    """Address for requests; any address except loopback needs tokens."""
     host_names: tuple[str, ...] = ()
-    """Names besides loopback's by which a client may reach it where no tokens are set."""
+    """Names besides loopback's under which it may be reached if no tokens are set."""
     certificate_file: Path | None = None
     key_file: Path | None = None
     """With `certificate_file`: requests are taken over TLS."""
     connections_max: int = Field(default=1_000, ge=10, le=100_000)
-    """Requests above so many connections are answered with 503."""
+    """Requests above this number of connections are answered with 503."""
 
     @field_validator("read_tokens", "write_tokens", check_fields=False)
     @classmethod
@@ -240,23 +242,24 @@ class TimerSettings(HttpDoorSettings):
 
     port: int = Field(default=7253, ge=0, le=65_535)
     read_tokens: tuple[SecretStr, ...] = ()
-    """Bearer tokens that may look at timers, of 16 characters or more."""
+    """Bearer tokens that may read timers, of 16 characters or more."""
     write_tokens: tuple[SecretStr, ...] = ()
     """Bearer tokens that may do everything."""
     request_bytes_max: int = Field(default=200_000, ge=1_000, le=700_000)
     """Longest body of a request."""
     requests_per_s_max: int = Field(default=5_000, ge=0, le=1_000_000)
-    """For each token, and for each address without one: those above it are answered with 503; 0
-    takes all."""
+    """For each token, and for each address without one: requests above it are answered with 503; 0
+    sets no limit."""
     requests_burst: int = Field(default=1_000, ge=1, le=1_000_000)
-    """How many may come at once."""
+    """Most requests at once."""
     callback_targets: tuple[str, ...] = ("localhost", "127.0.0.0/8", "::1/128")
     """Host names and networks that callbacks may go to; `*` allows every one."""
     callback_timeout_ms: int = Field(default=2_000, ge=10, le=60_000)
     callback_answer_bytes_max: int = Field(default=65_536, ge=0, le=10_000_000)
-    """More of an answer is not read, and makes it a failure."""
+    """A longer answer is not read, and counts as a failure."""
     callback_retry_ms: int = Field(default=2_000, ge=10, le=3_600_000)
-    """Pause before a failed callback is tried again."""
+    """A callback is given up after this number of failures; the timer continues with its next
+    one."""
     callback_tries_max: int = Field(default=30, ge=1, le=1_000_000)
     """A callback that failed so often is given up; the timer goes on with its next one."""
     signing_key: SecretStr | None = None
@@ -274,11 +277,13 @@ class TimerSettings(HttpDoorSettings):
     def _is_safe(self) -> "TimerSettings":
         if self.host not in LOOPBACK and not self.write_tokens:
             raise ValueError(
-                f"host {self.host!r} is reached from elsewhere: name write_tokens, or let a proxy"
+                f"host {self.host!r} can be reached from other machines: set write_tokens, or let a proxy"
                 " that asks for a login reach 127.0.0.1"
             )
         if self.signing_key is not None and not self.signing_key.get_secret_value():
-            raise ValueError("signing_key is empty: anybody could sign; name one, or none")
+            raise ValueError(
+                "signing_key is empty, so anybody could sign: set a key, or leave it out"
+            )
         return self
 
 
@@ -287,42 +292,42 @@ class AdminSettings(HttpDoorSettings):
 
     port: int = Field(default=7254, ge=0, le=65_535)
     read_tokens: dict[str, SecretStr] = Field(default_factory=dict)
-    """Name of a person or program to the bearer token that lets it look, of 16 characters or
-    more."""
+    """Names of people or programs, each with a bearer token of 16 characters or more that may
+    read."""
     write_tokens: dict[str, SecretStr] = Field(default_factory=dict)
-    """The same, for those who may also act; the audit log keeps the name."""
+    """The same, for tokens that may also act; the audit log keeps the name."""
     show_data: bool = True
-    """Whether answers hold the data of tasks and dead letters."""
+    """True if answers hold the data of tasks and dead letters."""
     request_bytes_max: int = Field(default=400_000, ge=1_000, le=10_000_000)
     """Longest body of a request."""
     requests_per_s_max: int = Field(default=200, ge=0, le=1_000_000)
-    """For each token, and for each address without one: those above it are answered with 429; 0
-    takes all."""
+    """For each token, and for each address without one: requests above it are answered with 429; 0
+    sets no limit."""
     requests_burst: int = Field(default=400, ge=1, le=1_000_000)
-    """How many may come at once."""
+    """Most requests at once."""
     streams_max: int = Field(default=100, ge=1, le=10_000)
     """Event streams open at a time."""
     bulk_keys_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Tasks that one action may concern."""
     audit_kept_days: int = Field(default=400, ge=1, le=7_000)
-    """How long the audit log keeps an entry."""
+    """Days for which the audit log keeps an entry."""
     report_interval_ms: int = Field(default=1_000, ge=100, le=60_000)
-    """How often a node reports, and looks whether something was paused; 0.1 to 60 s."""
+    """Time between two reports of a node, and between two checks for pauses; 0.1 to 60 s."""
 
     @model_validator(mode="after")
     def _is_safe(self) -> "AdminSettings":
         if self.host not in LOOPBACK and not self.write_tokens and not self.read_tokens:
             raise ValueError(
-                f"host {self.host!r} is reached from elsewhere: name write_tokens or read_tokens,"
+                f"host {self.host!r} can be reached from other machines: set write_tokens or read_tokens,"
                 " or let a proxy that asks for a login reach 127.0.0.1"
             )
         return self
 
 
 def token_fault(token: SecretStr) -> str | None:
-    """Return what makes a token too easy to guess; None where nothing does.
+    """Return the reason why a token is too easy to guess; None for a good one.
 
-    An empty one, as a template makes of a variable that is not set, would be anybody's.
+    An empty token, which templates make of an unset variable, would admit everybody.
     """
     text = token.get_secret_value()
     if len(text) >= TOKEN_CHARS_MIN and text.isascii() and text.isprintable():

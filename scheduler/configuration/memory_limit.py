@@ -1,7 +1,7 @@
-"""What the machine, or the container a process runs in, allows it of memory.
+"""The memory limit of the machine, or of the container of this process.
 
 Decides the default of ``tree.window.memory_bytes_max``: a quarter of the lowest limit that is
-found.  Never fails: what cannot be read limits nothing.
+found. Never fails: an unreadable limit does not count.
 """
 
 import os
@@ -14,13 +14,13 @@ from scheduler.configuration.cgroup import CGROUP, MOUNT, cgroup_texts
 from scheduler.configuration.settings import Settings
 
 _SHARE = 4
-"""The other three parts: the interpreter and its libraries (about 50 MB), what user code makes of
-the tasks that run, and copies on the way to servers."""
+"""The other three parts are for the interpreter and its libraries (about 50 MB), for user code, and
+for copies on the way to servers."""
 _LEAST_BYTES = 16 * 2**20
 
 
 def tree_within_memory(settings: Settings) -> TreeSettings:
-    """Return the tree's settings, with a quarter of what is allowed where no budget is set."""
+    """Return the tree's settings, with a quarter of the limit if no budget is set."""
     window = settings.tree.window
     if window.memory_bytes_max is not None:
         return settings.tree
@@ -29,7 +29,7 @@ def tree_within_memory(settings: Settings) -> TreeSettings:
 
 
 def budget_bytes(nodes: int) -> int:
-    """Return what each of so many nodes may hold that share this machine or container."""
+    """Return the budget of each of ``nodes`` nodes that share this machine or container."""
     return max(_LEAST_BYTES, allowed_bytes() // _SHARE // nodes)
 
 

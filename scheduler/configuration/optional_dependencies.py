@@ -1,7 +1,7 @@
-"""Packages that not every installation has: which extra brings them, and who asked.
+"""Optional packages: the extra that installs each, and the feature that needs it.
 
-Decides only what is said where one is missing.  It imports none of them: an embedded
-installation does without all.
+Decides only the error for a missing one. It imports none of them: an embedded installation works
+without all.
 """
 
 import functools
@@ -36,7 +36,7 @@ EXTRA_OF = {
     "uvicorn": "http",
     "yarl": "http",
 }
-"""By the name it is imported under; ``starlette`` comes with fastapi, ``yarl`` with aiohttp."""
+"""By import name; ``starlette`` comes with fastapi, ``yarl`` with aiohttp."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 
 @contextmanager
 def required_by(who: str) -> Iterator[None]:
-    """Raise DependencyMissing, naming ``who``, where an import inside finds an extra missing."""
+    """Raise DependencyMissing, which names ``who``, if an import inside finds an extra missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -54,7 +54,7 @@ def required_by(who: str) -> Iterator[None]:
 def opens_drivers(
     function: Callable[Concatenate[Settings, _P], _T],
 ) -> Callable[Concatenate[Settings, _P], _T]:
-    """Let a function that picks an adapter say which setting asked for a missing driver."""
+    """Make a function that picks an adapter name the setting that needs a missing driver."""
 
     @functools.wraps(function)
     def opening(settings: Settings, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -79,7 +79,7 @@ def _asking_setting(settings: Settings, module: str) -> str:
 
 
 def _explained(error: ModuleNotFoundError, who: str) -> Exception:
-    """Return what to raise: a module that no extra brings is missing by a fault of our own."""
+    """Return the error to raise: a missing module that no extra installs is our own fault."""
     package = (error.name or "").partition(".")[0]
     if package not in EXTRA_OF:
         return error
@@ -91,7 +91,7 @@ def _explained(error: ModuleNotFoundError, who: str) -> Exception:
 
 
 def _requirements(extra: str, package: str) -> str:
-    """Return what an extra brings, as arguments that pip takes from any index."""
+    """Return the requirements of an extra, as arguments for pip with any index."""
     try:
         declared = requires("hourhand") or ()
     except PackageNotFoundError:

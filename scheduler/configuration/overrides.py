@@ -1,7 +1,7 @@
 """Settings given as text, each under its dotted name: ``--set``, and the options of Spark.
 
-Decides which setting a name means and how its text is read.  Whether a value is allowed is
-decided by ``Settings``, which takes what is returned here like values from code.
+Decides the setting that a name means and the parsing of its text. ``Settings`` validates the
+values, as it does values from code.
 """
 
 import difflib
@@ -20,26 +20,25 @@ from scheduler.configuration.settings import Settings, is_file
 
 
 class SettingPlace(NamedTuple):
-    """Where a dotted name stands among the settings."""
+    """The place of a dotted name among the settings."""
 
     groups: tuple[str, ...]
     name: str
     annotation: Any
     entry: str | None
-    """Key of one entry, where the setting is a mapping; it may hold dots too."""
+    """Key of one entry if the setting is a mapping; it may also contain dots."""
 
 
 def load_settings(config_file: Path | None = None, overrides: Sequence[str] = ()) -> Settings:
     """Return the settings of ``name=value`` overrides, environment and file, in that order.
 
-    ``config_file`` is read instead of the file that the environment names.  Raises
-    SettingsInvalid.
+    ``config_file`` is read instead of the file that the environment names. Raises SettingsInvalid.
     """
     pairs = []
     for override in overrides:
         name, equals, text = override.partition("=")
         if not equals:
-            # What follows the name may be a secret, written with another sign between them.
+            # The text after the name may be a secret, also behind another sign than ``=``.
             named = re.match(r"[\w.]*", override)
             known = named[0] if named else ""
             raise SettingsInvalid(f"--set {known!r}…: expected name=value, as group.id=blue")
@@ -50,9 +49,10 @@ def load_settings(config_file: Path | None = None, overrides: Sequence[str] = ()
 
 
 def nested_values(overrides: Iterable[tuple[str, str]], given_as: str) -> dict[str, Any]:
-    """Return the values of dotted names as ``Settings`` takes them; the last of a name counts.
+    """Return the values of dotted names in the form that ``Settings`` takes; the last of a name
+    counts.
 
-    ``given_as`` is said before a name in an error, as in ``--set group.id``.
+    ``given_as`` precedes a name in an error, as in ``--set group.id``.
     """
     values: dict[str, Any] = {}
     for name, text in overrides:
@@ -65,13 +65,15 @@ def nested_values(overrides: Iterable[tuple[str, str]], given_as: str) -> dict[s
             continue
         mapping = group.setdefault(place.name, {})
         if not isinstance(mapping, dict):
-            raise SettingsInvalid(f"{given_as} {name}: {place.name} was set to no mapping before")
+            raise SettingsInvalid(
+                f"{given_as} {name}: {place.name} was set before, and not to a mapping"
+            )
         mapping[place.entry] = text
     return values
 
 
 def place_of(name: str, given_as: str) -> SettingPlace:
-    """Return which setting a dotted name means; raises SettingsInvalid where there is none."""
+    """Return the place of a dotted name; raises SettingsInvalid if there is no such setting."""
     model: type[BaseModel] = Settings
     groups: list[str] = []
     rest = name
@@ -93,7 +95,7 @@ def place_of(name: str, given_as: str) -> SettingPlace:
 
 
 def _read(given: str, annotation: Any, text: str) -> Any:
-    """Read a list or mapping as JSON and ``null`` as none; the rest is left to pydantic."""
+    """Read a list or mapping as JSON and ``null`` as None; pydantic reads the rest."""
     if text == "null" and types.NoneType in get_args(annotation):
         return None
     if get_origin(annotation) is tuple and not text.startswith("["):

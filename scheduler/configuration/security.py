@@ -1,9 +1,9 @@
-"""How a server is trusted, and how this side proves who it is: what Kafka and Cassandra share.
+"""Trust and login, for Kafka and Cassandra: the server's certificates, and this side's credentials.
 
-Decides which combinations make sense and where a secret comes from.  A file is read when a node
-or client opens, not before: settings can be made, shown and sent where the file is not.  Which of
-Kafka's own properties a user may choose is decided by name alone; the driver judges the rest.
-Nothing here puts a secret, or what stood in its place, into a message.
+Decides which combinations make sense and the source of a secret. A file is read when a node or
+client opens, not before: settings can be made, shown and sent on a machine without the file.
+Kafka's own properties are allowed or refused by name alone; the driver checks their values. No
+message here quotes a secret, or a value in its place.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -47,7 +47,7 @@ _CONTROLLED = {
     "statistics.interval.ms": "the lease follows from statistics (P3)",
     "transactional.id": "each record is acknowledged on its own",
 }
-"""Names that are refused, synonyms included, each with why or what to set in its place."""
+"""Names that are refused, synonyms included, each with the reason or the setting to use instead."""
 
 _OF_TLS = frozenset(
     {
@@ -84,7 +84,7 @@ _SECURITY_PREFIXES = ("sasl.", "ssl.", "security.", "https.", "enable.sasl.", "e
 
 
 class SecretGroup(Group):
-    """Base of groups that hold secrets: an error about one never quotes what it was given."""
+    """Base of groups that hold secrets: their errors never quote a value."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -93,7 +93,7 @@ class TlsSettings(SecretGroup):
     """Encryption of the connections.  The server's certificate and its name are always verified."""
 
     enabled: bool = False
-    """Whether connections are encrypted; the rest has no meaning without it."""
+    """True to encrypt connections; the other settings need it."""
     ca_file: Path | None = None
     """Certificates in PEM to trust, instead of those the system trusts."""
     certificate_file: Path | None = None
@@ -101,7 +101,7 @@ class TlsSettings(SecretGroup):
     key_file: Path | None = None
     """Private key in PEM of the own certificate."""
     key_password: SecretStr | None = None
-    """Password of ``key_file``, where it is encrypted."""
+    """Password of ``key_file``, if it is encrypted."""
     key_password_file: Path | None = None
     """File that holds ``key_password``, instead of it."""
 
@@ -120,9 +120,9 @@ class TlsSettings(SecretGroup):
         return require_one_source(self, "key_password")
 
     def checked_files(self, group: str) -> dict[str, str]:
-        """Return the paths of the files that are set, each of them readable.
+        """Return the paths of the given files after a check that each is readable.
 
-        ``group`` names these settings in the error.  Raises SettingsInvalid.
+        ``group`` names these settings in the error. Raises SettingsInvalid.
         """
         named = {
             "ca_file": self.ca_file,
@@ -136,15 +136,15 @@ class TlsSettings(SecretGroup):
         }
 
     def key_password_text(self, group: str) -> str | None:
-        """Return the password of the private key, from wherever it is kept."""
+        """Return the password of the private key, from the value or the file."""
         return revealed(self.key_password, self.key_password_file, f"{group}.key_password_file")
 
 
 class LoginSettings(SecretGroup):
-    """Base of the servers' groups: who this side says it is."""
+    """Base of the servers' groups: the login of this side."""
 
     username: str | None = Field(default=None, min_length=1)
-    """User to log in as; without one there is no login."""
+    """User to log in as; without a user there is no login."""
     password: SecretStr | None = None
     """Better in the environment or in ``password_file`` than in code or a command's arguments."""
     password_file: Path | None = None
@@ -160,7 +160,9 @@ class LoginSettings(SecretGroup):
         return require_one_source(self, "password")
 
     def password_text(self, group: str) -> str | None:
-        """Return the password, from wherever it is kept; ``group`` names these settings."""
+        """Return the password, from the value or the file; ``group`` names these settings in
+        errors.
+        """
         return revealed(self.password, self.password_file, f"{group}.password_file")
 
 
@@ -173,12 +175,13 @@ class OAuthSettings(SecretGroup):
     """Logins with a token that expires (OAUTHBEARER), for Kafka."""
 
     provider: str | None = Field(default=None, pattern=r"^[\w.:-]+$")
-    """Who gives the tokens: ``oidc``, ``msk-iam``, or ``module:function`` of your own, which
+    """Source of the tokens: ``oidc``, ``msk-iam``, or ``module:function`` of your own, which
     returns a token and the Unix time in seconds at which it expires."""
     region: str | None = Field(default=None, min_length=1)
     """AWS region of the brokers, for ``msk-iam``."""
     client_id: str | None = Field(default=None, min_length=1)
-    """For ``oidc``, as all below: who asks for a token (grant type ``client_credentials``)."""
+    """For ``oidc``, as all below: the client that requests a token (grant type
+    ``client_credentials``)."""
     client_secret: SecretStr | None = None
     """Better in the environment or in ``client_secret_file`` than in code."""
     client_secret_file: Path | None = None
@@ -186,11 +189,12 @@ class OAuthSettings(SecretGroup):
     endpoint: str | None = Field(default=None, pattern=r"^https?://\S+$")
     """URL that gives the tokens.  With http the secret crosses the network in the clear."""
     scope: str | None = Field(default=None, min_length=1)
-    """What the token is asked for, where the authorization server wants it named."""
+    """The scope to request, if the authorization server needs one."""
     extensions: dict[str, str] = Field(default_factory=dict)
-    """Told to the broker beside the token: ``logicalCluster`` and ``identityPoolId`` for one."""
+    """Values sent to the broker with the token, such as ``logicalCluster`` and
+    ``identityPoolId``."""
     ca_file: Path | None = None
-    """Certificates in PEM that ``endpoint`` is trusted by, instead of those the system trusts."""
+    """Certificates in PEM to trust for ``endpoint``, instead of those the system trusts."""
 
     @model_validator(mode="after")
     def _fits_the_provider(self) -> "OAuthSettings":
@@ -219,10 +223,9 @@ class OAuthSettings(SecretGroup):
         return require_one_source(self, "client_secret")
 
     def driver_properties(self, group: str) -> dict[str, str]:
-        """Return the driver's properties, those that get a token of OIDC included.
+        """Return the driver's properties, including those for OIDC tokens.
 
-        ``group`` names these settings in errors.  Raises SettingsInvalid where a file cannot be
-        read.
+        ``group`` names these settings in errors. Raises SettingsInvalid if a file cannot be read.
         """
         properties = {"sasl.mechanism": "OAUTHBEARER"}
         if self.provider != OIDC:
@@ -248,14 +251,14 @@ class OAuthSettings(SecretGroup):
 def require_one_source(settings: Checked, name: str) -> Checked:
     """Refuse a secret that is given both as a value and as a file."""
     if getattr(settings, name) is not None and getattr(settings, f"{name}_file") is not None:
-        raise ValueError(f"{name} and {name}_file are both set: which of them counts?")
+        raise ValueError(f"{name} and {name}_file are both set: leave one of them out")
     return settings
 
 
 def revealed(secret: SecretStr | None, file: Path | None, name: str) -> str | None:
-    """Return a secret's text; the line end that editors put after it is not part of it.
+    """Return a secret's text, without the line end that editors add.
 
-    ``name`` is the file's setting.  Raises SettingsInvalid where the file cannot be used.
+    ``name`` is the file's setting. Raises SettingsInvalid if the file cannot be used.
     """
     if file is None:
         return None if secret is None else secret.get_secret_value()
@@ -280,10 +283,10 @@ def _read(file: Path, name: str) -> bytes:
 def property_complaints(
     table: str, names: Iterable[str], in_use: Mapping[str, bool]
 ) -> Iterator[str]:
-    """Yield what is wrong with the names of one table, each with what to do.
+    """Yield a complaint for each wrong name of one table, with a remedy.
 
-    ``in_use`` tells of ``tls``, ``username`` and ``oauth`` whether the settings of this name
-    decide, so that their properties in a table would contradict them.
+    ``in_use`` has the keys ``tls``, ``username`` and ``oauth``: True means that these settings
+    decide, so their properties in a table would contradict them.
     """
     for name in sorted(names):
         if name.endswith("_cb") or name in _CONTROLLED:

@@ -66,9 +66,9 @@ if TYPE_CHECKING:
 CONFIG_VARIABLE = "HOURHAND_CONFIG"
 CONFIG_FILE = "hourhand.toml"
 CACHE_VARIABLE = "HOURHAND_CACHE"
-"""No setting: where ``make up`` keeps the servers it fetched."""
+"""The folder in which ``make up`` keeps the servers that it fetched; it is not a setting."""
 _HEARTBEATS_IN_SESSION = 3
-"""So many are due before a silent member is given up."""
+"""Number of missed heartbeats after which a silent member is given up."""
 
 
 class TopicSettings(Group):
@@ -96,20 +96,21 @@ class GroupSettings(Group):
 
     id: str = Field(default="hourhand", min_length=1)
     protocol: Literal["classic", "consumer"] = "classic"
-    """How members agree with brokers: ``consumer`` is KIP-848, of Kafka 4.0 and newer.  There the
-    broker decides about session and heartbeats, and its session must not be the shorter one."""
+    """Protocol between members and brokers: ``consumer`` is KIP-848, of Kafka 4.0 and newer. There
+    the broker decides about session and heartbeats, and its session must not be the shorter one."""
     assignor: Literal["cooperative-sticky", "range", "roundrobin"] = "cooperative-sticky"
-    """Of the classic protocol; brokers share partitions out under ``consumer``."""
+    """Assignor of the classic protocol; under ``consumer`` brokers assign partitions."""
     session_timeout_ms: int = Field(default=8_000, ge=1_000, le=1_800_000)
-    """A node that is silent for so long has died: others take its partitions over.  Brokers refuse
+    """A node that is silent for this time has died: others take over its partitions. Brokers refuse
     less than 6,000, unless their ``group.min.session.timeout.ms`` says otherwise."""
     heartbeat_interval_ms: int = Field(default=250, ge=50, le=600_000)
-    """So often a member asks whether partitions moved: half of what a graceful stop takes."""
+    """Time between two heartbeats, by which a member learns of moved partitions: half the duration
+    of a graceful stop."""
     max_poll_interval_ms: int = Field(default=300_000, ge=1_000, le=86_400_000)
     lease_margin_ms: int = Field(default=1_000, ge=0, le=600_000)
     """The lease ends this much before another member could own the partitions."""
     commit_interval_ms: int = Field(default=1_000, ge=50, le=60_000)
-    """Offsets are committed this often, changed or not: an accepted commit renews the lease."""
+    """Time between two commits of offsets, changed or not: an accepted commit renews the lease."""
 
     @model_validator(mode="after")
     def _brokers_assign_under_consumer(self) -> "GroupSettings":
@@ -141,15 +142,15 @@ class GroupSettings(Group):
 
 
 class KafkaSettings(LoginSettings):
-    """How the broker is reached."""
+    """Connections to the Kafka brokers."""
 
     tls: TlsSettings = TlsSettings()
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    """How ``username`` and its password are proved; without a username there is no login."""
+    """Mechanism of the login with ``username``; without a username there is no login."""
     oauth: OAuthSettings = OAuthSettings()
     bootstrap_servers: str = Field(default="localhost:9092", min_length=1)
     connect_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
-    """Longest wait for a first answer; the error then names the servers tried."""
+    """Longest wait for a first answer; the error then names the servers."""
     delivery_timeout_ms: int = Field(default=30_000, ge=1_000, le=3_600_000)
     """Longest wait for the acknowledgement of a record."""
     consumer_properties: dict[str, str] = Field(default_factory=dict)
@@ -163,7 +164,7 @@ class KafkaSettings(LoginSettings):
     @model_validator(mode="after")
     def _one_login(self) -> "KafkaSettings":
         if self.username is not None and self.oauth.provider is not None:
-            raise ValueError("username and oauth.provider are both set: which of them logs in?")
+            raise ValueError("username and oauth.provider are both set: leave one of them out")
         return self
 
     @model_validator(mode="after")
@@ -184,16 +185,16 @@ class KafkaSettings(LoginSettings):
 
 
 class CassandraSettings(LoginSettings):
-    """How the store is reached."""
+    """Connections to Cassandra."""
 
     tls: TlsSettings = TlsSettings()
     contact_points: tuple[str, ...] = ("127.0.0.1",)
     port: int = Field(default=9042, ge=1, le=65_535)
     keyspace: str = Field(default="hourhand", pattern=r"^[a-z][a-z0-9_]{0,47}$")
     datacenter: str | None = None
-    """Local datacenter; the first contact point's where it is not named."""
+    """Local datacenter; by default the first contact point's."""
     replication: dict[str, int] = Field(default_factory=dict)
-    """Datacenter to replicas, for ``hourhand migrate``; one of the local one by default."""
+    """Replicas by datacenter, for ``hourhand migrate``; by default one in the local datacenter."""
     consistency: Literal["LOCAL_QUORUM", "QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ONE"] = (
         "LOCAL_QUORUM"
     )
@@ -202,22 +203,22 @@ class CassandraSettings(LoginSettings):
     batch_bytes: int = Field(default=65_536, ge=1_024, le=8_388_608)
     """Same-row batches are cut near this size."""
     completion_segments: Literal["auto", "on", "off"] = "auto"
-    """Whether many successes of an hour are one row, which every version since segments reads.
-    ``auto``: from half a minute after a node's start, while the reports of all nodes say that they
-    read them.  ``on``: at once.  ``off``: never, and ``hourhand migrate`` turns them into rows."""
+    """``auto``: many successes of an hour are one row, from half a minute after a node's start,
+    while the reports of all nodes say that they can read such rows. ``on``: at once. ``off``:
+    never, and ``hourhand migrate`` turns them into rows of their own."""
 
 
 _NAME_BYTES_MAX = 255
 _PATH_BYTES_MAX = 4_000
-"""Of the folder; what stands in it needs the rest of the 4,096 that systems allow."""
+"""Limit for the folder's path; files in it need the rest of the 4,096 bytes that systems allow."""
 
 
 class EmbeddedSettings(Group):
-    """Where the embedded log and store live."""
+    """The folder of the embedded log and store."""
 
     folder: Path = Path("hourhand-data")
     completion_segments: bool = True
-    """Many successes of an hour are one row.  False turns them into rows of their own when the
+    """True: many successes of an hour are one row. False turns them into rows of their own when the
     folder is opened: versions that do not know segments may then open it again."""
 
     @field_validator("folder")
@@ -232,7 +233,7 @@ class EmbeddedSettings(Group):
 
 
 class ClientSettings(Group):
-    """What a client accepts."""
+    """Limits for the calls of a client."""
 
     grace_ms: int = Field(default=10_000, ge=0, le=86_400_000)
     """A task further in the past than this is refused (P11)."""
@@ -243,11 +244,11 @@ class ClientSettings(Group):
 
 
 class Settings(BaseSettings):
-    """Everything a node or client is told.  The default needs no server.
+    """All settings of a node or client. The default needs no server.
 
-    ``config_file`` is read instead of the file that the environment names.  Raises
-    SettingsInvalid for an unknown name, a wrong type or a value out of its range, and
-    says which, what it was, and what is allowed.
+    ``config_file`` is read instead of the file that the environment names. Raises SettingsInvalid
+    for an unknown name, a wrong type or a value out of its range, and names the setting, the value
+    and the allowed ones.
     """
 
     model_config = SettingsConfigDict(
@@ -260,7 +261,7 @@ class Settings(BaseSettings):
 
     log: Literal["embedded", "kafka"] = "embedded"
     store: Literal["embedded", "cassandra", "kafka"] = "embedded"
-    """`kafka` keeps messages of the relay and of `send_later` only, and no tasks."""
+    """`kafka` stores only messages of the relay and of `send_later`, and no tasks."""
     topic: TopicSettings = TopicSettings()
     group: GroupSettings = GroupSettings()
     kafka: KafkaSettings = KafkaSettings()
@@ -276,8 +277,9 @@ class Settings(BaseSettings):
     observe: ObserveSettings = ObserveSettings()
     tree: TreeSettings = TreeSettings()
     calm_collector: bool = True
-    """A node that runs has Python's cyclic collector look at young objects less often, in the whole
-    process; otherwise it takes half of a busy node's time. A client alone changes nothing."""
+    """True makes a running node reduce how often Python's cyclic collector looks at young objects,
+    in the whole process; otherwise the collector takes half of a busy node's time. A client alone
+    changes nothing."""
 
     @model_validator(mode="after")
     def _kafka_stores_for_its_own_log(self) -> "Settings":
@@ -287,13 +289,13 @@ class Settings(BaseSettings):
 
     @property
     def lends_limits(self) -> bool:
-        """Whether nodes lend each other the rates of limits: where several share a store."""
+        """True if nodes lend each other the rates of limits: if several share a store."""
         return self.tree.execution.lend_limits and self.store == "cassandra"
 
     _events_go_elsewhere = model_validator(mode="after")(with_events_apart)
 
     if TYPE_CHECKING:
-        # What type checkers and editors read: a group may be written as a dictionary.
+        # The signature for type checkers and editors: a group may be written as a dictionary.
         def __init__(
             self,
             *,
@@ -359,7 +361,7 @@ class Settings(BaseSettings):
 
 
 def require_settings(given: object) -> None:
-    """Raise SettingsInvalid for what is not a Settings, such as a dictionary."""
+    """Raise SettingsInvalid for a value that is not a Settings, such as a dictionary."""
     if not isinstance(given, Settings):
         raise SettingsInvalid(
             f"a Settings is needed, got {shown(given)}: write Settings(...), or Settings(**values)"
@@ -368,7 +370,7 @@ def require_settings(given: object) -> None:
 
 
 def _chosen_file(argument: Path | str | None) -> tuple[Path, str | None]:
-    """Return where the file is, and who says that there is one; None where nobody does."""
+    """Return the settings file, and the source that names it; None if no source does."""
     if argument is not None:
         return Path(argument), "the settings file is"
     if CONFIG_VARIABLE in os.environ:
@@ -378,16 +380,16 @@ def _chosen_file(argument: Path | str | None) -> tuple[Path, str | None]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file of this name."""
+    """True if there is a file of this name."""
     try:
         return path.is_file()
     except OSError:
-        # A name that no file system takes, too long for one.
+        # The name is invalid in a file system, such as one that is too long.
         return False
 
 
 def _is_unknown(variable: str) -> bool:
-    """Whether an environment variable has the prefix but names no group or setting."""
+    """True if an environment variable has the prefix but names no group or setting."""
     if not variable.startswith("HOURHAND_") or variable in {CONFIG_VARIABLE, CACHE_VARIABLE}:
         return False
     name = variable.removeprefix("HOURHAND_").lower().partition("__")[0]
@@ -413,7 +415,7 @@ def _described(error: ValidationError) -> str:
 
 
 def _names_beside(place: tuple[int | str, ...]) -> tuple[str, ...]:
-    """Return the names of the settings in the group that a place is in."""
+    """Return the names of the settings in the group of a place."""
     group: Any = Settings
     for part in place[:-1]:
         field = getattr(group, "model_fields", {}).get(part)
@@ -422,7 +424,7 @@ def _names_beside(place: tuple[int | str, ...]) -> tuple[str, ...]:
 
 
 def _may_be_shown(problem: ErrorDetails) -> bool:
-    """Whether the value refused is certainly no secret.
+    """True if the refused value is certainly not a secret.
 
     A whole group may hold one, and so may a value under an unknown name: that name may be a
     secret's, mistyped.

@@ -67,7 +67,7 @@ class OAuthSettingsDict(TypedDict, total=False):
 
 
 class KafkaSettingsDict(TypedDict, total=False):
-    """How the broker is reached."""
+    """Connections to the Kafka brokers."""
 
     username: str | None
     password: SecretStr | str | None
@@ -84,7 +84,7 @@ class KafkaSettingsDict(TypedDict, total=False):
 
 
 class CassandraSettingsDict(TypedDict, total=False):
-    """How the store is reached."""
+    """Connections to Cassandra."""
 
     username: str | None
     password: SecretStr | str | None
@@ -103,14 +103,14 @@ class CassandraSettingsDict(TypedDict, total=False):
 
 
 class EmbeddedSettingsDict(TypedDict, total=False):
-    """Where the embedded log and store live."""
+    """The folder of the embedded log and store."""
 
     folder: Path | str
     completion_segments: bool
 
 
 class ClientSettingsDict(TypedDict, total=False):
-    """What a client accepts."""
+    """Limits for the calls of a client."""
 
     grace_ms: int
     record_bytes_max: int
@@ -118,7 +118,7 @@ class ClientSettingsDict(TypedDict, total=False):
 
 
 class RelaySettingsDict(TypedDict, total=False):
-    """Messages that are passed on at a time of their own."""
+    """Messages that are passed on at their own time."""
 
     in_topic: str
     out_topic: str
@@ -215,7 +215,7 @@ class EventSettingsDict(TypedDict, total=False):
 
 
 class ObserveSettingsDict(TypedDict, total=False):
-    """What a node tells of itself: metrics, health, traces, its log, and its self-check."""
+    """Observation of a node: metrics, health, traces, its log, and its self-check."""
 
     host: str
     port: int | None

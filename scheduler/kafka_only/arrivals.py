@@ -1,8 +1,8 @@
-"""What is read from one partition of the relay's in-topic, and what becomes of each message.
+"""The records that were read from one partition of the relay's in-topic, and their next steps.
 
-Decides whether a message waits or is put aside with a reason: malformed ones, delays beyond what
-the pending topic keeps, and what this storage cannot do.  Everything read
-is done in the order it stands in; nothing is held back.
+Decides whether a message waits or is put aside with a reason: malformed headers, delays beyond the
+pending topic's retention, and acts that this storage cannot do. Records are handled in the order of
+the partition; none is held back.
 """
 
 import logging
@@ -31,14 +31,14 @@ logger = logging.getLogger("hourhand.relay")
 
 
 class IntakeRules(msgspec.Struct, frozen=True):
-    """What all partitions of the in-topic have in common."""
+    """Rules that all partitions of the in-topic share."""
 
     rules: BucketRules
     relay: RelaySettings
     delay_ms_max: int
-    """What the pending topic's retention covers."""
+    """The longest delay that the pending topic's retention covers."""
     allows: Callable[[str], bool]
-    """Whether a message may name a topic."""
+    """Returns True if a message may name a topic."""
     telemetry: Telemetry
 
 
@@ -47,12 +47,12 @@ class _Read(msgspec.Struct, frozen=True):
 
     record: LogRecord
     request: RelayRequest | Malformed
-    """Malformed: why it can never be relayed."""
+    """Malformed: the reason why it can never be relayed."""
     size_bytes: int
 
 
 class Arrivals:
-    """The records of one partition of the in-topic that are read and not yet done."""
+    """The records of one partition of the in-topic that were read and are not done."""
 
     gather_ms = INTAKE_GATHER_MS
 
@@ -64,27 +64,28 @@ class Arrivals:
         self._read: deque[_Read] = deque()
         self._letters = Letters(intake.rules.dead_letter_topic)
         self._told: set[int] = set()
-        """Offsets of what is not relayed, each told of once."""
+        """Offsets of records that are not relayed and were already reported."""
         self._first_due_ms = math.inf
-        """Of what is held; kept, as it is asked for more often than anything comes or goes."""
+        """The first due time among held records; cached, because it is read more often than records
+        come or go."""
 
     @property
     def marker(self) -> Marker:
-        """How far the partition is."""
+        """The partition's progress."""
         return self._marker
 
     @property
     def fullness(self) -> float:
-        """What is held in memory as a share of what may be; from 1 on no more should be read."""
+        """Records in memory as a share of the limit; from 1 on no more should be read."""
         return self._intake.rules.fullness(len(self._read), self.budget)
 
     @property
     def held(self) -> int:
-        """How many records are in memory."""
+        """Number of records in memory."""
         return len(self._read)
 
     def begin(self, marker: Marker) -> None:
-        """Go on from a marker; what is held already and done by then is forgotten."""
+        """Continue from a marker; held records that it marks as done are forgotten."""
         self._marker = marker
         self._reached = max(self._reached, marker.next_offset)
         while self._read and self._read[0].record.offset < marker.next_offset:
@@ -92,7 +93,9 @@ class Arrivals:
         self._first_due_ms = min(map(self._due_ms, self._read), default=math.inf)
 
     def take(self, records: Sequence[LogRecord], reached: int | None = None) -> None:
-        """Hold records that were read, and note up to where there are no others."""
+        """Hold records that were read; ``reached`` is the offset up to which there are no
+        others.
+        """
         for record in records:
             if record.offset >= self._reached:
                 read = self._read_of(record)
@@ -103,20 +106,20 @@ class Arrivals:
         self._reached = max(self._reached, reached or 0)
 
     def next_ms(self) -> int | None:
-        """Return when there is something to do: at once, where anything was read."""
+        """Return the time of the next step: now if any record was read, else None."""
         return 0 if self._read else None
 
     def first_due_ms(self) -> int | None:
-        """Return the first deadline among what was read; None where there is none."""
+        """Return the first deadline among the records; None if there are none."""
         return None if self._first_due_ms == math.inf else int(self._first_due_ms)
 
     def passes_on(self, now_ms: int) -> bool:
-        """Return False: a late message goes to the first bucket, too, whose owner passes it on."""
+        """Return False: a late message also goes to the first bucket, whose owner passes it on."""
         del now_ms
         return False
 
     def plan(self, now_ms: int, layout: Layout) -> StepPlan | None:
-        """Return what becomes of the records that were read, bounded; None where there are none."""
+        """Return a bounded step for the records that were read; None if there are none."""
         rules = self._intake.rules
         outgoing: list[Outgoing] = []
         offsets: list[int] = []
@@ -136,14 +139,14 @@ class Arrivals:
         return StepPlan(tuple(outgoing), tuple(offsets), Marker(next_offset))
 
     def settle(self, plan: StepPlan) -> None:
-        """A plan took effect."""
+        """Drop the records of a plan that took effect."""
         self.begin(plan.marker)
 
     def put_back(self, plan: StepPlan) -> None:
-        """A plan certainly took no effect; what it was about is still held."""
+        """Do nothing: the records of a plan without effect are still held."""
 
     def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
-        """Put a record aside with its next plan; LogUnavailable where that was refused too."""
+        """Put a record aside with the next plan; LogUnavailable if its letter was refused too."""
         self._letters.refuse(offset, refused, reason)
 
     def _read_of(self, record: LogRecord) -> _Read:
@@ -160,14 +163,14 @@ class Arrivals:
         return _Read(record, request, record_bytes(record))
 
     def _due_ms(self, read: _Read) -> float:
-        """Return when a message is due; infinity where nobody waits for it."""
+        """Return the due time of a message; infinity for a record that no message waits for."""
         return math.inf if isinstance(read.request, Malformed) else self._when(read.request)
 
     def _when(self, request: RelayRequest) -> int:
         return request.deadline_ms - self._intake.relay.timing_advance_ms
 
     def _step(self, read: _Read, now_ms: int, layout: Layout) -> Outgoing | None:
-        """Return what is produced for a record; None where it is dropped."""
+        """Return the record to produce for a read record; None to drop it."""
         record, request = read.record, read.request
         if isinstance(request, Malformed):
             return self._put_aside(record, str(request))
@@ -176,8 +179,8 @@ class Arrivals:
         if reason is not None:
             return self._put_aside(record, reason)
         message = request.message
-        # Late ones go at once, in the order in which they came, but not past one that came in
-        # time: so they take the same way.
+        # A late message takes the same way as one in time, so that it cannot overtake an earlier
+        # message.
         origin = place_of(record.partition, record.offset)
         envelope = Envelope(max(due_ms, now_ms), 0, message.topic, origin, request.id)
         return pending(self._intake.rules.pending_topic, layout, envelope, message, now_ms)

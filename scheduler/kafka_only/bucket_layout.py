@@ -1,11 +1,11 @@
-"""Which partition of the pending topic a message waits in, from how long it still has to wait.
+"""Chooses the partition of the pending topic for a message, by its remaining delay.
 
-A bucket is a span of delays and one or more partitions.  A message enters the bucket with the
-greatest lower bound that its delay reaches; so it may rest there for as long as that bound, and
-whoever sees an older layout than others places it no worse than that.  A bucket is spread over its
-partitions by the rule that chooses the target's (``actors.model.partition``), so each owner writes
-to a part of them where the counts divide: every partition costs a transaction some of its time.
-Pure arithmetic.
+A bucket is a span of delays and one or more partitions. A message enters the bucket with the
+greatest lower bound that its delay reaches, so it may rest there for that bound; a member with an
+older layout places it no worse than that layout. A bucket is spread over its partitions by the rule
+that chooses the target's partition (``actors.model.partition``): where the counts divide, each
+owner writes to a part of the targets, because every partition costs a transaction time. Pure
+arithmetic.
 """
 
 import msgspec
@@ -13,16 +13,16 @@ import msgspec
 from actors.model.partition import partition_of_key
 
 MOVES_EARLY_MS = 250
-"""A message is moved on this long before its bucket's lower bound has passed, so that its next
-owner has it in memory in time."""
+"""A message is moved this long before its bucket's lower bound has passed, so that its next owner
+has it in memory in time."""
 
 
 class BucketPlace(msgspec.Struct, frozen=True):
-    """Where a message waits next."""
+    """The next place of a waiting message."""
 
     partition: int
     lower_ms: int
-    """It may rest there this long."""
+    """The message may rest there for this time."""
 
 
 class DelayBucket(msgspec.Struct, frozen=True, array_like=True):
@@ -31,7 +31,7 @@ class DelayBucket(msgspec.Struct, frozen=True, array_like=True):
     lower_ms: int
     partitions: tuple[int, ...]
     split_ms: int = 0
-    """When it was last split."""
+    """Wall clock of its last split."""
 
 
 class Layout(msgspec.Struct, frozen=True, rename="camel"):
@@ -41,16 +41,16 @@ class Layout(msgspec.Struct, frozen=True, rename="camel"):
     buckets: tuple[DelayBucket, ...]
 
     def place(self, delay_ms: int, spread_by: bytes) -> BucketPlace:
-        """Return where a message waits that has ``delay_ms`` left; one place for the same bytes."""
+        """Return the place of a message with ``delay_ms`` left; equal bytes share one place."""
         reached = [each for each in self.buckets if each.lower_ms <= max(0, delay_ms)]
         bucket = reached[-1]
         count = len(bucket.partitions)
-        # Most buckets have one, and every message is placed several times.
+        # Most buckets have one partition, and every message is placed several times.
         chosen = partition_of_key(spread_by, count) if count > 1 else 0
         return BucketPlace(bucket.partitions[chosen], bucket.lower_ms)
 
     def within(self, partition_count: int) -> "Layout":
-        """Return the layout for somebody who knows of so many partitions only."""
+        """Return the layout for a member that knows only of ``partition_count`` partitions."""
         known = []
         for bucket in self.buckets:
             partitions = tuple(each for each in bucket.partitions if each < partition_count)
@@ -59,7 +59,7 @@ class Layout(msgspec.Struct, frozen=True, rename="camel"):
         return Layout(self.version, tuple(known))
 
     def index_of(self, partition: int) -> int | None:
-        """Return which bucket a partition belongs to; None where it is in no use."""
+        """Return the index of a partition's bucket; None if the partition is unused."""
         for index, bucket in enumerate(self.buckets):
             if partition in bucket.partitions:
                 return index
@@ -72,9 +72,9 @@ class Layout(msgspec.Struct, frozen=True, rename="camel"):
     def split(self, index: int, partition: int, now_ms: int) -> "Layout":
         """Return the layout with a bucket split, its new half in ``partition``.
 
-        The upper half of its delays goes to the new partition; what waits stays where it is, and
-        what comes by an older layout is still in time.  The first bucket, and one too narrow to
-        be cut, is spread over one partition more.
+        The upper half of its delays goes to the new partition. Waiting messages stay, and messages
+        placed by an older layout are still in time. The first bucket, and one too narrow to be cut,
+        is spread over one partition more instead.
         """
         bucket = self.buckets[index]
         middle_ms = self._middle_ms(index)
@@ -101,9 +101,9 @@ class Layout(msgspec.Struct, frozen=True, rename="camel"):
 def first_layout(
     first_ms: int, factor: float, partition_count: int, first_partitions: int = 1
 ) -> Layout:
-    """Return buckets to ``first_ms``, then each ``factor`` times as far, a partition each.
+    """Return buckets up to ``first_ms``, then each ``factor`` times as far, one partition each.
 
-    The first, from which everything is passed on, has ``first_partitions`` of them.
+    The first bucket, whose messages are passed on, has ``first_partitions`` of them.
     """
     first = DelayBucket(0, tuple(range(first_partitions)))
     others = enumerate(range(first_partitions, partition_count))
@@ -112,12 +112,12 @@ def first_layout(
 
 
 def encode_layout(layout: Layout) -> bytes:
-    """Return what is published."""
+    """Return the published form of a layout."""
     return msgspec.json.encode(layout)
 
 
 def decode_layout(value: bytes) -> Layout:
-    """Return a published layout; raises ValueError for what is none."""
+    """Return a published layout; raises ValueError for other bytes."""
     layout = msgspec.json.decode(value, type=Layout)
     if (
         not layout.buckets
@@ -129,10 +129,10 @@ def decode_layout(value: bytes) -> Layout:
 
 
 def ripe_ms(appended_ms: int, lower_ms: int, due_ms: int) -> int:
-    """Return when a waiting message needs its owner: to be passed on, or to be moved before.
+    """Return the time at which a message needs its owner: to be passed on, or to be moved.
 
-    In the first bucket that is when it is due.  Elsewhere it is a little before its rest is over,
-    or before it is due, should somebody have placed it worse than that.
+    In the first bucket that is its due time. Elsewhere it is a little before the end of its rest,
+    or before its due time if an older layout placed it too far.
     """
     if not lower_ms:
         return due_ms
@@ -143,9 +143,11 @@ def ripe_ms(appended_ms: int, lower_ms: int, due_ms: int) -> int:
 def bucket_to_split(
     layout: Layout, occupancy: dict[int, int], records_max: int, now_ms: int
 ) -> int | None:
-    """Return the bucket to split: the fullest with a partition above ``records_max``, if any.
+    """Return the index of the fullest bucket with a partition above ``records_max``; None if there
+    is none.
 
-    One that was split is left alone until what was in it then has gone: twice its lower bound.
+    A bucket that was split is left alone for twice its lower bound, until the messages of that time
+    have left it.
     """
     found: list[tuple[int, int]] = []
     for index, bucket in enumerate(layout.buckets):

@@ -1,7 +1,7 @@
-"""What is put aside of a partition's records, why, and with how much of each.
+"""Dead letters of one partition's records, with the reason for each.
 
-Decides that a letter which is refused itself is tried once more without the message, which may be
-what is too large, and that a record is held where that is refused too.
+A letter that is refused itself is retried once without the message, which may be too large; if that
+is refused too, its record is held.
 """
 
 from actors.model.codec import Headers, LogRecord
@@ -19,20 +19,20 @@ class Letters:
         self._short: set[int] = set()
 
     def reason(self, offset: int) -> str | None:
-        """Return why a record's message was refused; None where it was not."""
+        """Return the reason why a record's message was refused; None if it was not."""
         return self._reasons.get(offset)
 
     def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
-        """Take note of what was refused: the message of a record, or its letter.
+        """Record a refusal: of a record's message, or of its letter.
 
-        Raises LogUnavailable where nothing shorter is left to be written.
+        Raises LogUnavailable if the shorter letter was refused too.
         """
         if refused.topic != self._topic:
             self._reasons[offset] = reason
         elif offset not in self._short:
             self._short.add(offset)
         else:
-            # Begun anew, it is tried whole again.
+            # After the owner begins again, the whole letter is tried first.
             self._short.discard(offset)
             raise LogUnavailable(
                 f"the record at offset {offset} cannot be put aside in {self._topic!r}: {reason};"
@@ -40,13 +40,13 @@ class Letters:
             )
 
     def letter(self, topic: str, record: LogRecord, headers: Headers, reason: str) -> Outgoing:
-        """Return a dead letter: the message, why, and where it stood."""
+        """Return a dead letter: the message, the reason and the original place."""
         noted = letter_headers(topic, record, reason)
         if record.offset in self._short:
             return Outgoing(self._topic, None, None, None, (*noted, *LEFT_OUT))
         return Outgoing(self._topic, None, record.key, record.value, (*headers, *noted))
 
     def forget(self, offset: int) -> None:
-        """A record is done."""
+        """Forget the refusals of a record that is done."""
         self._reasons.pop(offset, None)
         self._short.discard(offset)

@@ -1,7 +1,7 @@
-"""What a waiting message carries beside its own key, value and headers.
+"""The header that a waiting message carries besides its own key, value and headers.
 
-One header, before all others: the envelope.  Key, value and the other headers are the message's
-own, byte for byte, so nothing is encoded twice and a message takes little more than its own size.
+It is the first header. Key, value and the other headers are the message's own, byte for byte, so
+nothing is encoded twice and a message takes little more than its own size.
 """
 
 import msgspec
@@ -15,15 +15,15 @@ ENVELOPE_HEADER = "hourhandSlip"
 
 
 class NoEnvelope(ValueError):
-    """A record of the pending topic was not written by Hourhand; its text says why."""
+    """A record of the pending topic was not written by Hourhand; the text gives the reason."""
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
-    """When a message is due, and where to."""
+    """The due time and the target of a message."""
 
     due_ms: int
     lower_ms: int
-    """How long it may rest where it is."""
+    """The time for which it may rest in its partition."""
     topic: str
     origin: str
     """Orders messages of one time as they were accepted."""
@@ -33,7 +33,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
 def pending(
     topic: str, layout: Layout, envelope: Envelope, message: Message, now_ms: int
 ) -> Outgoing:
-    """Return the record with which a message waits; ``envelope`` needs no resting time yet."""
+    """Return the record in which a message waits; it sets the envelope's resting time."""
     # One key has one place, so that its messages of one time keep their order.
     spread_by = envelope.origin.encode() if message.key is None else message.key
     place = layout.place(envelope.due_ms - now_ms, spread_by)
@@ -48,7 +48,7 @@ def pending(
 
 
 def read_envelope(record: LogRecord) -> tuple[Envelope, Message]:
-    """Return what waits in a record of the pending topic; raises NoEnvelope."""
+    """Return envelope and message from a record of the pending topic; raises NoEnvelope."""
     name, value = next(iter(record.headers), ("", None))
     if name != ENVELOPE_HEADER or value is None:
         raise NoEnvelope(f"its first header is not {ENVELOPE_HEADER}")

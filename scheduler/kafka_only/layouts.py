@@ -1,8 +1,8 @@
-"""The newest layout known here, and who splits a bucket that grew too full.
+"""The newest layout known here, and the splitting of buckets that are too full.
 
-Whoever sees a new layout late places messages by the old one, which is in time all the same; so
-nobody waits for anybody.  Splits are decided by the owner of the first partition and published in
-its transactions: there is one at a time, and a fenced one publishes nothing.
+A member that sees a new layout late places messages by the old one, which is still in time; so no
+member waits for another. Splits are decided by the owner of the first partition and published in
+its transactions: there is one at a time, and a fenced owner publishes nothing.
 """
 
 import logging
@@ -23,15 +23,17 @@ LAYOUT_KEY = b"layout"
 
 
 class LayoutBook:
-    """Looks for a new layout now and then, on a thread of its own; read from any thread.
+    """Looks for a new layout at intervals, on a thread of its own; read from any thread.
 
-    Opening it raises TopicMissing where no layout was published.
+    Opening it raises TopicMissing if no layout was published.
     """
 
     def __init__(
         self, admin: BucketAdmin, topic: str, knows: Callable[[int], bool] | None = None
     ) -> None:
-        """``knows`` asks whether a partition can be reached, before a layout names it."""
+        """``knows`` returns True if a partition can be reached; it is asked before a layout with it
+        is used.
+        """
         self._admin = admin
         self._knows = knows
         self._stopped = threading.Event()
@@ -48,7 +50,7 @@ class LayoutBook:
 
     @property
     def newest(self) -> Layout:
-        """The layout as it was published, whether all its partitions are known here or not."""
+        """The published layout, also if some of its partitions are not known here."""
         return self._newest
 
     def look(self) -> None:
@@ -66,7 +68,7 @@ class LayoutBook:
         self._newest, self.current = newest, newest.within(self._admin.partition_count())
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._stopped.set()
         self._thread.join()
 
@@ -75,7 +77,7 @@ class LayoutBook:
 
 
 class Splitter:
-    """Looks now and then whether a bucket is too full, where this node owns the first partition."""
+    """Checks at intervals for buckets that are too full, if this node owns the first partition."""
 
     def __init__(
         self,
@@ -85,7 +87,9 @@ class Splitter:
         clock: Clock,
         announce: Callable[[Outgoing], bool],
     ) -> None:
-        """``announce`` produces a record as the first partition's owner; False where another is."""
+        """``announce`` produces a record as the first partition's owner; False if this node is
+        not.
+        """
         self._admin = admin
         self._book = book
         self._settings = settings

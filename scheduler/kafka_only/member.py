@@ -1,6 +1,6 @@
 """One member of a group: it reads a topic and hands each partition's records to its owner.
 
-Decides which partitions are read just now: those that begun, and whose owner has room.  The one
+Decides which partitions are read: those that have begun, and whose owner has room. It is the one
 thread that polls; implements ``actors.ports.log.AssignmentListener``.
 """
 
@@ -29,7 +29,7 @@ logger = logging.getLogger("hourhand.buckets")
 _POLL_MS = 20
 _RECORDS_MAX = 5_000
 _ROOM = 0.8
-"""A partition that was held is read on when its owner's memory is filled less than this."""
+"""A held partition is read again when its owner's memory is filled less than this share."""
 _AskedStart = tuple[int, Marker | None, "Future[StartPosition]"]
 
 
@@ -47,21 +47,21 @@ class Member:
     ) -> None:
         """``own`` makes the owner of a partition that was assigned.
 
-        A poll ends at about ``poll_bytes``, and takes one record at least.
+        A poll ends at about ``poll_bytes``, and takes at least one record.
         """
         self._poll_bytes = poll_bytes
         self._record_bytes = poll_bytes
-        """How large the records of the last poll were, on average: so are the next, probably.
-        Before the first nothing is known, so it takes one."""
+        """Average size of the last poll's records, which estimates that of the next ones. At first
+        it is a whole poll, so that one record is taken."""
         self._name = name
         self._open_log = open_log
         self._own = own
         self._clock = clock
         self._telemetry = telemetry
         self.polled_ms = clock.monotonic_ms()
-        """When it polled last."""
+        """Monotonic time of its last poll."""
         self.failure: str | None = None
-        """Why the last round failed; None where it did not."""
+        """The error of the last round; None if it succeeded."""
         self._log = open_log()
         self._log.subscribe(self)
         self._owners: dict[int, Owner] = {}
@@ -72,7 +72,7 @@ class Member:
 
     @property
     def owners(self) -> Mapping[int, Owner]:
-        """The partitions of this member and who owns them; changed by the polling thread."""
+        """The owners by partition; changed by the polling thread."""
         return self._owners
 
     def start(self) -> None:
@@ -80,7 +80,7 @@ class Member:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let every owner finish its step, leave the group, let go of connections."""
+        """Let every owner finish its step, leave the group, close connections."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -88,7 +88,7 @@ class Member:
             self._log.close()
 
     def assigned(self, partitions: Sequence[int]) -> None:
-        """Have each partition owned; its owner asks for it to be read."""
+        """Make an owner for each partition; the owner asks for it to be read."""
         for partition in partitions:
             owner = self._own(self._log, partition)
             self._owners = {**self._owners, partition: owner}
@@ -97,15 +97,15 @@ class Member:
         logger.info("%s was given %s", self._name, partitions_text(partitions))
 
     def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
-        """Let the owners finish; what they did is committed, so nothing is left to commit."""
+        """Let the owners finish; their work is committed, so no offset remains to be committed."""
         gone = self._let_go(partitions)
         for partition in partitions:
             self._telemetry.emit(PartitionRevoked(partition, drained=True))
-        logger.info("%s lets go of %s", self._name, partitions_text(partitions))
+        logger.info("%s releases %s", self._name, partitions_text(partitions))
         return then(gather([owner.ended for owner in gone]), lambda _ended: {})
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Stop; whatever is under way is fenced by the next owner."""
+        """Stop the owners; transactions under way are fenced by the next owner."""
         self._let_go(partitions)
         for partition in partitions:
             self._telemetry.emit(PartitionLost(partition, "the group gave it to another member"))
@@ -143,7 +143,7 @@ class Member:
             self.failure = None
         except HourhandError as error:
             self.failure = str(error)
-            logger.warning("%s is opened anew: %s", self._name, error)
+            logger.warning("%s is opened again: %s", self._name, error)
             self._open_anew()
 
     def _read(self) -> None:

@@ -1,8 +1,7 @@
-"""The thread that owns one partition: begins it, steps when something is ripe, ends when told.
+"""The thread that owns one partition: it begins, steps when a record is ripe, and ends when told.
 
-Decides what to do after a failure, which is to begin anew: after pauses that grow while nothing
-gets done, and a long one where another owner began.  It never reads the log: records are handed
-to it.
+After a failure it begins again, after pauses that grow while no step succeeds, and a long one if
+another owner began. It never reads the log: records are handed to it.
 """
 
 import logging
@@ -31,20 +30,20 @@ _PAUSE_S = 0.2
 _PAUSE_S_MAX = 10.0
 _FENCED_PAUSE_S = 5.0
 _TURN_S = 0.02
-"""A turn is waited for so long; then what was handed over meanwhile may be due sooner."""
+"""Longest wait for a turn; after it, records that were handed over meanwhile may be due sooner."""
 _ANNOUNCE_S = 30.0
 _INBOX_RECORDS_MAX = 20_000
-"""Handed over while a step is under way."""
+"""Limit for records that are handed over during a step."""
 
 Start = Callable[[int, Marker | None], "Future[StartPosition]"]
-"""Begins to read a partition, where a marker says or later; answered by the reading thread."""
+"""Begins to read a partition, at the marker or later; the reading thread answers."""
 
 
 class Owner:
-    """One partition's owner; ``ended`` is called once, when nothing of it runs any more.
+    """One partition's owner; ``ended`` is called once, when its thread has stopped.
 
-    ``turns`` is shared by all owners of a node: one at a time takes a step that passes nothing on,
-    as transactions that are under way at once delay those that do.
+    ``turns`` is shared by all owners of a node: only one at a time takes a step that passes nothing
+    on, because concurrent transactions delay those that do.
     """
 
     def __init__(
@@ -71,11 +70,11 @@ class Owner:
         self._starting: Future[StartPosition] | None = None
         self._stepped_ms = -math.inf
         self.has_begun = False
-        """Whether nothing of an owner before can take effect, and no step has failed since."""
+        """True if no earlier owner's transaction can take effect, and no step has failed since."""
         self.ended: Future[None] = Future()
 
     def start(self, start: Start, begun: Callable[[], None] = lambda: None) -> None:
-        """Begin on a thread of its own, and tell ``begun`` once nothing of before takes effect."""
+        """Begin on a thread of its own; call ``begun`` once earlier owners are fenced."""
         self._start = start
         self._tell_begun = begun
         threading.Thread(target=self._run, name=self._name, daemon=True).start()
@@ -100,7 +99,7 @@ class Owner:
             self._wanted.notify()
 
     def announce(self, record: Outgoing) -> bool:
-        """Produce a record in a transaction of this partition; False where it is not owned."""
+        """Produce a record in a transaction of this partition; False if it is not owned."""
         done: Future[None] = Future()
         with self._wanted:
             if self._stopping:
@@ -115,20 +114,20 @@ class Owner:
 
     @property
     def fullness(self) -> float:
-        """What is held in memory as a share of what may be; from 1 on no more should be read."""
+        """Records in memory as a share of the limit; from 1 on no more should be read."""
         return max(self._scanner.planner.fullness, self._inbox_records / _INBOX_RECORDS_MAX)
 
     @property
     def held(self) -> int:
-        """How many records are in memory, read and not yet done."""
+        """Number of records in memory that are not done."""
         return self._scanner.planner.held + self._inbox_records
 
     def overdue_ms(self) -> float:
-        """Return how long ago its next step fell due; 0 where none has, or nobody knows."""
+        """Return for how long its next step is overdue, in milliseconds; 0 if none is."""
         try:
             next_ms = self._scanner.planner.next_ms()
         except IndexError:
-            # The thread that owns it took the last one just now.
+            # The owning thread took the last record meanwhile.
             return 0.0
         return max(0.0, self._clock.now_ms() - next_ms) if next_ms else 0.0
 
@@ -144,7 +143,8 @@ class Owner:
                     self._tell_begun = _tell_nobody
                     self._work()
                 except Fenced:
-                    # Told to end a moment later, as a rule; if not, nobody else is the owner.
+                    # Usually this owner is told to end a moment later; if not, there is no other
+                    # owner.
                     logger.warning("%s: another owner began", self._name)
                     shortest_s = _FENCED_PAUSE_S
                 except CancelledError:
@@ -204,7 +204,7 @@ class Owner:
 
     def _wait_s(self) -> float | None:
         left_ms = self._wait_ms()
-        # Looked at each second at least: the wall clock may be set.
+        # Checked at least each second: the wall clock may be set.
         return None if left_ms is None else min(1.0, left_ms / 1000)
 
     def _wait_ms(self) -> float | None:
@@ -247,4 +247,4 @@ class Owner:
 
 
 def _tell_nobody() -> None:
-    """Stand for whoever was told already."""
+    """Replace the callback after it was called."""

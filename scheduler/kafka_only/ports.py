@@ -1,4 +1,4 @@
-"""Reading, producing and noting how far one came, as one step that happens wholly or not at all."""
+"""Ports to read, produce and record progress, in steps that happen completely or not at all."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -27,7 +27,7 @@ class Refused(Exception):
     def __init__(self, number: int, reason: str) -> None:
         super().__init__(f"record {number} of the transaction: {reason}")
         self.number = number
-        """Which one, counted from 0."""
+        """The record's position in the transaction, from 0."""
         self.reason = reason
 
 
@@ -38,24 +38,23 @@ class Fenced(Exception):
 class PartitionTransactions(Protocol):
     """The transactions of one partition's owner, used from one thread.
 
-    Their id follows the partition.  After ``begin`` no transaction of an owner before can take
-    effect any more, none is under way, and no request of before ends one of later.  Raises
-    LogUnavailable where an effect is unknown, or where a request may still be on its way;
-    ``begin`` then settles it.
+    Their id follows the partition. After ``begin`` no earlier owner's transaction can take effect
+    or is under way, and no old request can end a later transaction. Raises LogUnavailable if an
+    effect is unknown, or if a request may still be on its way; ``begin`` then settles it.
     """
 
     def begin(self) -> bytes | None:
-        """Fence every owner before, and return the marker last committed, if any."""
+        """Fence every earlier owner, and return the last committed marker, if any."""
 
     def commit(self, outgoing: Sequence[Outgoing], next_offset: int, marker: bytes | None) -> None:
         """Produce records and marker and set the group's next offset, all or nothing.
 
-        With a marker, which says the same and more, the group's offset may follow later.
-        Raises Refused, Fenced, LogUnavailable.
+        A marker holds the offset and more, so with one the group's offset may follow later. Raises
+        Refused, Fenced, LogUnavailable.
         """
 
     def close(self) -> None:
-        """Let go of connections; what is not committed never takes effect."""
+        """Close connections; an uncommitted transaction never takes effect."""
 
 
 class HeldLog(Protocol):
@@ -77,38 +76,38 @@ class HeldLog(Protocol):
         """Deliver nothing more of a partition until it is released."""
 
     def release(self, partition: int) -> None:
-        """Go on with a partition where it was held."""
+        """Continue with a partition where it was held."""
 
     def transactions(self, partition: int) -> PartitionTransactions:
-        """Open the transactions of an assigned partition; nothing is asked before ``begin``."""
+        """Open the transactions of an assigned partition; no request is sent before ``begin``."""
 
     def close(self) -> None:
-        """Leave the group, revoking what is still assigned."""
+        """Leave the group, and revoke partitions that are still assigned."""
 
 
 class BucketAdmin(Protocol):
-    """What is known of the pending topic, and changed in it without stopping anybody.
+    """Reads the pending topic, and changes it while members run.
 
     Usable from any thread; raises LogUnavailable and TopicMissing.
     """
 
     def delay_ms_max(self) -> int:
-        """Return the longest delay that may wait; SettingsInvalid where retention is too short."""
+        """Return the longest delay that may wait; SettingsInvalid if retention is too short."""
 
     def layout(self) -> bytes | None:
-        """Return the newest layout that was published; None where there is none."""
+        """Return the newest published layout; None if there is none."""
 
     def partition_count(self) -> int:
-        """Return how many partitions the pending topic has."""
+        """Return the number of partitions of the pending topic."""
 
     def occupancy(self) -> Mapping[int, int]:
-        """Return about how many records wait in each partition."""
+        """Return the approximate number of waiting records in each partition."""
 
     def add_partition(self) -> int:
         """Add a partition to pending and marker topic and return the new count."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
 
 
 class PendingWriter(Protocol):
@@ -120,17 +119,18 @@ class PendingWriter(Protocol):
         """Append a message; the future fails with TaskTooLarge or LogUnavailable."""
 
     def knows(self, partition: int) -> bool:
-        """Whether a partition can be appended to, asking the broker about new ones."""
+        """True if a partition can be written; asks the broker about new ones."""
 
     def close(self) -> None:
-        """Wait (bounded) for what is unacknowledged and let go of connections."""
+        """Wait for unacknowledged records, for a bounded time, and close connections."""
 
 
 class BucketStorage(Protocol):
-    """Everything that storage with Kafka alone works with; whoever opens a part closes it."""
+    """The parts of storage with Kafka alone; the caller closes each part that it opens."""
 
     def away_until_ms(self, topic: str, key: bytes | None) -> int | None:
-        """Return until when (UTC) a target takes no message of a key; None where it may.
+        """Return the time (UTC) until which a target takes no message of a key; None if it takes
+        them now.
 
         Usable from any thread; LogUnavailable.
         """
@@ -139,10 +139,10 @@ class BucketStorage(Protocol):
         """Open the pending topic, with markers."""
 
     def in_log(self) -> HeldLog:
-        """Open the relay's in-topic, without."""
+        """Open the relay's in-topic, without markers."""
 
     def admin(self) -> BucketAdmin:
-        """Open what asks and changes the pending topic."""
+        """Open the port that reads and changes the pending topic."""
 
     def writer(self) -> PendingWriter:
-        """Open what clients append by."""
+        """Open the writer for clients."""

@@ -1,8 +1,8 @@
 """The owner of one partition: it takes each planned step in one transaction.
 
-Decides what a failed transaction means: a record that can never be produced is put aside with the
-next one; an unknown outcome is settled by beginning anew, and so is what cannot be put aside.
-Never decides what a step is.
+Decides the reaction to a failed transaction: a refused record is put aside with the next one; after
+an unknown outcome, or a record that cannot be put aside, the owner begins again. The planner
+decides the steps.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,51 +25,53 @@ from scheduler.kafka_only.waiting import StepPlan
 
 
 class Planner(Protocol):
-    """What decides the steps of a partition: ``Waiting`` or ``Arrivals``."""
+    """Plans the steps of a partition: ``Waiting`` or ``Arrivals``."""
 
     gather_ms: float
-    """Between two steps, while nothing is due soon."""
+    """Milliseconds between two steps while nothing is due soon."""
     budget: PartitionBudget
-    """What the partition holds, and may, of the node's budget."""
+    """The partition's use of the node's budget, and its limit."""
 
     @property
     def marker(self) -> Marker:
-        """How far the partition is."""
+        """The partition's progress."""
 
     @property
     def fullness(self) -> float:
-        """What is held in memory as a share of what may be; from 1 on no more should be read."""
+        """Records in memory as a share of the limit; from 1 on no more should be read."""
 
     @property
     def held(self) -> int:
-        """How many records are in memory."""
+        """Number of records in memory."""
 
     def begin(self, marker: Marker) -> None:
-        """Go on from a marker."""
+        """Continue from a marker."""
 
     def take(self, records: Sequence[LogRecord], reached: int | None = None) -> None:
         """Hold records that were read."""
 
     def next_ms(self) -> int | None:
-        """Return when there is something to do."""
+        """Return the time of the next step; None if there is nothing to do."""
 
     def first_due_ms(self) -> int | None:
-        """Return when what is to be done first is due; None where nobody waits for it."""
+        """Return the due time of the first message of the next step; None if no message waits for
+        it.
+        """
 
     def passes_on(self, now_ms: int) -> bool:
-        """Return whether the next step passes on what is due, which waits for nobody's turn."""
+        """Return True if the next step passes messages on, and so takes no turn."""
 
     def plan(self, now_ms: int, layout: Layout) -> StepPlan | None:
         """Return one step."""
 
     def settle(self, plan: StepPlan) -> None:
-        """A plan took effect."""
+        """Apply a plan that took effect."""
 
     def put_back(self, plan: StepPlan) -> None:
-        """A plan took no effect."""
+        """Put the records of a plan without effect back."""
 
     def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
-        """Put a record aside; LogUnavailable where its letter was refused as often as can be."""
+        """Put a record aside; LogUnavailable if its shorter letter was refused too."""
 
 
 class Scanner:
@@ -84,7 +86,7 @@ class Scanner:
         *,
         marks: bool = True,
     ) -> None:
-        """``marks``: whether markers are written; else the group's offset says it all."""
+        """``marks``: False if the group's offset alone holds the progress."""
         self.planner = planner
         self._transactions = transactions
         self._clock = clock
@@ -92,10 +94,10 @@ class Scanner:
         self._marks = marks
 
     def begin(self, start: Callable[[Marker | None], StartPosition]) -> None:
-        """Fence the owner before, read how far it came, and go on from there.
+        """Fence earlier owners, read the last marker, and continue from there.
 
-        ``start`` is given the marker, if any, and returns where reading begins.  A marker of a
-        topic that was deleted and made anew says nothing of this one.  Raises LogUnavailable.
+        ``start`` gets the marker, if any, and returns the position of reading. A marker of a topic
+        that was deleted and made again is ignored. Raises LogUnavailable.
         """
         with self._told("begin"):
             stored = self._transactions.begin()
@@ -109,9 +111,9 @@ class Scanner:
         self.planner.begin(known.doing((), next_offset))
 
     def step(self, layout: Layout) -> bool:
-        """Do what is ripe, one transaction of it; return whether there was anything.
+        """Do one transaction of ripe records; return False if there were none.
 
-        Raises Fenced, and LogUnavailable where only ``begin`` can tell what happened.
+        Raises Fenced, and LogUnavailable if only ``begin`` can find out the outcome.
         """
         plan = self.planner.plan(self._clock.now_ms(), layout)
         if plan is None:
@@ -148,14 +150,14 @@ class Scanner:
             raise LogUnavailable(f"an announcement was refused: {error.reason}") from error
 
     def close(self) -> None:
-        """Let go of the partition's transactions."""
+        """Close the partition's transactions."""
         self._transactions.close()
 
     @contextmanager
     def _told(self, call: str) -> Iterator[None]:
-        """Tell how long a request to the log took, and whether it failed.
+        """Report the duration and the success of a request to the log.
 
-        A record that is refused is none of its failures: it is told of when it is put aside.
+        A refused record is not a failure of the request: it is reported when it is put aside.
         """
         began_ms, failure = self._clock.monotonic_ms(), None
         try:

@@ -1,6 +1,6 @@
-"""``send_later`` where Kafka alone stores what waits: the message goes straight to its bucket.
+"""``send_later`` with storage in Kafka alone: the message goes straight to its bucket.
 
-Decides which bucket a message enters, and refuses delays beyond what retention covers.
+Decides the bucket, and refuses delays beyond retention.
 """
 
 from actors.model.errors import InvalidTask
@@ -19,7 +19,7 @@ from scheduler.services.system_tasks import unique_in_order
 class BucketSender:
     """Implements ``MessageSender``: appends messages to the pending topic.
 
-    Raises SettingsInvalid where retention is too short, TopicMissing and LogUnavailable.
+    Raises SettingsInvalid if retention is too short, TopicMissing and LogUnavailable.
     """
 
     def __init__(self, storage: BucketStorage, settings: Settings, clock: Clock) -> None:
@@ -38,7 +38,7 @@ class BucketSender:
             raise
 
     def send(self, message: Message, due_ms: int, now_ms: int) -> "LightFuture[Receipt]":
-        """Append a message that is due at a time; InvalidTask where that is too far ahead."""
+        """Append a message that is due at a time; InvalidTask if that is too far ahead."""
         if due_ms - now_ms > self._delay_ms_max:
             return failed(
                 InvalidTask(
@@ -63,7 +63,7 @@ class BucketSender:
         return then(appended, lambda position: Receipt(key, *position))
 
     def close(self) -> None:
-        """Wait (bounded) for what was sent, then let go of connections."""
+        """Wait for unacknowledged messages, for a bounded time, then close connections."""
         self._book.close()
         if self._writer is not None:
             self._writer.close()

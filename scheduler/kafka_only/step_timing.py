@@ -1,23 +1,22 @@
-"""When the owner of a partition begins its next step.
+"""The time of a partition owner's next step.
 
-A transaction costs the broker about the same whether it carries one record or hundreds, and all
-that are under way at once delay each other.  So what is not due for long gathers company.  Reads
-no clock and waits for nothing.
+A transaction costs the broker about the same whether it carries one record or hundreds, and
+concurrent ones delay each other. So records that are not due soon are gathered. It reads no clock
+and does not wait.
 """
 
 import math
 
 SETTLE_MS = 5.0
-"""Between two transactions: the broker answers before it has ended the first everywhere, and one
-that begins too soon is told to come back later."""
+"""Time between two transactions: the broker answers before the first has ended everywhere, and
+rejects one that begins too soon."""
 MOVE_GATHER_MS = 100.0
-"""Between two transactions that move messages, where none of them is due soon."""
+"""Time between two transactions that move messages, if none of them is due soon."""
 INTAKE_GATHER_MS = 500.0
-"""Between two transactions that read the in-topic, where none of what was read is due soon."""
+"""Time between two transactions that read the in-topic, if none of the records is due soon."""
 HURRY_MS = 150.0
-"""What is due within this is not kept waiting.  Messages are moved ``MOVES_EARLY_MS`` before they
-have to be, which leaves them time to gather company; the rest is for two transactions and a read.
-"""
+"""Records that are due within this time are not delayed. Messages are moved ``MOVES_EARLY_MS``
+early, which leaves time to gather them; this part of it is for two transactions and a read."""
 
 
 def wait_ms(
@@ -27,10 +26,10 @@ def wait_ms(
     since_step_ms: float,
     gather_ms: float,
 ) -> float | None:
-    """Return how long to wait before the next step; None where there is nothing to do.
+    """Return the milliseconds to wait before the next step; None if there is nothing to do.
 
-    ``next_ms`` is when there is something to do, ``first_due_ms`` when what it is about is due
-    (None: nobody waits for it), both in UTC milliseconds as ``now_ms``.
+    ``next_ms`` is the time of the next step, ``first_due_ms`` the due time of its first message
+    (None: no message waits for it), both in UTC milliseconds as ``now_ms``.
     """
     if next_ms is None:
         return None

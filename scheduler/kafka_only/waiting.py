@@ -1,8 +1,8 @@
-"""What waits in one partition of the pending topic, and what its owner does with it when.
+"""The messages that wait in one partition of the pending topic, and the steps of its owner.
 
 Decides which messages are passed on, which are moved to a nearer bucket and which are put aside,
-and the marker that goes with it; a planned step counts only once it is settled.  It never produces
-anything and reads no clock.
+and the marker for it; a planned step counts only once it is settled. It never produces anything and
+reads no clock.
 """
 
 import heapq
@@ -24,47 +24,49 @@ from scheduler.services.relay.message import Message
 
 
 class BucketRules(msgspec.Struct, frozen=True):
-    """What all partitions have in common."""
+    """Rules that all partitions share."""
 
     pending_topic: str
     dead_letter_topic: str
     allows: Callable[[str], str | None]
-    """Why a topic may not be a target; None where it may."""
+    """Returns the reason why a topic may not be a target; None if it may."""
     batch_records_max: int
     batch_bytes_max: int
     held_records_max: int
     held_bytes_max: int
-    """Of one partition, where the node's budget allows as much."""
+    """Limit for one partition, if the node's budget allows it."""
     away_until_ms: Callable[[str, bytes | None], int | None] = lambda _topic, _key: None
-    """Until when a topic takes no message of a key; None where it may."""
+    """Returns the time until which a topic takes no message of a key; None if it takes them now."""
 
     def fullness(self, records: int, budget: PartitionBudget) -> float:
-        """Return what a partition holds as a share of what it may, by records and by bytes."""
+        """Return the records of a partition as a share of its limits, by number and by bytes."""
         bytes_max = min(self.held_bytes_max, budget.share_bytes)
         return max(records / self.held_records_max, budget.held_bytes / bytes_max)
 
     def step_bytes(self, budget: PartitionBudget) -> int:
-        """Return where a step ends, less its last record: a driver copies what it produces."""
+        """Return the size at which a step ends, without its last record: a driver copies the
+        records.
+        """
         return max(1, min(self.batch_bytes_max, budget.share_bytes // 2))
 
 
 class StepPlan(msgspec.Struct, frozen=True):
-    """One step: what is produced, and how far it brings the partition."""
+    """One step: the records to produce, and the progress of the partition."""
 
     outgoing: tuple[Outgoing, ...]
     offsets: tuple[int, ...]
-    """Of the record behind each that is produced."""
+    """For each produced record, the offset of the record that it replaces."""
     marker: Marker
     due_ms: tuple[int, ...] = ()
-    """When those were due that are passed on."""
+    """Due times of the messages that are passed on."""
     moved: int = 0
-    """How many go to a nearer bucket."""
+    """Number of messages that go to a nearer bucket."""
     put_aside: int = 0
-    """How many of the pending topic go to the dead-letter topic."""
+    """Number of records that go to the dead-letter topic."""
 
 
 class _StepOutcome(Enum):
-    """What a step makes of a message."""
+    """The results of a step for a message."""
 
     PASSED_ON = auto()
     MOVED = auto()
@@ -79,7 +81,7 @@ class _HeldRecord(msgspec.Struct, frozen=True):
     message: Message | None
     size_bytes: int
     unread: str = ""
-    """Why there is neither envelope nor message."""
+    """The reason why envelope and message cannot be read."""
 
 
 class Waiting:
@@ -95,26 +97,26 @@ class Waiting:
         self._held: dict[int, _HeldRecord] = {}
         self._in_order: deque[int] = deque()
         self._ripening: list[tuple[int, int, str, int]] = []
-        """(when it needs its owner, when it is due, its origin, its offset), as a heap."""
+        """(time at which it needs its owner, due time, origin, offset), as a heap."""
         self._letters = Letters(rules.dead_letter_topic)
 
     @property
     def marker(self) -> Marker:
-        """How far the partition is."""
+        """The partition's progress."""
         return self._marker
 
     @property
     def fullness(self) -> float:
-        """What is held in memory as a share of what may be; from 1 on no more should be read."""
+        """Records in memory as a share of the limit; from 1 on no more should be read."""
         return self._rules.fullness(len(self._held), self.budget)
 
     @property
     def held(self) -> int:
-        """How many records are in memory."""
+        """Number of records in memory."""
         return len(self._held)
 
     def begin(self, marker: Marker) -> None:
-        """Go on from a marker; what is held already and done by then is forgotten."""
+        """Continue from a marker; held records that it marks as done are forgotten."""
         self._marker = marker
         self._reached = max(self._reached, marker.next_offset)
         for offset in [each for each in self._held if marker.is_done(each)]:
@@ -123,7 +125,9 @@ class Waiting:
         heapq.heapify(self._ripening)
 
     def take(self, records: Sequence[LogRecord], reached: int | None = None) -> None:
-        """Hold records that were read, and note up to where there are no others."""
+        """Hold records that were read; ``reached`` is the offset up to which there are no
+        others.
+        """
         for record in records:
             self._reached = max(self._reached, record.offset + 1)
             if record.offset in self._held or self._marker.is_done(record.offset):
@@ -136,22 +140,23 @@ class Waiting:
         self._reached = max(self._reached, reached or 0)
 
     def next_ms(self) -> int | None:
-        """Return when there is something to do; None where nothing waits."""
+        """Return the time of the next step; None if no message waits."""
         return self._ripening[0][0] if self._ripening else None
 
     def first_due_ms(self) -> int | None:
-        """Return when that which needs its owner first is due; None where nothing waits.
+        """Return the due time of the message that needs its owner first; None if no message waits.
 
-        In the first bucket that is what is due first; elsewhere nothing is due for long.
+        In the first bucket that is the message which is due first; elsewhere nothing is due for
+        long.
         """
         return self._ripening[0][1] if self._ripening else None
 
     def passes_on(self, now_ms: int) -> bool:
-        """Return whether the next step passes on what is due."""
+        """Return True if the next step passes messages on."""
         return bool(self._ripening) and self._ripening[0][1] <= now_ms
 
     def plan(self, now_ms: int, layout: Layout) -> StepPlan | None:
-        """Return what is to be done now, bounded; None where nothing is."""
+        """Return a bounded step for now; None if there is nothing to do."""
         ripe = self._ripe(now_ms)
         if not ripe:
             return None
@@ -170,18 +175,18 @@ class Waiting:
         return StepPlan(tuple(outgoing), offsets, marker, tuple(due_ms), moved, put_aside)
 
     def settle(self, plan: StepPlan) -> None:
-        """A plan took effect."""
+        """Apply a plan that took effect."""
         self._marker = plan.marker
         for offset in plan.offsets:
             self._forget(offset)
 
     def put_back(self, plan: StepPlan) -> None:
-        """A plan certainly took no effect."""
+        """Put the records of a plan without effect back."""
         for offset in plan.offsets:
             heapq.heappush(self._ripening, self._entry(self._held[offset]))
 
     def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
-        """Put a record aside with its next plan; LogUnavailable where that was refused too."""
+        """Put a record aside with the next plan; LogUnavailable if its letter was refused too."""
         self._letters.refuse(offset, refused, reason)
 
     def _ripe(self, now_ms: int) -> list[_HeldRecord]:
@@ -199,7 +204,7 @@ class Waiting:
     def _step(
         self, held: _HeldRecord, now_ms: int, layout: Layout
     ) -> tuple[Outgoing, _StepOutcome]:
-        """Return what is produced for a record, and what that makes of its message."""
+        """Return the record to produce for a message, and the result for it."""
         envelope, message = held.envelope, held.message
         if envelope is None or message is None:
             return self._letters.letter(
@@ -218,15 +223,15 @@ class Waiting:
                     Outgoing(envelope.topic, None, message.key, message.value, message.headers),
                     _StepOutcome.PASSED_ON,
                 )
-            # Kept here, messages for a target that is away for long would fill the memory, and
-            # hold what is for others.
+            # Kept here, messages for an unavailable target would fill the memory and stop the
+            # messages for others.
             envelope = msgspec.structs.replace(envelope, due_ms=away_ms)
         return pending(
             self._rules.pending_topic, layout, envelope, message, now_ms
         ), _StepOutcome.MOVED
 
     def _first_left(self, planned: frozenset[int]) -> int:
-        """Return the first offset that still waits once a plan has taken effect."""
+        """Return the first offset that still waits after a plan."""
         while self._in_order and self._in_order[0] not in self._held:
             self._in_order.popleft()
         for offset in self._in_order:

@@ -28,9 +28,10 @@ from scheduler.kafka_only.ports import BucketAdmin, HeldLog, PartitionTransactio
 
 _FETCHED_BYTES = 1_000_000
 _FETCHED_MS = 30
-"""So long a fetch may gather; what is due sooner is that much later."""
+"""Longest time for which the broker gathers a fetch; a message that is due sooner is delayed by
+it."""
 _METADATA_MS = 5_000
-"""How often a member looks whether its topic has more partitions."""
+"""Time between two checks for new partitions of the topic."""
 
 
 class KafkaHeldLog(KafkaLog):
@@ -48,16 +49,16 @@ class KafkaHeldLog(KafkaLog):
         self._membership: Any = self._consumer.consumer_group_metadata()
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
-        """Serve membership, take note of it for the transactions, and return records."""
+        """Serve the group's protocol, keep the membership for transactions, and return records."""
         polled = super().poll(records_max, timeout_ms)
-        # Asked for here: on another thread it would wait until nobody polls.
+        # Called on the polling thread: on another one it would wait until polling pauses.
         self._membership = self._consumer.consumer_group_metadata()
         return polled
 
     def start(
         self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
     ) -> StartPosition:
-        """Begin with the broker's own offsets, as transactions and markers have them."""
+        """Begin at the broker's own offsets, which transactions and markers set."""
         begun = super().start(partition, stored_next_offset, stored_topic_id)
         self._shifts.pop(partition, None)
         return StartPosition(
@@ -69,7 +70,7 @@ class KafkaHeldLog(KafkaLog):
         self._consumer.pause([TopicPartition(self._topic, partition)])
 
     def release(self, partition: int) -> None:
-        """Go on with a partition where it was held."""
+        """Continue with a partition where it was held."""
         self._consumer.resume([TopicPartition(self._topic, partition)])
 
     def transactions(self, partition: int) -> PartitionTransactions:
@@ -85,8 +86,8 @@ class KafkaHeldLog(KafkaLog):
 
     def _properties(self) -> dict[str, Any]:
         return {
-            # Unless the user says otherwise: with every transaction that ends the broker would
-            # answer with what it brought, and each answer is a round of all of us.
+            # Unless the user sets these: without them the broker answers with the records of every
+            # single transaction, and each answer costs a round of all members.
             "fetch.min.bytes": _FETCHED_BYTES,
             "fetch.wait.max.ms": _FETCHED_MS,
             **super()._properties(),
@@ -96,7 +97,7 @@ class KafkaHeldLog(KafkaLog):
 
 
 class KafkaBucketAdmin:
-    """Asks and changes the pending topic; usable from any thread."""
+    """Reads and changes the pending topic; usable from any thread."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -116,11 +117,11 @@ class KafkaBucketAdmin:
             return self._layouts.last(0)
 
     def partition_count(self) -> int:
-        """Ask the broker how many partitions there are."""
+        """Return the broker's number of partitions."""
         return self._count(self._settings.buckets.topic)
 
     def occupancy(self) -> Mapping[int, int]:
-        """Return what lies between the group's offset and the end of each partition."""
+        """Return the number of offsets between the group's offset and the end of each partition."""
         with self._lock:
             waiting = {}
             for partition, committed in enumerate(self._pending.committed(self.partition_count())):
@@ -129,7 +130,9 @@ class KafkaBucketAdmin:
             return waiting
 
     def add_partition(self) -> int:
-        """Add one, to the marker topic first: its owner writes there from the beginning."""
+        """Add a partition, to the marker topic first: its owner writes markers from the
+        beginning.
+        """
         buckets = self._settings.buckets
         count = self.partition_count() + 1
         for topic in (buckets.marker_topic, buckets.topic):
@@ -137,7 +140,7 @@ class KafkaBucketAdmin:
         return count
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         with self._lock:
             self._layouts.close()
             self._pending.close()
@@ -157,7 +160,7 @@ class KafkaPendingWriter(KafkaWriter):
         return self._produce(self._topic, value, key, partition, headers)
 
     def knows(self, partition: int) -> bool:
-        """Whether the producer can reach a partition, asking the broker about new ones."""
+        """True if the producer can reach a partition; asks the broker about new ones."""
         timeout_s = self._settings.kafka.connect_timeout_ms / 1000
         try:
             found = self._producer.driver.list_topics(self._topic, timeout_s)
@@ -167,7 +170,7 @@ class KafkaPendingWriter(KafkaWriter):
 
 
 class KafkaBuckets:
-    """Opens the parts; asks the broker nothing itself."""
+    """Opens the parts; sends no request itself."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
@@ -175,7 +178,7 @@ class KafkaBuckets:
         self._targets = TargetTopics(settings, clock)
 
     def away_until_ms(self, topic: str, key: bytes | None) -> int | None:
-        """Return until when a target takes no message of a key."""
+        """Return the time until which a target takes no message of a key."""
         return self._targets.away_until_ms(topic, key)
 
     def pending_log(self) -> HeldLog:
@@ -185,25 +188,25 @@ class KafkaBuckets:
         return KafkaHeldLog(settings, self._clock, self._targets, buckets.marker_topic)
 
     def in_log(self) -> HeldLog:
-        """Open the relay's in-topic, without."""
+        """Open the relay's in-topic, without markers."""
         relay = self._settings.relay
         settings = _reading(self._settings, relay.in_topic, relay.group_id)
         return KafkaHeldLog(settings, self._clock, self._targets, None)
 
     def admin(self) -> BucketAdmin:
-        """Open what asks and changes the pending topic."""
+        """Open the port that reads and changes the pending topic."""
         return KafkaBucketAdmin(self._settings)
 
     def writer(self) -> PendingWriter:
-        """Open what clients append by."""
+        """Open the writer for clients."""
         buckets = self._settings.buckets
         settings = _reading(self._settings, buckets.topic, buckets.group_id)
         return KafkaPendingWriter(settings, self._clock)
 
 
 def _reading(settings: Settings, topic: str, group_id: str) -> Settings:
-    """Return settings under which a topic is read as the log of a group of its own."""
+    """Return settings under which a topic is read as the log of its own group."""
     named = settings.topic.model_copy(update={"name": topic})
-    # Transactions fence its owners, and have been tried under the classic protocol alone.
+    # Transactions fence its owners, which was tested with the classic protocol only.
     group = settings.group.model_copy(update={"id": group_id, "protocol": "classic"})
     return settings.model_copy(update={"topic": named, "group": group})

@@ -1,4 +1,5 @@
-"""Makes the topics of storage with Kafka alone, and refuses those that would lose what waits.
+"""Creates the topics of storage with Kafka alone, and refuses configurations that would lose
+messages.
 
 The pending topic keeps records by the broker's own time, and for as long as the longest delay and
 an outage together; marker and layout topics are compacted, so their last records stay.
@@ -25,15 +26,15 @@ from scheduler.futures.answers import JOB_S, answered
 from scheduler.kafka_only.bucket_layout import encode_layout, first_layout
 
 _RECORD_HEADROOM_BYTES = 65_536
-"""What a message's envelope may take beyond the message."""
+"""Room for a message's envelope beyond the message."""
 _BROKER_RECORD_BYTES_MAX = 1_048_588
 
 
 def create_pending_topics(settings: Settings) -> list[str]:
-    """Create what is missing of the three topics and the dead letters'.
+    """Create the missing ones of the three topics and the dead-letter topic.
 
-    A first layout is published with its new topic.  A pending topic that an operator gave more
-    partitions gets markers for them.  Returns the names created, and what else was done; raises
+    A first layout is published with its new topic. A pending topic that an operator gave more
+    partitions gets markers for them. Returns the names of created topics, and other changes; raises
     LogUnavailable.
     """
     buckets = settings.buckets
@@ -69,7 +70,7 @@ def create_pending_topics(settings: Settings) -> list[str]:
 
 
 def _missing_markers(settings: Settings) -> list[str]:
-    """Give each partition of the pending topic its markers; return what was done."""
+    """Give each partition of the pending topic its markers; return the changes."""
     last_error = LastError()
     admin = admin_client(settings, last_error)
     pending, markers = settings.buckets.topic, settings.buckets.marker_topic
@@ -82,9 +83,8 @@ def _missing_markers(settings: Settings) -> list[str]:
 def delay_covered_ms(settings: Settings) -> int:
     """Return the longest delay that may wait.
 
-    Raises SettingsInvalid where retention does not cover ``buckets.longest_delay_ms`` and
-    ``outage_ms``, or where a topic's configuration would lose what waits; TopicMissing,
-    LogUnavailable.
+    Raises SettingsInvalid if retention does not cover ``buckets.longest_delay_ms`` and
+    ``outage_ms``, or if a topic's configuration would lose messages; TopicMissing, LogUnavailable.
     """
     buckets = settings.buckets
     last_error = LastError()
@@ -98,7 +98,7 @@ def delay_covered_ms(settings: Settings) -> int:
         elif config["cleanup.policy"] != "compact":
             complaints.append(
                 f"topic {topic!r} has cleanup.policy {config['cleanup.policy']}: set it to compact,"
-                " or what an owner noted is removed, and messages appear twice"
+                " or markers are removed, and messages appear twice"
             )
     if complaints:
         raise SettingsInvalid("; ".join(complaints))
@@ -130,7 +130,7 @@ def _pending_complaints(settings: Settings, config: dict[str, Any]) -> list[str]
     if config["message.timestamp.type"] != "LogAppendTime":
         complaints.append(
             f"topic {name!r} has message.timestamp.type {config['message.timestamp.type']}: a"
-            " producer's wrong clock would hold back what stands behind; set it to LogAppendTime"
+            " producer's wrong clock would delay the records behind it; set it to LogAppendTime"
         )
     return complaints
 
@@ -142,6 +142,6 @@ def _configuration(
         return configuration_of(settings, topic, admin, last_error)
     except (HourhandError, KafkaException) as error:
         raise LogUnavailable(
-            f"the configuration of topic {topic!r} cannot be read, so nobody knows how long"
+            f"the configuration of topic {topic!r} cannot be read, so it is unknown how long"
             f" messages may wait: {error}"
         ) from error

@@ -1,6 +1,6 @@
 """The last committed record of a partition, read outside every group.
 
-That is all there is to a marker or a layout: each one replaces those before.
+A marker or a layout replaces all earlier ones, so its last record is enough.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,14 +21,15 @@ from scheduler.adapters.kafka.connection import (
 from scheduler.configuration.settings import Settings
 
 _OFFSETS = 64
-"""Looked at first, from the end; about half of them are records, the others end transactions."""
+"""Number of offsets read first, from the end; about half of them are records, the others end
+transactions."""
 _WIDER = 16
 _POLL_S = 0.5
 
 
 @contextmanager
 def open_marks(settings: Settings) -> Iterator[Callable[[int], bytes | None]]:
-    """Yield what reads the last marker of a partition; it raises LogUnavailable."""
+    """Yield a function that reads the last marker of a partition; it raises LogUnavailable."""
     reader = TailReader(settings, settings.buckets.marker_topic)
     try:
         yield reader.last
@@ -46,7 +47,7 @@ class TailReader:
         self._consumer: Any = opened(Consumer, self._properties())
 
     def last(self, partition: int) -> bytes | None:
-        """Return the value of the last committed record; None where there is none."""
+        """Return the value of the last committed record; None if there is none."""
         first, end = self.bounds(partition)
         span = _OFFSETS
         while first < end:
@@ -57,11 +58,11 @@ class TailReader:
         return None
 
     def bounds(self, partition: int) -> tuple[int, int]:
-        """Return the first offset there is and the one that comes next; LogUnavailable."""
+        """Return the first existing offset and the next one to be written; LogUnavailable."""
         return bounds_of(self._consumer, self._settings, self._topic, partition, self._last_error)
 
     def committed(self, partitions: int) -> list[int | None]:
-        """Return the group's next offset of each partition, None where it has none."""
+        """Return the group's next offset of each partition, None if it has none."""
         asked = [TopicPartition(self._topic, each) for each in range(partitions)]
         timeout_s = self._settings.kafka.connect_timeout_ms / 1000
         try:
@@ -71,7 +72,7 @@ class TailReader:
         return [each.offset if each.offset >= 0 else None for each in found]
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         close_client(self._consumer)
 
     def _last_between(self, partition: int, start: int, end: int) -> bytes | None:
@@ -96,7 +97,7 @@ class TailReader:
                 if message.offset() + 1 >= end:
                     return value
             elif error.code() == KafkaError._PARTITION_EOF:
-                # What is left are offsets without a record, or of a transaction under way.
+                # All other offsets have no record, or belong to a transaction under way.
                 return value
         raise LogUnavailable(
             f"Kafka at {self._settings.kafka.bootstrap_servers} gave no record of"
@@ -112,7 +113,7 @@ class TailReader:
         chosen = {"fetch.wait.max.ms": "50", **self._settings.kafka.consumer_properties}
         return {
             **shared_properties(self._settings, chosen, self._last_error),
-            # Only its committed offsets are looked at: nothing is subscribed or committed.
+            # Only the group's committed offsets are read: nothing is subscribed or committed.
             "group.id": self._settings.buckets.group_id,
             "enable.auto.commit": False,
             "enable.partition.eof": True,

@@ -1,8 +1,7 @@
-"""Which topics exist, and which of their partitions take nothing now.
+"""Knows which topics exist, and which of their partitions cannot be written now.
 
-So a transaction waits neither for a topic that does not exist nor, again and again, for a
-partition that is away.  What was found is believed for a minute, what was missing or is without
-a leader for a second.
+So a transaction does not wait for a missing topic, nor repeatedly for an unavailable partition.
+Results are cached for a minute; a missing topic or leader for a second.
 """
 
 import logging
@@ -24,27 +23,27 @@ _TOPICS_MAX = 10_000
 _PAUSE_MS = 5_000
 _PAUSE_MS_MAX = 60_000
 _ANY = -1
-"""Leaves the choice to the driver."""
+"""Tells the driver to choose."""
 
 
 class _Known(NamedTuple):
-    """What the broker said of a topic."""
+    """The broker's answer about a topic."""
 
     led: tuple[bool, ...]
-    """Whether each partition has a leader; empty where the topic does not exist."""
+    """For each partition, True if it has a leader; empty if the topic does not exist."""
     until_ms: float
 
 
 class _Away(NamedTuple):
-    """A partition that took nothing."""
+    """A partition that did not acknowledge records."""
 
     until_ms: int
-    """Then it is tried again, by the wall clock."""
+    """Wall clock at which it is tried again."""
     pause_ms: int
 
 
 class TargetTopics:
-    """Asks about each topic once in a while; usable from any thread."""
+    """Asks about each topic from time to time; usable from any thread."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
@@ -57,11 +56,11 @@ class TargetTopics:
         self._lock = threading.Lock()
 
     def exists(self, topic: str) -> bool:
-        """Whether a topic is there; LogUnavailable where nobody answers."""
+        """True if a topic exists; LogUnavailable if no broker answers."""
         return bool(self._led(topic))
 
     def away_until_ms(self, topic: str, key: bytes | None) -> int | None:
-        """Return until when a topic takes no message of a key; LogUnavailable."""
+        """Return the time until which a topic takes no message of a key; LogUnavailable."""
         if not self._away or not (led := self._led(topic)):
             return None
         partitions = range(len(led)) if key is None else [partition_of_key(key, len(led))]
@@ -69,7 +68,9 @@ class TargetTopics:
         return None if None in latest_ms else min(each for each in latest_ms if each is not None)
 
     def partition_for(self, topic: str, key: bytes | None) -> int:
-        """Return a partition that is not away, for a message that may go to any; -1 leaves it."""
+        """Return an available partition, for a message that may go to any; -1 lets the driver
+        choose.
+        """
         if key is not None or not self._away:
             return _ANY
         count_ = len(self._led(topic))
@@ -77,7 +78,9 @@ class TargetTopics:
         return taking[next(self._turns) % len(taking)] if 0 < len(taking) < count_ else _ANY
 
     def note_away(self, topic: str, partition: int) -> None:
-        """A partition took nothing while others did: it is let alone, for longer each time."""
+        """Record that a partition acknowledged nothing while others did: it is avoided for a
+        growing time.
+        """
         if partition < 0:
             return
         now_ms, before = self._clock.now_ms(), self._away.get((topic, partition))
@@ -87,7 +90,7 @@ class TargetTopics:
         self._away[topic, partition] = _Away(now_ms + pause_ms, pause_ms)
         self._known.pop(topic, None)
         logger.warning(
-            "partition %d of %r takes nothing: what is due for it waits, and is tried again in %d"
+            "partition %d of %r takes nothing: messages for it wait, and is tried again in %d"
             " ms; everything else is passed on",
             partition,
             topic,
@@ -95,7 +98,7 @@ class TargetTopics:
         )
 
     def note_taken(self, topic: str, partition: int) -> None:
-        """A partition took something."""
+        """Record that a partition acknowledged a record."""
         if self._away and self._away.pop((topic, partition), None) is not None:
             logger.info("partition %d of %r takes messages again", partition, topic)
 
@@ -104,7 +107,7 @@ class TargetTopics:
         if away is None:
             return None
         if self._clock.now_ms() >= away.until_ms:
-            # To ask is cheaper than a transaction that waits in vain.
+            # A metadata request costs less than a transaction that waits in vain.
             if self._led(topic)[partition]:
                 return None
             self.note_away(topic, partition)

@@ -1,11 +1,11 @@
 """``PartitionTransactions`` on a transactional producer whose id follows the partition.
 
-Decides which of the driver's errors mean that a record is refused, that another owner began, or
-that nobody knows.  Target records keep the producer's default partitioner of Kafka.
+Decides which of the driver's errors mean a refused record, a new owner, or an unknown outcome.
+Target records keep the producer's default partitioner of Kafka.
 
-The driver sends a request again where a connection is lost, and both copies may arrive: a late
-one would end, or change, a transaction that came after.  So a producer that lost a connection, or
-waited too long for an answer, begins no further transaction: the next one has a new epoch.
+The driver sends a request again after a lost connection, and both copies may arrive: a late one
+would end, or change, a later transaction. So a producer that lost a connection, or waited too long
+for an answer, begins no further transaction: the next one has a new epoch.
 """
 
 import contextlib
@@ -51,46 +51,49 @@ _REFUSED = frozenset(
         KafkaError._UNKNOWN_TOPIC,
     }
 )
-"""Of one record: trying again cannot help."""
+"""Errors of a single record, for which a retry cannot help."""
 _TRIES = 5
 _AGAIN_S = 0.05
 _QUEUE_FULL_WAIT_S = 0.01
 _OFFSETS_EVERY_MS = 200.0
-"""Where markers are written they tell more than the group's offset, which takes further round
-trips: so it follows them."""
+"""Time between two commits of the group's offset where markers are written: a marker holds more,
+and the offset costs further round trips."""
 _RECORD_BYTES_MAX = 110_000_000
 _RETRY_MS = 2
-"""Pause of the driver where the broker still ends the transaction before."""
+"""The driver's pause while the broker still ends the previous transaction."""
 _TAKEN_SHARE = 0.5
 _ENDED_SHARE = 0.4
-"""Of the transaction's time: until its records are acknowledged, and for its end.  Each is less
-than the driver's patience with a request, after which it would close the connection."""
+"""Shares of the transaction's time: ``_TAKEN_SHARE`` until its records are acknowledged, and
+``_ENDED_SHARE`` for its end. Each is shorter than the driver's request timeout, after which it
+would close the connection."""
 _SOCKET_MARGIN_MS = 100
 _DROPPED_S = 1.0
 TELLING = {"log_level": "6", "log.connection.close": "true", "connections.max.idle.ms": "30000"}
-"""Properties under which the driver tells of each loss with a request under way.  It is silent
-about connections that were idle for a minute, and would be about the next loss that looks the
-same: so idle ones it has to close itself, before that."""
+"""Driver properties that log each connection lost with a request under way. The driver logs nothing
+about connections that were idle for a minute, nor about the next similar loss: so it must close
+idle ones itself before that."""
 _NEVER_UP = "in state CONNECT"
-"""In what the driver says of a connection over which nothing was sent."""
+"""Part of the driver's line about a connection over which nothing was sent."""
 _LOST = "FAIL"
-"""How the driver marks its lines about connections that failed."""
+"""The driver's mark of lines about failed connections."""
 
 
 class Losses:
-    """Which connections one client lost while something may have been on its way.
+    """The connections that one client lost while a request may have been under way.
 
-    The driver sends a request again over a new connection and says nowhere that it did: its line
-    about the lost one is all there is to tell by.  This takes the driver's lines in a logger's
-    place, while the driver is polled, and decides nothing of what follows.
+    The driver sends a request again over a new connection and reports that nowhere; its line about
+    the lost connection is the only sign. This class takes the driver's lines in a logger's place,
+    while the driver is polled, and decides nothing.
     """
 
     def __init__(self) -> None:
         self.lost = ""
-        """What was said of the first connection that may have had a request under way."""
+        """The line about the first lost connection that may have had a request under way."""
 
     def log(self, level: int, form: str, *arguments: str) -> None:
-        """Pass a line on and take note of it; the arguments are its mark, the client, its text."""
+        """Pass a line on and check it for a loss; the arguments are its mark, the client, its
+        text.
+        """
         driver_logger.log(level, form, *arguments)
         if arguments[0] == _LOST and _NEVER_UP not in arguments[-1]:
             self.lost = self.lost or arguments[-1]
@@ -98,10 +101,10 @@ class Losses:
 
 @contextlib.contextmanager
 def fatal_errors_told() -> Iterator[None]:
-    """Raise the driver's fatal error where Python says that a callback returned with one set.
+    """Raise the driver's fatal error in place of Python's SystemError about a callback.
 
-    The driver sets it while it is polled and goes on with its callbacks, so that Python takes the
-    callback for the culprit: SystemError, caused by the KafkaException that was meant.
+    The driver sets the error while it is polled and then runs its callbacks, so Python blames a
+    callback: SystemError, caused by the KafkaException.
     """
     try:
         yield
@@ -123,7 +126,9 @@ class KafkaTransactions:
         membership: Callable[[], Any],
         targets: TargetTopics,
     ) -> None:
-        """``settings`` name the topic read; ``membership`` returns the group's, as of now."""
+        """``settings`` name the topic read; ``membership`` returns the group's current
+        membership.
+        """
         self._settings = settings
         self._clock = clock
         self._place = TopicPartition(settings.topic.name, partition)
@@ -137,14 +142,16 @@ class KafkaTransactions:
         self._losses = Losses()
         self._failed: tuple[int, KafkaError] | None = None
         self._untaken: dict[int, Outgoing] = {}
-        """What was produced and is not acknowledged, by its number."""
+        """Produced records without an acknowledgement, by number."""
         self._dropped: dict[int, tuple[str, int]] = {}
-        """Topic and partition of what the driver gave up, by its number."""
+        """Topic and partition of records that the driver gave up, by number."""
         self._partitions_known: dict[str, int] = {}
         self._offsets_sent_ms = -math.inf
 
     def begin(self) -> bytes | None:
-        """Fence, wait until no transaction of this id is under way, read the last marker."""
+        """Fence earlier owners, wait until no transaction of this id is under way, read the last
+        marker.
+        """
         self.close()
         self._losses = Losses()
         self._producer = opened(Producer, self._properties(), self._losses)
@@ -162,7 +169,7 @@ class KafkaTransactions:
             reader.close()
 
     def commit(self, outgoing: Sequence[Outgoing], next_offset: int, marker: bytes | None) -> None:
-        """Produce, note how far, commit; a transaction that the broker aborts is tried again."""
+        """Produce, record the progress, commit; a transaction that the broker aborts is retried."""
         for tries_left in range(_TRIES, 0, -1):
             self._refuse_missing(outgoing)
             try:
@@ -174,20 +181,20 @@ class KafkaTransactions:
                 self._judge(failure)
                 if tries_left == 1:
                     raise self._unknown("committing", failure) from error
-                logger.info("%s: tried again: %s", self._place, failure.str())
-                # A rebalance under way, as a rule: the polling thread learns what it came to.
+                logger.info("%s: retried: %s", self._place, failure.str())
+                # Usually a rebalance is under way, whose result the polling thread learns.
                 pause(_AGAIN_S)
             else:
                 self._check_losses("committing")
                 return
 
     def close(self) -> None:
-        """Let go of the producer; the broker ends what it left open."""
+        """Close the producer; the broker ends an open transaction."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
             with contextlib.suppress(KafkaException):
-                # It was fenced: there is nothing left to tell.
+                # It was fenced: no error remains to be reported.
                 producer.flush(0)
 
     def _try(self, outgoing: Sequence[Outgoing], next_offset: int, marker: bytes | None) -> None:
@@ -211,9 +218,9 @@ class KafkaTransactions:
         producer.commit_transaction(self._ended_s)
 
     def _give_up(self, count: int) -> LogUnavailable:
-        """Note which targets take nothing now, where others do; return what is raised."""
+        """Record which targets did not acknowledge while others did; return the error to raise."""
         untaken = dict(self._untaken)
-        # The driver reports what it drops, and so says for which partition each was.
+        # The driver reports each dropped record, and so the partition of each.
         self._producer.purge()
         self._producer.flush(_DROPPED_S)
         if len(untaken) < count:
@@ -261,12 +268,12 @@ class KafkaTransactions:
             self._dropped[number] = message.topic(), message.partition()
 
     def _judge(self, error: KafkaError) -> None:
-        """Leave the transaction; raise where it is not to be tried again as it is."""
+        """Leave the transaction; raise the error unless the same transaction can be retried."""
         if error.code() in _FENCED:
             raise Fenced(f"{self._place}: {error.str()}")
         if not error.txn_requires_abort() and self._failed is None:
-            # Timed out, lost, in conflict with what is under way: nobody knows what the broker
-            # did or will yet do, so nothing more is asked under this epoch.
+            # After a timeout, a lost connection or a conflict it is unknown what the broker did or
+            # will do, so nothing more is requested under this epoch.
             raise self._unknown("in a transaction", error)
         try:
             self._producer.abort_transaction(self._ended_s)
@@ -279,7 +286,7 @@ class KafkaTransactions:
             raise Refused(self._failed[0], self._failed[1].str())
 
     def _check_losses(self, doing: str) -> None:
-        """Raise LogUnavailable where the driver may have sent a request twice."""
+        """Raise LogUnavailable if the driver may have sent a request twice."""
         self._producer.poll(0)
         if self._losses.lost:
             raise LogUnavailable(
@@ -293,7 +300,7 @@ class KafkaTransactions:
                 raise Refused(number, f"topic {each.topic!r} does not exist")
 
     def _look_for(self, topic: str, partition: int) -> None:
-        """Have the driver ask about a partition it may not have heard of."""
+        """Make the driver request metadata about a partition that may be new to it."""
         if partition < self._partitions_known.get(topic, 0):
             return
         found = self._producer.list_topics(topic, self._taken_s)
@@ -322,7 +329,7 @@ class KafkaTransactions:
             "transaction.timeout.ms": timeout_ms,
             "socket.timeout.ms": timeout_ms - _SOCKET_MARGIN_MS,
             **TELLING,
-            # Long enough to make batches of what a transaction produces; its end flushes them.
+            # Long enough to batch the records of a transaction; its end flushes them.
             "linger.ms": 2,
             "retry.backoff.ms": _RETRY_MS,
             "retry.backoff.max.ms": 10 * _RETRY_MS,
