@@ -1,9 +1,9 @@
-"""Gives the records of a DataFrame their effect in a target, each old partition in one task.
+"""Applies the records of a DataFrame to a target, each old partition in one task.
 
-No node has read these records, and none works on the target yet.  Decides who applies which
-record in which order, the log's; what becomes of one is decided as a node does, by the same
-functions, and only offsets are those the records have after the move.  So a record that had its
-effect before its offset was committed changes nothing, and the new log begins empty.
+No node has read these records, and no node works on the target yet. Decides the order, which is the
+log's; the effect of a record is decided as on a node, by the same functions, with offsets that are
+the records' own after the move. So a record that took effect before its offset was committed
+changes nothing, and the new log begins empty.
 """
 
 from collections import defaultdict
@@ -46,7 +46,7 @@ _APPLIED_ARROW = pa.schema(
 
 
 class OutcomePlace(NamedTuple):
-    """Where an outcome is kept: at its record's old partition and renumbered offset."""
+    """The key of an outcome: its record's old partition and renumbered offset."""
 
     partition: int
     offset: int
@@ -79,7 +79,7 @@ class TailApplier:
         return self._earliest
 
     def decoded(self, record: LogRecord) -> StoredTask | Command | None:
-        """Return what a record says; None for poison, which the dead letters then hold."""
+        """Return the entry of a record; None for poison, which is then in the dead letters."""
         try:
             return self._read(record)
         except PoisonRecord as error:
@@ -87,7 +87,7 @@ class TailApplier:
             return None
 
     def peeked(self, record: LogRecord) -> StoredTask | Command | None:
-        """Return what a record says; None for poison, which was put aside before."""
+        """Return the entry of a record; None for poison, which was put aside before."""
         try:
             return self._read(record)
         except PoisonRecord:
@@ -100,7 +100,7 @@ class TailApplier:
         return decode_record(record)
 
     def apply(self, partition: int, entries: Sequence[StoredTask | Command]) -> None:
-        """Make entries durable; ``partition`` is the old one, by which outcomes are kept."""
+        """Make entries durable; ``partition`` is the old one, in which outcomes are stored."""
         moved = [
             moved_command(each) if isinstance(each, Command) else moved_task(each)
             for each in entries
@@ -122,7 +122,7 @@ class TailApplier:
         writes = []
         for owner, rows in by_owner.items():
             found = answered(asked[owner], JOB_S)
-            # A row that a later record made stays: this one had its effect before.
+            # A row that a later record made stays: this record took effect before.
             newer = [t for t in rows if t.key not in found or found[t.key].offset < t.offset]
             self._note(owner, rows)
             if newer:
@@ -132,11 +132,11 @@ class TailApplier:
             answered(each, JOB_S)
 
     def _command(self, partition: int, command: Command) -> None:
-        """Completion, then row, then outcome, as a node does."""
+        """Write completion, then row, then outcome, as a node does."""
         stores = self._stores
         place = OutcomePlace(partition, command.offset)
         recorded = answered(stores.ownership.find_outcome(*place), JOB_S)
-        # As a node does: another key's is that of a command of another topic.
+        # As on a node: an outcome with another key is of a command of another topic.
         if recorded is not None and command.is_for(recorded.key):
             return
         owner = self._owner(command.key)
@@ -161,7 +161,7 @@ class TailApplier:
         self._record(place, owner, command.key, decision)
 
     def _named(self, owner: int, command: Command) -> TaskKey | CommandOutcome:
-        """Return the key that a command by pair means, or why there is none."""
+        """Return the key that a command by pair means, or the outcome if it means none."""
         search, after = PairSearch(command), first_key_at(INSTANT_MIN_MS)
         end = first_key_at(INSTANT_MAX_MS + 1)
         while True:
@@ -219,7 +219,7 @@ def in_pieces(
 
 
 class AppliedLog(NamedTuple):
-    """What became of the records that no node had read."""
+    """The effects of the records that no node had read."""
 
     counts: dict[str, int]
     earliest: Mapping[int, int]
@@ -227,19 +227,19 @@ class AppliedLog(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """What one Spark task is told; pickled to the workers."""
+    """The arguments of one Spark task; pickled to the workers."""
 
     destination: Destination
     ends: Mapping[int, int]
     new_count: int
     elsewhere: bool
-    """Whether those that stood in a wrong partition are meant, or all others."""
+    """True for records in a wrong partition, False for all others."""
 
 
 def apply_log(
     log: DataFrame, destination: Destination, ends: Mapping[int, int], new_count: int
 ) -> AppliedLog:
-    """Apply all records; those that stand in a wrong partition last, as a node appends them.
+    """Apply all records; those in a wrong partition last, in the order of a node's appends.
 
     ``ends`` has the ends of the old log, by all of its partitions.
     """
@@ -247,7 +247,7 @@ def apply_log(
     applied = _collected(_in_order(log, "partition").mapInArrow(partial(_apply, share), _APPLIED))
     if not applied.counts["elsewhere"]:
         return applied
-    # All in one task: where they belong may be anywhere, and their order is that of the log.
+    # All in one task: their owners may be any, and their order is the log's.
     strays = log.repartition(1).sortWithinPartitions("partition", "log_offset")
     share = share._replace(elsewhere=True)
     late = _collected(strays.mapInArrow(partial(_apply, share), _APPLIED))
@@ -263,7 +263,7 @@ def _in_order(log: DataFrame, column: str) -> DataFrame:
 
 
 def _collected(applied: DataFrame) -> AppliedLog:
-    """Bring a row for each new partition to the driver."""
+    """Collect one row for each new partition on the driver."""
     sums = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in _APPLIED_ARROW.names[2:]]
     rows = applied.groupBy("partition").agg(f.min("earliest").alias("earliest"), *sums).collect()
     counts = {name: sum(row[name] for row in rows) for name in _APPLIED_ARROW.names[2:]}
@@ -271,7 +271,7 @@ def _collected(applied: DataFrame) -> AppliedLog:
 
 
 def _apply(share: _Share, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Apply the records of a Spark task and tell what became of them."""
+    """Apply the records of a Spark task and yield the counts."""
     first = next(batches, None)
     if first is None:
         return
@@ -300,20 +300,20 @@ def _apply(share: _Share, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
 
 
 class _Counts:
-    """What one Spark task has seen."""
+    """The counts of one Spark task."""
 
     def __init__(self) -> None:
         self.records = 0
         self.poison = 0
         self.elsewhere = 0
         self.late = count()
-        """Numbers the records that are applied behind the end of their own partition."""
+        """Numbers the records that are applied after the end of their own partition."""
 
 
 def _entries(
     share: _Share, applier: TailApplier, counts: _Counts, batch: pa.RecordBatch
 ) -> Iterator[tuple[int, list[StoredTask | Command]]]:
-    """Return a batch's entries by the old partition that they are to be applied in."""
+    """Return a batch's entries by the old partition in which they are applied."""
     old_count = len(share.ends)
     by_old: dict[int, list[StoredTask | Command]] = {}
     for record in records_of(batch):
@@ -327,7 +327,7 @@ def _entries(
         if strayed != share.elsewhere:
             continue
         if strayed:
-            # As a node produces it again: behind all that its own partition holds.
+            # In the order of a node's appends: behind all records of its own partition.
             entry = replace(entry, offset=share.ends[home] + next(counts.late))
         counts.records += 1
         by_old.setdefault(home, []).append(entry)
@@ -340,7 +340,7 @@ def _write_times(destination: Destination) -> Callable[[int], int]:
 
 
 def _told(earliest: Mapping[int, int], counts: _Counts) -> pa.RecordBatch:
-    # Partition -1 carries what is not a partition's.
+    # Partition -1 carries the counts of the task as a whole.
     rows = [(each, at, 0, 0, 0) for each, at in earliest.items()]
     rows.append((-1, 0, counts.records, counts.poison, counts.elsewhere))
     columns = [

@@ -1,9 +1,8 @@
 """``hourhand pipeline archive``: moves finished hours into Parquet, by date, once each.
 
-A run copies, verifies, notes down that it did, and only then removes what it copied: each row
-at the write time it was read with, so one that was written anew stays.  Completions stay until
-the engine's retention ends.  A run that was stopped is finished by the next one; what was copied
-is never copied again.
+A run copies, verifies, records that, and only then removes the copied rows: each at the write time
+it was read with, so a row that was written again stays. Completions stay until the engine's
+retention ends. The next run finishes one that was stopped; nothing is copied twice.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,21 +31,21 @@ from scheduler.pipeline.transform_archive import REACH, fingerprint, within_reac
 from scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
 
 REMOVED = (BulkTable.TASKS, BulkTable.ATTEMPTS)
-"""What a run removes after it copied it."""
+"""The tables of which copied rows are removed."""
 _RUN = "run string, state string, partition int, end timestamp"
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlan:
-    """What to archive, and where."""
+    """The hours to archive, and the folder."""
 
     folder: str
     older_than_ms: int
-    """Hours that ended at least so long ago."""
+    """Minimum time since an hour's end."""
 
 
 def run_archive(job: JobOptions, plan: ArchivePlan) -> Summary:
-    """Archive what is finished; raises FolderLocked where an embedded node is at work."""
+    """Archive finished hours; raises FolderLocked if an embedded node is running."""
     release = wiring.keep_nodes_out(job.source.settings())
     try:
         with spark_job("archive", job) as spark:
@@ -65,7 +64,7 @@ class _Archive:
         self._folder = plan.folder.rstrip("/")
 
     def run(self) -> Summary:
-        """Finish what an earlier run left, then archive what is new."""
+        """Finish an earlier run, then archive new hours."""
         runs = self._runs()
         removed = {table.value: 0 for table in REMOVED}
         for name in sorted(runs.get("copied", {}).keys() - runs.get("removed", {}).keys()):
@@ -89,7 +88,7 @@ class _Archive:
         return summary
 
     def _reach(self, done: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-        """Return the hours to archive of each partition that has any."""
+        """Return the hours to archive, of each partition that has any."""
         old_ms = wiring.open_clock().now_ms() - self._plan.older_than_ms
         floors = _finished_until(self._job)
         reach = {}
@@ -110,13 +109,14 @@ class _Archive:
         copied = {}
         for table in BulkTable:
             stored = read_table(self._spark, self._job, table.value)
-            # The bound of all, which opens no later bucket; the join then keeps to each one's.
+            # One bound for all partitions, which opens no later bucket; the join applies each one's
+            # own.
             wanted = within_reach(stored.where(f.col("hour") < last), frame)
             copied[table.value] = self._copy_table(name, table, wanted)
         return copied
 
     def _copy_table(self, name: str, table: BulkTable, rows: DataFrame) -> dict[str, Any]:
-        """Write a table and compare what was written with what was read."""
+        """Write a table and compare the written rows with the read ones."""
         columns = [column.name for column in columns_of(table.value)]
         rows = rows.persist(StorageLevel.DISK_ONLY)
         read = _only(fingerprint(rows, columns))
@@ -151,7 +151,7 @@ class _Archive:
         return f"{self._folder}/{table.value}/run={name}"
 
     def _runs(self) -> dict[str, dict[str, dict[int, int]]]:
-        """Return, by state and run, up to where each partition was archived."""
+        """Return by state and run the time up to which each partition was archived."""
         notes = self._read(f"{self._folder}/runs", schema=_RUN)
         found: dict[str, dict[str, dict[int, int]]] = {}
         if notes is not None:
@@ -176,7 +176,7 @@ class _Archive:
 
 
 def _finished_until(job: JobOptions) -> dict[int, int]:
-    """Return, for each partition that has an owner, the time before which all is closed."""
+    """Return, for each partition with an owner, the time before which all keys are closed."""
     count = partition_count(job)
     stores = wiring.open_stores(job.source.settings())
     try:
@@ -201,7 +201,7 @@ def _only(frame: DataFrame) -> dict[str, Any]:
 def _remove_rows(
     source: Options, table: BulkTable, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Remove rows, sorted by bucket, from the store, and yield how many."""
+    """Remove rows, sorted by bucket, from the store, and yield their number."""
     key = 4 if table is BulkTable.ATTEMPTS else 3
     names = [column.name for column in columns_of(table.value)[2 : 2 + key]]
     assert COLUMNS[table][-1] == "write_time", "what a row is removed at comes last"

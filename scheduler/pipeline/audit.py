@@ -1,10 +1,9 @@
-"""``hourhand pipeline audit``: joins what is stored and tells what must not be.
+"""``hourhand pipeline audit``: joins the stored tables and reports contradictions.
 
-Decides the order of reading (watermarks first, so that a system at work is not accused of its
-own progress) and how much of what was found is shown.  Each kind of finding is one pure function
-that decides from the rows alone, so it shares no code with what wrote them, and returns the
-columns of ``FINDING``; what began after ``settled_ms`` is left out where a reading could be too
-old to know.
+Decides the order of reading (watermarks first, so that a running system is not accused of its own
+progress) and the number of examples. Each kind of finding is one pure function of the rows alone,
+so it shares no code with their writers, and returns the columns of ``FINDING``; rows that began
+after ``settled_ms`` are left out where a table may have been read too early.
 """
 
 from dataclasses import dataclass
@@ -32,21 +31,23 @@ FINDING = ("kind", *KEY, "detail")
 KINDS = {
     "lost": "attempts were made, and neither the task nor its completion is stored",
     "missing": "the list of expected tasks has it, and neither task nor completion is stored",
-    "overdue": "open, due for longer than allowed, and nothing under way",
+    "overdue": "open, due for longer than allowed, and not worked on",
     "ran_after_completion": "an attempt began after the key was done",
     "overlapping": "an attempt began while another of its ordering id ran",
     "early": "an attempt began before the task was due",
     "blocked": "attempts are used up; the ordering id waits for an operator",
     "watermark_ahead": "open before the watermark and no straggler: no restart would load it",
 }
-"""What is looked for."""
+"""The kinds of findings."""
 
 _DONE = ("success", "failure", "dropped")
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What is stored, as the data source returns it; ``watermarks`` as ``WATERMARKS`` says."""
+    """The stored tables, as the data source returns them; ``watermarks`` has the columns of
+    ``WATERMARKS``.
+    """
 
     tasks: DataFrame
     statuses: DataFrame
@@ -55,11 +56,11 @@ class Tables:
 
 
 WATERMARKS = "partition int, watermark timestamp, stragglers array<string>"
-"""Each partition's watermark, read before the tables, and the ordering ids it has passed."""
+"""Each partition's watermark, read before the tables, and the ordering ids that it has passed."""
 
 
 def findings(tables: Tables, settled_ms: int) -> DataFrame:
-    """Return everything that is wrong."""
+    """Return all findings."""
     settled = f.timestamp_millis(f.lit(settled_ms))
     opened = open_tasks(tables)
     runs = attempt_runs(tables)
@@ -79,7 +80,7 @@ def findings(tables: Tables, settled_ms: int) -> DataFrame:
 
 
 def open_tasks(tables: Tables) -> DataFrame:
-    """Return rows that no completion closes, with their last attempt since they were opened."""
+    """Return rows without a completion, with their last attempt since they were opened."""
     closing = tables.statuses.select(
         *KEY,
         "result",
@@ -111,7 +112,7 @@ def open_tasks(tables: Tables) -> DataFrame:
 
 
 def attempt_runs(tables: Tables) -> DataFrame:
-    """Return every attempt that is known to have started, once, with its end where it is known."""
+    """Return every attempt that is known to have started, once, with its end if that is known."""
     closing = tables.statuses.where(f.col("started").isNotNull()).select(
         *KEY,
         f.col("attempts").alias("attempt"),
@@ -127,7 +128,7 @@ def attempt_runs(tables: Tables) -> DataFrame:
 
 
 def lost(tables: Tables, settled: Column) -> DataFrame:
-    """Return keys that were attempted and are stored nowhere."""
+    """Return keys with attempts that are stored nowhere."""
     tried = (
         tables.attempts.where(f.col("started") < settled)
         .groupBy(*KEY)
@@ -146,7 +147,7 @@ def missing(tables: Tables, expected: DataFrame) -> DataFrame:
 
 
 def overdue(opened: DataFrame, settled: Column) -> DataFrame:
-    """Return open tasks that nobody works on although they are due."""
+    """Return open tasks that are due and not worked on."""
     due = f.greatest("scheduled_time", f.col("last.next_attempt"))
     idle = f.col("last").isNull() | f.col("last.next_attempt").isNotNull()
     return _found(
@@ -174,9 +175,9 @@ def ran_after_completion(tables: Tables) -> DataFrame:
 
 
 def overlapping(runs: DataFrame) -> DataFrame:
-    """Return attempts that began while an earlier one of their ordering id had not ended.
+    """Return attempts that began before an earlier one of their ordering id had ended.
 
-    An attempt without an end died with its process, and overlaps nothing that is known.
+    An attempt without an end died with its process, and counts as no overlap.
     """
     before = (
         Window.partitionBy("partition", "ordering_id")
@@ -208,7 +209,7 @@ def early(runs: DataFrame) -> DataFrame:
 
 
 def blocked(opened: DataFrame) -> DataFrame:
-    """Return open tasks whose last attempt is over and is followed by none."""
+    """Return open tasks whose last attempt ended without a next one."""
     over = f.col("last.next_attempt").isNull() & (f.col("last.outcome") != "started")
     return _found(
         opened.where(over),
@@ -218,7 +219,7 @@ def blocked(opened: DataFrame) -> DataFrame:
 
 
 def watermark_ahead(opened: DataFrame, watermarks: DataFrame) -> DataFrame:
-    """Return open tasks that no owner will ever load again."""
+    """Return open tasks that no owner would load again."""
     passed = opened.join(f.broadcast(watermarks), "partition").where(
         (f.col("scheduled_time") < f.col("watermark"))
         & ~f.array_contains("stragglers", f.col("ordering_id"))
@@ -243,17 +244,17 @@ def _found(rows: DataFrame, kind: str, detail: Column) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan:
-    """What to look at."""
+    """The range and the options of an audit."""
 
     from_ms: int | None = None
     to_ms: int | None = None
-    """Scheduled times in [from, to); everything that is stored by default."""
+    """Scheduled times in [from, to); by default all that are stored."""
     tolerance_ms: int = 300_000
-    """A task is overdue, or lost, only after so long."""
+    """Time after which a task is overdue, or lost."""
     expected: str | None = None
-    """Parquet of tasks that must be stored, as ``export`` and ``load`` take them."""
+    """Parquet of tasks that must be stored, in the columns of ``export`` and ``load``."""
     findings: str | None = None
-    """Folder that all findings are written to, as Parquet."""
+    """Folder for all findings, as Parquet."""
 
 
 def run_audit(job: JobOptions, plan: AuditPlan) -> Summary:
@@ -261,7 +262,7 @@ def run_audit(job: JobOptions, plan: AuditPlan) -> Summary:
     now_ms = wiring.open_clock().now_ms()
     with spark_job("audit", job) as spark:
         watermarks = _watermarks(spark, job)
-        # On disk, and read once: each kind of finding looks at most of them.
+        # Persisted on disk and read once: each kind of finding uses most of them.
         tasks, statuses, attempts = (
             _within(read_table(spark, job, name, *KEY, *columns), plan)
             .select(*KEY, *columns)
@@ -294,7 +295,7 @@ _TABLES = {
     "statuses": ("result", "log_offset", "attempts", "started", "finished", "for_good"),
     "attempts": ("attempt", "result", "started", "finished", "next_attempt"),
 }
-"""What is looked at of each table, besides the key."""
+"""Columns that are read of each table, besides the key."""
 
 
 def _within(table: DataFrame, plan: AuditPlan) -> DataFrame:
@@ -307,7 +308,7 @@ def _within(table: DataFrame, plan: AuditPlan) -> DataFrame:
 
 
 def _watermarks(spark: SparkSession, job: JobOptions) -> DataFrame:
-    """Return one row for each partition that ever had an owner: a few hundred at most."""
+    """Return one row for each partition that ever had an owner: at most a few hundred."""
     count = partition_count(job)
     stores = wiring.open_stores(job.source.settings())
     try:

@@ -1,7 +1,7 @@
-"""The columns of each table as Spark sees them: names, types, and what they mean.
+"""The columns of each table in Spark: names, types, and meanings.
 
-Decides how rows of the store become Arrow batches.  Times are timestamps in UTC, whole
-milliseconds; what ends in ``_ms`` does not occur, so nobody has to convert.
+Decides how rows of the store become Arrow batches. Times are timestamps in UTC, whole milliseconds;
+no column is a number ``_ms``, so nobody has to convert.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ from scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
 
 
 class Column(NamedTuple):
-    """One column: its type in Spark and in Arrow, and what it says."""
+    """One column: its type in Spark and in Arrow, and its meaning."""
 
     name: str
     spark: DataType
@@ -57,9 +57,9 @@ BUCKET = (
     Column("hour", *_TIME, "start of the hour the task is due in: the bucket"),
 )
 KEY = (
-    Column("scheduled_time", *_TIME, "when the task is due; part of its key"),
-    Column("ordering_id", *_TEXT, "whose tasks run one at a time, in order; part of the key"),
-    Column("uniqueness_key", *_TEXT, "tells tasks of one id and time apart; part of the key"),
+    Column("scheduled_time", *_TIME, "due time of the task; part of its key"),
+    Column("ordering_id", *_TEXT, "id of tasks that run one at a time, in order; part of the key"),
+    Column("uniqueness_key", *_TEXT, "distinguishes tasks of one id and time; part of the key"),
 )
 _DATA = Column("data", *_TEXT, "the task's data, a JSON object")
 _OFFSET = Column(
@@ -70,10 +70,10 @@ _OFFSET = Column(
 _WRITE_TIME = Column(
     "write_time", *_LONG, "orders writes of one row: owner epoch * 2^40 + a counter, less: bulk"
 )
-_STARTED = Column("started", *_TIME, "when the attempt that closed the key began", nullable=True)
-_FINISHED = Column("finished", *_TIME, "when the key was closed")
+_STARTED = Column("started", *_TIME, "begin of the attempt that closed the key", nullable=True)
+_FINISHED = Column("finished", *_TIME, "time at which the key was closed")
 _ATTEMPTS = Column("attempts", *_INT, "highest attempt number given out")
-_REASON = Column("reason", *_TEXT, "what the executor or operator gave as reason", nullable=True)
+_REASON = Column("reason", *_TEXT, "reason given by the executor or operator", nullable=True)
 
 _TABLES: dict[str, tuple[Column, ...]] = {
     BulkTable.TASKS.value: (_DATA, _OFFSET, _WRITE_TIME),
@@ -91,9 +91,11 @@ _TABLES: dict[str, tuple[Column, ...]] = {
     BulkTable.ATTEMPTS.value: (
         Column("attempt", *_INT, "number of the attempt, 1 for the first"),
         Column("result", *_TEXT, "started, success, failure, retry, dropped or timeout"),
-        Column("started", *_TIME, "when user code was called"),
-        Column("finished", *_TIME, "when it ended; null: runs, or its process died", nullable=True),
-        Column("next_attempt", *_TIME, "when the next attempt may start", nullable=True),
+        Column("started", *_TIME, "time at which user code was called"),
+        Column(
+            "finished", *_TIME, "end of the attempt; null: runs, or its process died", nullable=True
+        ),
+        Column("next_attempt", *_TIME, "earliest start of the next attempt", nullable=True),
         Column("used", *_INT, "attempts counted against the policy's maximum"),
         Column("suspect", *_FLAG, "the attempt before it may have killed its process"),
         Column("error_class", *_TEXT, "class of the exception", nullable=True),
@@ -113,10 +115,8 @@ _TABLES: dict[str, tuple[Column, ...]] = {
     ),
 }
 
-_KIND = Column("kind", *_TEXT, "which executor runs the task; null: the default", nullable=True)
-_PRIORITY = Column(
-    "priority", *_INT, "the task's own priority; null: that of its kind", nullable=True
-)
+_KIND = Column("kind", *_TEXT, "kind, which chooses the executor; null: the default", nullable=True)
+_PRIORITY = Column("priority", *_INT, "the task's own priority; null: its kind's", nullable=True)
 _SEAL = Column(
     "seal",
     *_TEXT,
@@ -130,15 +130,15 @@ _DERIVED: dict[str, tuple[Column, ...]] = {
     BulkTable.TASKS.value: (_KIND, _PRIORITY, _SEAL),
     STATES: (_KIND, _PRIORITY, _SEAL),
 }
-"""Columns that no store has: they are made of others when they are read."""
+"""Columns that no store has: they are computed from others at reading."""
 
 WRITTEN = (*KEY, _DATA)
-"""What a DataFrame needs to be written as tasks; ``kind``, ``priority`` and ``seal`` may be there,
-others are ignored."""
+"""Columns that a DataFrame of tasks needs; ``kind``, ``priority`` and ``seal`` are optional, others
+are ignored."""
 
 
 def columns_of(table: str, chosen: Sequence[str] | None = None) -> tuple[Column, ...]:
-    """Return a table's columns in order, or those chosen; SettingsInvalid for an unknown one."""
+    """Return a table's columns in order, or the chosen ones; SettingsInvalid for an unknown one."""
     columns = (*stored_columns_of(table), *_DERIVED.get(table, ()))
     if chosen is None:
         return columns
@@ -152,12 +152,12 @@ def columns_of(table: str, chosen: Sequence[str] | None = None) -> tuple[Column,
 
 
 def stored_columns_of(table: str) -> tuple[Column, ...]:
-    """Return a table's columns without those that are made of others."""
+    """Return a table's columns without the computed ones."""
     return (*BUCKET, *KEY, *_TABLES[table])
 
 
 def schema_of(table: str, chosen: Sequence[str] | None = None) -> StructType:
-    """Return the schema of a table, or of columns of it; a column's meaning is in its comment."""
+    """Return the schema of a table, or of columns of it; a column's comment has its meaning."""
     return StructType(
         [
             StructField(each.name, each.spark, each.nullable, {"comment": each.meaning})
@@ -167,13 +167,13 @@ def schema_of(table: str, chosen: Sequence[str] | None = None) -> StructType:
 
 
 def arrow_schema_of(table: str, chosen: Sequence[str] | None = None) -> pa.Schema:
-    """Return the schema of the batches that hold a table, or columns of it."""
+    """Return the schema of the batches of a table, or of columns of it."""
     columns = columns_of(table, chosen)
     return pa.schema([pa.field(each.name, each.arrow, each.nullable) for each in columns])
 
 
 def stored_names(table: BulkTable) -> dict[str, str]:
-    """Return what the store calls each column, or the one that it is made of."""
+    """Return the store's name of each column, or of the column that it is computed from."""
     names = [each.name for each in stored_columns_of(table.value)[len(BUCKET) :]]
     others = dict(zip(names, COLUMNS[table], strict=True))
     derived = {each.name: others["data"] for each in _DERIVED.get(table.value, ())}
@@ -185,8 +185,8 @@ def batch_of_columns(
 ) -> pa.RecordBatch:
     """Turn columns by name, times in milliseconds, into an Arrow batch.
 
-    ``hour`` may be any time in its hour; ``data`` and the columns that are made of it are the text
-    of rows.  With ``stored`` the data stays that.
+    ``hour`` may be any time in its hour; ``data`` and the columns computed from it get the text of
+    rows. With ``stored`` the data stays in that form.
     """
     arrays = [_array_of(field, columns[field.name], stored=stored) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -208,7 +208,7 @@ def _array_of(field: pa.Field, values: Sequence[Any], *, stored: bool) -> pa.Arr
 
 
 def data_of_texts(texts: Sequence[str | None]) -> list[str | None]:
-    """Return the data in the text of each row; of sealed data the members in the clear."""
+    """Return the data in the text of each row; for sealed data the members that are not sealed."""
     return [
         text if text is None or _RESERVED not in text else data_of(text.encode()).decode()
         for text in texts
@@ -216,7 +216,7 @@ def data_of_texts(texts: Sequence[str | None]) -> list[str | None]:
 
 
 def seals_of(texts: Sequence[str | None]) -> list[bytes | None]:
-    """Return the envelope in the text of each row; None where the data is plain."""
+    """Return the envelope in the text of each row; None for plain data."""
     return [
         split_envelope(text.encode())[0]
         if text is not None and text.startswith(_OPENS_SEALED)
@@ -226,7 +226,7 @@ def seals_of(texts: Sequence[str | None]) -> list[bytes | None]:
 
 
 def kinds_of(data: Sequence[str | None]) -> list[str | None]:
-    """Return the kind that each task's data carries; None where it carries none."""
+    """Return the kind in each task's data; None if it has none."""
     return [
         None
         if text is None or _OPENS_KIND not in text
@@ -236,7 +236,7 @@ def kinds_of(data: Sequence[str | None]) -> list[str | None]:
 
 
 def priorities_of(data: Sequence[str | None]) -> list[int | None]:
-    """Return the priority that each task's data carries; None where it carries none."""
+    """Return the priority in each task's data; None if it has none."""
     return [
         None
         if text is None or _OPENS_PRIORITY not in text
@@ -247,7 +247,7 @@ def priorities_of(data: Sequence[str | None]) -> list[int | None]:
 
 @lru_cache(maxsize=1_000)
 def _priority_of(tail: str) -> int | None:
-    # Of a member alone the comma before it is missing, which makes no difference.
+    # The text of a single member lacks the comma before it, which makes no difference.
     return carried_priority(tail.encode())
 
 
@@ -258,14 +258,14 @@ def _kind_of(tail: str) -> str | None:
 
 
 class BucketCount:
-    """Counts the buckets that pages hold, where the rows of each come together."""
+    """Counts the buckets in pages whose rows are sorted by bucket."""
 
     def __init__(self) -> None:
         self.count = 0
         self._last: object = None
 
     def add(self, partitions: Sequence[object], times_ms: Sequence[object]) -> None:
-        """Count the buckets of the next rows, but for one that has begun before."""
+        """Count the buckets of the next rows, without one that began before."""
         hours = hours_of(pa.array(times_ms, pa.int64()))
         table = pa.table({"partition": pa.array(partitions, pa.int32()), "hour": hours})
         first, last = table.slice(0, 1).to_pylist(), table.slice(len(table) - 1).to_pylist()
@@ -280,7 +280,7 @@ def batch_of(
     *,
     stored: bool = False,
 ) -> pa.RecordBatch:
-    """Turn a table's rows, in the order of its columns after the bucket's, into an Arrow batch."""
+    """Return an Arrow batch of a table's rows, in the order of its columns after the bucket's."""
     rows = [row for _, page in pages for row in page]
     of_buckets = [[bucket[part] for bucket, page in pages for _ in page] for part in (0, 1)]
     names = [each.name for each in stored_columns_of(table)]
@@ -290,19 +290,19 @@ def batch_of(
 
 
 def hours_of(millis: pa.Array) -> pa.Array:
-    """``hour_of`` of many: Arrow divides towards zero, so what lies before 1970 is one lower."""
+    """Return the hours of times; Arrow divides towards zero, so times before 1970 are corrected."""
     towards_zero = pc.multiply(pc.divide(millis, HOUR_MS), HOUR_MS)
     below = pc.if_else(pc.less(millis, towards_zero), HOUR_MS, 0)
     return pc.subtract(towards_zero, below)
 
 
 def instants_of(millis: pa.Array) -> pa.Array:
-    """Milliseconds as the timestamps that a table's columns hold."""
+    """Return milliseconds as the timestamps of a table's columns."""
     return millis.cast(pa.timestamp("ms", tz="UTC")).cast(_TIME[1])
 
 
 def described(table: str) -> Mapping[str, str]:
-    """Return what each column of a table means, by name."""
+    """Return the meaning of each column of a table, by name."""
     return {each.name: each.meaning for each in columns_of(table)}
 
 

@@ -1,7 +1,7 @@
 """Writes the rows of a DataFrame into the stores of an installation that no node works on.
 
-Decides how rows become batches, and what they are written at: above every owner of the old
-installation, below every owner of the new one.  Writing the same rows again changes nothing.
+Decides how rows become batches, and their write times: above every owner of the old installation,
+below every owner of the new one. Writing the same rows again changes nothing.
 """
 
 from collections import defaultdict
@@ -28,30 +28,30 @@ from scheduler.ports.bulk import COLUMNS, BulkTable
 
 _IN_FLIGHT_MAX = 64
 _ATTEMPT_SHIFT = 32
-"""Write times of one Spark task: 2^32 for each of its attempts, in order."""
+"""The write times of one Spark task: 2^32 for each of its attempts, in order."""
 
 
 class Destination(NamedTuple):
-    """Where rows go; pickled to the workers."""
+    """The target of rows; pickled to the workers."""
 
     options: Options
     epochs: Mapping[int, int]
     """The job's own owner epoch of each partition."""
 
     def write_time(self, partition: int, number: int) -> int:
-        """Return a write time of the job in a partition; another number for another content."""
+        """Return a write time of the job in a partition; other content needs another ``number``."""
         epoch = self.epochs.get(partition) or max(self.epochs.values())
         return (epoch << EPOCH_SHIFT) | number
 
 
 def write_rows(rows: DataFrame, table: str, destination: Destination) -> int:
-    """Write all rows of a table and return how many there were."""
+    """Write all rows of a table and return their number."""
     settings = destination.options.settings()
     if settings.store == "embedded":
         # One file, one writer at a time: a second one would only wait.
         rows = rows.coalesce(1)
     written = rows.mapInArrow(partial(_write_batches, destination, table), "rows bigint")
-    # A number for each Spark task, and no further step, which might be run twice.
+    # One sum for each Spark task: a further step of Spark might be run twice.
     return sum(row.rows for row in written.collect())
 
 
@@ -112,7 +112,7 @@ def _write_attempts(
 def _write_definitions(
     stores: Stores, _destination: Destination, batch: pa.RecordBatch
 ) -> Iterator["Future[None]"]:
-    """Their write time is their own offset."""
+    """Write definitions; their write time is their own offset."""
     now_ms = wiring.open_clock().now_ms()
     by_owner = defaultdict(list)
     for owner, definition in definitions_of(batch):
@@ -141,7 +141,7 @@ _WRITERS: dict[str, _Write] = {
 def _by_owner(
     table: BulkTable, batch: pa.RecordBatch
 ) -> Iterator[tuple[int, Sequence[tuple[Any, ...]]]]:
-    """Return a batch's rows as the port has them, by partition."""
+    """Return a batch's rows in the port's form, by partition."""
     columns = []
     for column in stored_columns_of(table.value)[2:]:
         values = batch.column(column.name)

@@ -1,8 +1,8 @@
 """Tables of a job as Delta tables: a Delta log beside the Parquet files that Spark wrote.
 
-Decides how a folder of Parquet becomes a table of Delta Lake.  No file is written anew, so what
-reads Parquet reads it as before.  deltalake writes the log, without jars and for any version of
-Spark; it is loaded where Delta is asked for and not before.
+Decides how a folder of Parquet becomes a table of Delta Lake. No file is rewritten, so readers of
+Parquet read it as before. deltalake writes the log, without jars and for any version of Spark; it
+is loaded only if Delta is asked for.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _TIMES = "spark.sql.parquet.outputTimestampType"
 
 
 def check_format(name: str) -> None:
-    """Raise InvalidInput where it is not a format, SettingsInvalid where its package is missing."""
+    """Raise InvalidInput for an unknown format, SettingsInvalid if its package is missing."""
     if name not in _FORMATS:
         raise InvalidInput(f"--format {shown(name)} is neither of {', '.join(_FORMATS)}")
     if name == DELTA:
@@ -44,9 +44,9 @@ def written_as_instants(spark: SparkSession) -> Iterator[None]:
 
 
 def finish_table(name: str, folder: str, rows: int) -> None:
-    """Make a folder of Parquet files with so many rows what the format asks for.
+    """Give a folder of Parquet files with ``rows`` rows the additions of the format.
 
-    Raises StoreUnavailable where the log cannot be written, or tells of other rows.
+    Raises StoreUnavailable if the log cannot be written, or counts other rows.
     """
     if name != DELTA:
         return

@@ -1,10 +1,10 @@
 """``hourhand pipeline export``: the whole state into Parquet, for backup and for moving.
 
-The cluster is stopped meanwhile, and the installation is only read.  Each table is written,
-read again and compared; the manifest comes last, so a run that was stopped is not an export and
-is simply run again.  The manifest says format, counts and checksums: by it, it is decided which
-folders are exports that this version can read.  Everything goes through Spark, so that a folder
-may lie wherever Spark can write.
+The cluster is stopped meanwhile, and the installation is only read. Each table is written, read
+again and compared; the manifest is written last, so a run that was stopped is not an export and is
+simply run again. The manifest has format, counts and checksums: it decides which folders are
+exports that this version can read. Everything goes through Spark, so the folder may be anywhere
+that Spark can write.
 """
 
 import hashlib
@@ -43,32 +43,32 @@ _MANIFEST, _BEGUN = "manifest", "begun"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What was exported, from what."""
+    """The source and the content of an export."""
 
     made: str
     partitions: int
     source: dict[str, str]
     """Log and store, as their settings name them."""
     identity: str
-    """Tells the state that was exported from any later one."""
+    """Identifies the exported state among earlier and later ones."""
     ends: dict[str, int]
-    """Where the log ended, by partition."""
+    """End of the log, by partition."""
     tables: dict[str, dict[str, Any]]
     """Rows and checksum of each table."""
     pauses: list[dict[str, Any]] = field(default_factory=list)
     limits: list[dict[str, Any]] = field(default_factory=list)
-    """What operators changed of limits."""
+    """Limits that operators changed."""
     format: str = FORMAT_NAME
     version: int = FORMAT_VERSION
 
     @property
     def digest(self) -> str:
-        """Return what tells this export from any other."""
+        """Return a digest that identifies this export."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:32]
 
     @property
     def text(self) -> str:
-        """Return it as it is written; without limits as versions write it that know none."""
+        """Return the written form; without limits it is that of versions that know none."""
         fields = asdict(self)
         if not self.limits:
             del fields["limits"]
@@ -76,25 +76,25 @@ class Manifest:
 
 
 def begin_export(spark: SparkSession, folder: str) -> None:
-    """Mark a folder as an export that is being written; InvalidInput where it is in use."""
+    """Mark a folder as an export that is being written; InvalidInput if it is in use."""
     if _text(spark, f"{folder}/{_MANIFEST}") is not None:
-        raise InvalidInput(f"{folder} holds an export already: name another folder")
+        raise InvalidInput(f"{folder} already holds an export: choose another folder")
     if _text(spark, f"{folder}/{_BEGUN}") is None:
         for table in STATE_TABLES:
             if _exists(spark, f"{folder}/{table}"):
                 raise InvalidInput(
-                    f"{folder} has a folder {table} that is of no export: name an empty one"
+                    f"{folder} has a folder {table} that is not of an export: choose an empty folder"
                 )
         _write_text(spark, f"{folder}/{_BEGUN}", "An export is being written here, or was stopped.")
 
 
 def end_export(spark: SparkSession, folder: str, manifest: Manifest) -> None:
-    """Write the manifest: from now on the export is complete."""
+    """Write the manifest, which completes the export."""
     _write_text(spark, f"{folder}/{_MANIFEST}", manifest.text)
 
 
 def read_manifest(spark: SparkSession, folder: str) -> Manifest:
-    """Return an export's manifest; InvalidInput where there is none that can be read."""
+    """Return an export's manifest; InvalidInput if it is missing or unreadable."""
     text = _text(spark, f"{folder}/{_MANIFEST}")
     if text is None:
         raise InvalidInput(
@@ -105,7 +105,7 @@ def read_manifest(spark: SparkSession, folder: str) -> Manifest:
         value = json.loads(text)
         found = value.get("format"), value.get("version")
     except (ValueError, AttributeError):
-        raise InvalidInput(f"{folder}/{_MANIFEST} is not what an export writes") from None
+        raise InvalidInput(f"{folder}/{_MANIFEST} is not the manifest of an export") from None
     if found != (FORMAT_NAME, FORMAT_VERSION):
         raise InvalidInput(
             f"{folder} is of format {found[0]!r}, version {found[1]!r}; this version of Hourhand"
@@ -118,7 +118,7 @@ def read_manifest(spark: SparkSession, folder: str) -> Manifest:
 def read_exported(
     spark: SparkSession, folder: str, manifest: Manifest, say: Any
 ) -> Mapping[str, DataFrame]:
-    """Return an export's tables; InvalidInput where one is not what the manifest says."""
+    """Return an export's tables; InvalidInput if one differs from the manifest."""
     tables = {}
     for table in STATE_TABLES:
         rows = spark.read.parquet(f"{folder}/{table}")
@@ -134,7 +134,7 @@ def read_exported(
 
 
 def counted(rows: DataFrame) -> dict[str, Any]:
-    """Return how many rows there are, and their checksum over all columns."""
+    """Return the number of rows, and their checksum over all columns."""
     found = fingerprint(rows, rows.columns).first()
     assert found is not None, "an aggregate without groups has one row"
     return dict(found.asDict())
@@ -164,7 +164,7 @@ def _exists(spark: SparkSession, path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """Where to."""
+    """The folder and the format."""
 
     folder: str
     settle_s: float = SETTLE_S
@@ -217,9 +217,9 @@ def _rows(frame: DataFrame) -> dict[str, Any]:
 
 
 def _write(spark: SparkSession, folder: str, name: str, rows: DataFrame) -> dict[str, Any]:
-    """Write a table and compare what was written with what was read."""
+    """Write a table and compare the written rows with the read ones."""
     path = f"{folder}/{name}"
-    # Read once: what expires between two readings would look like damage.
+    # Read once: a row that expires between two readings would look like damage.
     rows = rows.persist(StorageLevel.DISK_ONLY)
     try:
         read = counted(rows)

@@ -1,11 +1,11 @@
-"""``hourhand pipeline follow``: lifecycle events into a Parquet table by date, as they are told.
+"""``hourhand pipeline follow``: lifecycle events into a Parquet table by date, as they happen.
 
-Decides when a batch is written, the columns of the table, and which of several tellings of one
-event is kept; what cannot be read is kept as it is.  Offsets, and which files belong to the table,
-are kept by Spark beside each other; so a run that was killed, wherever, is gone on with.
+Decides when a batch is written, the columns of the table, and which of several records of one event
+is kept; unreadable records are kept unchanged. Spark keeps offsets and the list of the table's
+files side by side, so a run continues wherever the last one was killed.
 
-``format("hourhand_events")`` is the topic as a stream of Spark's.  A batch that is read again has
-the same rows.  Each batch also has a time of its own, which never goes back: by it, and by no
+``format("hourhand_events")`` is the topic as a stream of Spark's. A batch that is read again has
+the same rows. Each batch also has a time of its own, which never decreases: by it, and not by a
 node's clock, repeats are forgotten.
 """
 
@@ -65,7 +65,7 @@ _COLUMNS = {
     "error_class": "errorClass",
 }
 UNREAD = "unread"
-"""The event of a record that is none; its text is in column ``raw``."""
+"""The event of an unreadable record; its text is in column ``raw``."""
 EVENTS_FORMAT = "hourhand_events"
 
 _SCHEMA = StructType(
@@ -86,11 +86,11 @@ _ARROW = pa.schema(
 )
 
 Offset = dict[str, Any]
-"""``{"next": {partition: offset}, "read_ms": …}``, as Spark keeps it."""
+"""``{"next": {partition: offset}, "read_ms": …}``, as Spark stores it."""
 
 
 def events_of(records: DataFrame) -> DataFrame:
-    """Return a row for each record, with ``date``: of what happened, or else of the reading."""
+    """Return a row for each record, with ``date``: of the event, or else of the reading."""
     place = f.concat_ws("-", f.lit(UNREAD), "topic_partition", "topic_offset")
     told = records.withColumn("_", f.from_json("record", _RECORD))
     readable = f.col("_.id").isNotNull() & f.col("_.event").isNotNull()
@@ -107,34 +107,34 @@ def events_of(records: DataFrame) -> DataFrame:
 
 
 def without_repeats(events: DataFrame, within: str) -> DataFrame:
-    """Keep the first telling of each event, of those read within so long of each other.
+    """Keep the first record of each event, among those read within this time of each other.
 
-    ``read_time`` never goes back, so no row can come too late to be kept.
+    ``read_time`` never decreases, so no row can come too late to be kept.
     """
     return events.withWatermark("read_time", within).dropDuplicatesWithinWatermark(["id"])
 
 
 @dataclass(frozen=True, slots=True)
 class FollowPlan:
-    """Where to, how often, and what counts as a repeat."""
+    """The folder, the interval of batches, and the time for repeats."""
 
     folder: str
     once: bool = False
-    """End where the topic ended at the beginning."""
+    """Stop at the topic's end as it was at the start."""
     every_ms: int = 10_000
     repeats_within_ms: int = 3_600_000
-    """A second telling of an event is recognised so long after the first was read."""
+    """Time after the first record of an event for which repeats of it are recognised."""
     batch_rows: int = 1_000_000
     files: int = 2
-    """Files that a batch writes for each date, at most."""
+    """Most files of a batch for each date."""
 
 
 def run_follow(
     job: JobOptions, plan: FollowPlan, started: Callable[[StreamingQuery], None] | None = None
 ) -> Summary:
-    """Follow until stopped, or once; the summary counts what this run read and kept."""
+    """Follow until stopped, or once; the summary counts the rows that this run read and kept."""
     topic = events_topic(job.source)
-    # Missing, it is told before Spark starts, and as an error of its own.
+    # A missing topic is reported before Spark starts, as an error of its own.
     reader = wiring.open_topic_reader(job.source.settings(), topic)
     try:
         reader.bounds()
@@ -151,7 +151,7 @@ def run_follow(
 def _start(spark: SparkSession, job: JobOptions, plan: FollowPlan) -> StreamingQuery:
     spark.dataSource.register(HourhandEventsSource)
     if _STATE_PROVIDER not in job.conf:
-        # On disk: an hour of a busy installation is more than memory should hold.
+        # State is on disk: an hour of a busy installation is more than memory should hold.
         spark.conf.set(_STATE_PROVIDER, _ROCKS)
     options = job.source._replace(rows_per_batch=plan.batch_rows).as_mapping()
     records = spark.readStream.format(EVENTS_FORMAT).options(**options).load()
@@ -162,7 +162,7 @@ def _start(spark: SparkSession, job: JobOptions, plan: FollowPlan) -> StreamingQ
         .partitionBy("date")
         .outputMode("append")
         .option("path", plan.folder)
-        # A folder that begins so is not part of the table to Spark and others that read it.
+        # Spark and other readers ignore a folder that begins with an underscore.
         .option("checkpointLocation", f"{plan.folder.rstrip('/')}/_checkpoint")
     )
     if plan.once:
@@ -182,7 +182,7 @@ def _watch(query: StreamingQuery, say: Callable[[str], None]) -> Summary:
                     seen = progress["batchId"]
                     _count(progress, counts, say)
     except KeyboardInterrupt:
-        say("stopping; what is unfinished is done by the next run")
+        say("stopping; the next run finishes the rest")
     except (StreamingQueryException, AnalysisException) as error:
         raise_readable(error)
     finally:
@@ -199,11 +199,11 @@ def _count(progress: Any, counts: dict[str, int], say: Callable[[str], None]) ->
     counts["batches"] += 1
     counts["rows"] += rows
     counts["repeats"] += repeats
-    say(f"batch {progress['batchId']}: {rows} events, {repeats} told before")
+    say(f"batch {progress['batchId']}: {rows} events, {repeats} repeats")
 
 
 class HourhandEventsSource(DataSource):
-    """Records of ``events.topic``, from the earliest there is."""
+    """Records of ``events.topic``, from the earliest one."""
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
@@ -211,17 +211,17 @@ class HourhandEventsSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``spark.readStream.format`` is given."""
+        """Return the name for ``spark.readStream.format``."""
         return EVENTS_FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns: where a record stood, when it was read, and its JSON."""
+        """Return the columns: the record's place, the time of reading, and its JSON."""
         return _SCHEMA
 
     def streamReader(self, schema: StructType) -> "EventsReader":  # noqa: N802 - Spark's name
-        """Return the reader; a schema of the caller's own is refused."""
+        """Return the reader; a schema of the caller's is refused."""
         if schema.names != _SCHEMA.names:
-            raise SettingsInvalid("the stream of events has a schema of its own: leave it out")
+            raise SettingsInvalid("the stream of events has its own schema: leave yours out")
         return EventsReader(self._options)
 
 
@@ -241,17 +241,17 @@ class EventsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._opened: TopicReader | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Begin with the earliest record there is."""
+        """Return the offset of the earliest record."""
         first = {partition: first for partition, (first, _) in self._bounds().items()}
         return _offset(first, wiring.open_clock().now_ms())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return how much a batch may hold."""
+        """Return the size limit of a batch."""
         most = self._options.rows_per_batch
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
-        """Return where the next batch ends; ``start`` itself where there is nothing to read."""
+        """Return the end of the next batch; ``start`` itself if there is nothing to read."""
         begun = _next_of(start)
         ends = {}
         for partition, (first, end) in self._bounds().items():
@@ -268,7 +268,7 @@ class EventsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _offset(ends, max(start["read_ms"], wiring.open_clock().now_ms()))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """End where the topic ends now."""
+        """Stop at the current end of the topic."""
         self._target = {partition: end for partition, (_, end) in self._bounds().items()}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -298,7 +298,7 @@ class EventsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             reader.close()
 
     def stop(self) -> None:
-        """Let go of the broker."""
+        """Close the connections."""
         if self._opened is not None:
             self._opened.close()
 
@@ -311,7 +311,7 @@ class EventsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def shared_out(
     begun: Mapping[int, int], ends: Mapping[int, int], most: int | None
 ) -> dict[int, int]:
-    """Return ends with about ``most`` records: of each partition its share, at least one."""
+    """Return ends for about ``most`` records: of each partition its share, at least one."""
     waiting = {partition: ends[partition] - begun[partition] for partition in ends}
     total = sum(waiting.values())
     if most is None or total <= most:
@@ -323,7 +323,7 @@ def shared_out(
 
 
 def events_topic(options: Options) -> str:
-    """Return the topic that the settings name; raises SettingsInvalid where they name none."""
+    """Return the topic in the settings; raises SettingsInvalid if they name none."""
     topic = options.settings().events.topic
     if topic is None:
         raise SettingsInvalid(

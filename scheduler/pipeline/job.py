@@ -1,7 +1,7 @@
-"""What all jobs share: a Spark session, progress, and errors that people can read.
+"""Parts that all jobs share: a Spark session, progress, and readable errors.
 
-Decides how a failure inside a worker reaches the command line: as the error that was raised
-there, not as Spark's account of it.
+Decides how a failure inside a worker reaches the command line: as the error that was raised there,
+not as Spark's account of it.
 """
 
 import re
@@ -27,38 +27,38 @@ Say = Callable[[str], None]
 Summary = dict[str, Any]
 
 EXAMPLES_MAX = 20
-"""Rows of each kind that a summary shows: what it holds never grows with the data."""
+"""Rows of each kind in a summary, whose size never grows with the data."""
 _PROGRESS_S = 2.0
 _RAISED = re.compile(r"actors\.model\.errors\.(\w+): (.+)")
 _IN_WORKER = re.compile(
     r"Traceback \(most recent call last\):\n.*?^\s*((?:\w+\.)*\w+(?:Error|Exception)\b: [^\n]+)",
     re.DOTALL | re.MULTILINE,
 )
-"""The line of a worker's trace that says what went wrong."""
+"""The line of a worker's trace that holds the error."""
 _OTHER_PYTHON = "PYTHON_VERSION_MISMATCH"
 _SPARK_CLASS = re.compile(r"^\[[A-Z_.]+\] ")
 
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """What every job is told."""
+    """The options that every job has."""
 
     source: Options
     """The installation."""
     master: str | None = None
-    """Where Spark runs; this machine by default."""
+    """Spark's master; this machine by default."""
     dry_run: bool = False
     say: Say = print
-    """Told about progress, a line at a time."""
+    """Called with progress, a line at a time."""
     conf: dict[str, str] = field(default_factory=dict)
     """Spark's own settings."""
 
 
 @contextmanager
 def spark_job(name: str, job: JobOptions) -> Iterator[SparkSession]:
-    """Open a session for a job and tell how it gets on; the session is stopped at the end.
+    """Open a session for a job and report its progress; the session is stopped at the end.
 
-    A session that was there before is used and left as it is.
+    A session that existed before is used and left open.
     """
     mine = SparkSession.getActiveSession() is None
     spark = open_session(name, job.master, {"spark.log.level": "OFF", **job.conf})
@@ -77,13 +77,13 @@ def spark_job(name: str, job: JobOptions) -> Iterator[SparkSession]:
 
 
 def read_table(spark: SparkSession, job: JobOptions, table: str, *columns: str) -> DataFrame:
-    """Return a table of the job's installation; all of its columns where none is named."""
+    """Return a table of the job's installation; with all columns if none is named."""
     options = job.source._replace(table=table, columns=columns or None).as_mapping()
     return spark.read.format(FORMAT).options(**options).load()
 
 
 def partition_count(job: JobOptions) -> int:
-    """Return the installation's number of partitions: the store's, else as many as the log has."""
+    """Return the installation's number of partitions: the store's, else the log's."""
     settings = job.source.settings()
     bulk = wiring.open_bulk(settings)
     try:
@@ -116,7 +116,7 @@ def _tell_progress(spark: SparkSession, name: str, say: Say, ended: threading.Ev
 
 
 def raise_readable(error: PySparkException | Py4JError) -> NoReturn:
-    """Raise what a worker raised, or Spark's own complaint in one line."""
+    """Raise the worker's error, or Spark's own in one line."""
     text = str(error)
     raised = _RAISED.search(text)
     kind = getattr(errors, raised[1], None) if raised else None
@@ -135,12 +135,12 @@ def raise_readable(error: PySparkException | Py4JError) -> NoReturn:
 
 
 def _reason_of(text: str) -> str:
-    """Return the line that says what went wrong: a worker's last one, else Spark's first."""
+    """Return the line with the reason: a worker's last one, else Spark's first."""
     in_worker = _IN_WORKER.search(text)
     if in_worker:
         return in_worker[1]
     lines = [line.removeprefix(": ") for line in text.splitlines()]
     if lines and lines[0].startswith("An error occurred while calling"):
-        # The bridge to Java says only what it called.
+        # The first line of the bridge to Java only names the call.
         del lines[0]
     return _SPARK_CLASS.sub("", lines[0] if lines else "")

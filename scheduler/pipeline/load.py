@@ -1,6 +1,6 @@
-"""``hourhand pipeline load``: schedules what a file holds, and puts aside what is not a task.
+"""``hourhand pipeline load``: schedules the tasks of a file, and puts other rows aside.
 
-Decides how a file is read and what is reported; safe to run again, as writing a task twice
+Decides the parsing of a file and the report; safe to run again, because writing a task twice
 changes nothing.
 """
 
@@ -41,33 +41,33 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """What to load, and by which rules."""
+    """The file to load, and the rules."""
 
     path: str
     format: str | None = None
-    """parquet, csv or json (an object a line); by the path's ending where it is not named."""
+    """parquet, csv or json (an object a line); by default by the path's ending."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Field of a task to the name it has in the file."""
+    """Name in the file, by field of a task."""
     timezone: str | None = None
     accept_past: bool = False
     rejects: str | None = None
-    """Folder for what is not a task; beside the input where it is not named."""
+    """Folder for rows that are not tasks; by default beside the input."""
     rows_per_second: float | None = None
     writers: int | None = None
-    """Spark tasks that write at a time; as many as Spark has cores."""
+    """Number of Spark tasks that write at a time; by default Spark's number of cores."""
     stored: bool = False
-    """The data is the text of rows, as archives of versions before have it."""
+    """True if the data is the text of rows, as in archives of earlier versions."""
 
 
 def run_load(job: JobOptions, plan: LoadPlan) -> Summary:
     """Load a file; the summary counts every row of it once.
 
-    Raises InvalidInput, InvalidTask, and what the stores and the log raise.
+    Raises InvalidInput, InvalidTask, and the errors of the stores and the log.
     """
     kind = plan.format or FORMATS.get(Path(plan.path.rstrip("/")).suffix.lower(), "")
     if kind not in FORMATS.values():
         raise InvalidInput(
-            f"{plan.path!r} does not tell what it holds: say so with --format parquet, csv or json"
+            f"{plan.path!r} does not show its format: give it with --format parquet, csv or json"
         )
     rules = _rules(job, plan)
     with spark_job("load", job) as spark:
@@ -77,7 +77,7 @@ def run_load(job: JobOptions, plan: LoadPlan) -> Summary:
 
 
 def _load(job: JobOptions, plan: LoadPlan, judged: Callable[..., DataFrame]) -> Summary:
-    """Judge and write in one go; rows that are put aside are looked up in a second one.
+    """Judge and write in one pass; rows that are put aside are looked up in a second one.
 
     Few inputs have any, and to carry each row's text along would cost as much as judging it.
     """
@@ -127,7 +127,7 @@ def _write(job: JobOptions, plan: LoadPlan, tasks: DataFrame, writers: int) -> S
         written = read_metrics(Path(metrics))
     names = ("rows", "batched", "logged", "done")
     totals = {name: sum(each.get(name, 0) for each in written) for name in names}
-    # Executors elsewhere keep their notes; what was asked for is then what is known.
+    # Executors on other machines keep their counts; the requested rows are the known number then.
     return {f"{name}Written" if name == "rows" else name: totals[name] for name in names}
 
 
@@ -144,7 +144,7 @@ def _rules(job: JobOptions, plan: LoadPlan) -> LoadRules:
 
 
 def _rows(spark: SparkSession, kind: str, path: str) -> DataFrame:
-    """Read a table; every line of a CSV, also one that has too many or too few columns."""
+    """Read a table; of a CSV every line, also one with too many or too few columns."""
     if kind == "parquet":
         return spark.read.parquet(path)
     columns = spark.read.csv(path, header=True).columns

@@ -1,7 +1,7 @@
-"""What a Spark read or write is told, and the settings that follow from it.
+"""The options of a Spark read or write, and the settings that follow from them.
 
-Options travel through Spark's plans and logs, so no secret is taken here: a settings file is
-named instead, which every worker reads for itself, or a password file inside it.
+Options travel through Spark's plans and logs, so secrets are refused here: an option names a
+settings file, which every worker reads for itself, and that may name a password file.
 """
 
 import os
@@ -16,7 +16,7 @@ from scheduler.configuration.settings import CONFIG_VARIABLE, Settings
 from scheduler.ports.bulk import BulkTable
 
 STATES = "states"
-"""The table that is none: every key with the state that its rows make up together."""
+"""A computed table: every key with the state that its rows make up together."""
 TABLES = (*(table.value for table in BulkTable), STATES)
 BUCKETS_PER_TASK_MAX = 100_000
 
@@ -33,38 +33,38 @@ _OWN = (
 
 
 class Options(NamedTuple):
-    """The options of one read or write, judged."""
+    """The options of one read or write, after validation."""
 
     table: str = BulkTable.TASKS.value
     columns: tuple[str, ...] | None = None
-    """Those to read; None for all."""
+    """Columns to read; None for all."""
     config: str | None = None
-    """Absolute path of the settings file; None for that of the environment, if any."""
+    """Absolute path of the settings file; None for the one that the environment names, if any."""
     overrides: tuple[tuple[str, str], ...] = ()
     """Settings by dotted name, none of them secret."""
     metrics: str | None = None
-    """Folder into which each task of a read or write notes what it did."""
+    """Folder in which each task of a read or write leaves its counts."""
     buckets_per_task: int | None = None
     rows_per_second: float | None = None
-    """Of each task that writes."""
+    """Limit for each task that writes."""
     rows_per_batch: int | None = None
     """Most events of one batch of a stream."""
     stored: bool = False
-    """Column ``data`` is the text of rows as the store has it, not the data in it."""
+    """True if column ``data`` is the text of rows as in the store, not the data in it."""
 
     def settings(self) -> Settings:
         """Return the settings; raises SettingsInvalid."""
         return Settings(config_file=self.config, **nested_values(self.overrides, "option"))
 
     def with_settings(self, changed: Mapping[str, str]) -> "Options":
-        """Return the options with some settings another way; raises SettingsInvalid."""
+        """Return the options with some settings changed; raises SettingsInvalid."""
         for name in changed:
             _refuse_secret(name)
         named = {**dict(self.overrides), **{name.lower(): v for name, v in changed.items()}}
         return self._replace(overrides=tuple(sorted(named.items())))
 
     def as_mapping(self) -> dict[str, str]:
-        """Return the options as ``spark.read.options`` takes them."""
+        """Return the options in the form of ``spark.read.options``."""
         named = {
             "table": self.table,
             "columns": None if self.columns is None else ",".join(self.columns),
@@ -80,14 +80,12 @@ class Options(NamedTuple):
 
 
 def parse_options(options: Mapping[str, str]) -> Options:
-    """Judge the options of a read or write; raises SettingsInvalid naming the wrong one."""
+    """Validate the options of a read or write; raises SettingsInvalid that names the wrong one."""
     own = {name.lower(): text for name, text in options.items() if name.lower() in _OWN}
     others = {name: text for name, text in options.items() if name.lower() not in _OWN}
     table = own.get("table", BulkTable.TASKS.value)
     if table not in TABLES:
-        raise SettingsInvalid(
-            f"option table: {shown(table)} is none of {', '.join(TABLES)}: read one of these"
-        )
+        raise SettingsInvalid(f"option table: {shown(table)} is not one of {', '.join(TABLES)}")
     columns = own.get("columns")
     config = own.get("config") or os.environ.get(CONFIG_VARIABLE)
     for name in others:

@@ -1,7 +1,7 @@
 """An installation at rest: no node runs, no record arrives, and nothing changes meanwhile.
 
-Decides whether a job that copies everything may begin, and at its end whether what it copied
-was still all there was.
+Decides whether a job that copies everything may begin, and at its end whether the installation is
+still unchanged.
 """
 
 import hashlib
@@ -24,17 +24,17 @@ from scheduler.ports.transfer import UNFINISHED, LogTail, Span
 from scheduler.process.pause import pause
 
 SETTLE_S = 1.0
-"""Between two looks at the ends of the log: records that arrive at all arrive faster."""
+"""Pause between two looks at the ends of the log: a running client writes more often."""
 
 
 @dataclass(frozen=True)
 class QuiescentState:
-    """What an installation held when a job began with it."""
+    """The state of an installation at the begin of a job."""
 
     claims: Mapping[int, Claim | None]
-    """Of the partitions by which the store was begun."""
+    """By partition; for the number of partitions with which the store was begun."""
     spans: Mapping[int, Span]
-    """Of every partition of the log, which may have been given more of them since."""
+    """By partition of the log, which may have been given more of them since."""
     pauses: tuple[Pause, ...] = ()
     limits: tuple[LimitChange, ...] = ()
 
@@ -45,17 +45,17 @@ class QuiescentState:
 
     @property
     def ends(self) -> Mapping[int, int]:
-        """Where each partition ends by which the store was begun."""
+        """The end of each partition with which the store was begun."""
         return {each: self.spans[each].end for each in self.claims}
 
     @property
     def unread(self) -> int:
-        """Records that no node has read, control records among them."""
+        """Number of records that no node has read, including control records."""
         return sum(span.end - span.next for span in self.spans.values())
 
     @cached_property
     def identity(self) -> str:
-        """Tells this state from any later one: each owner and each record changes it."""
+        """Identifies this state among later ones: each owner and each record changes it."""
         epochs = {each: claim.epoch for each, claim in self.claims.items() if claim is not None}
         places = {each: (span.next, span.end) for each, span in self.spans.items()}
         text = json.dumps([sorted(epochs.items()), sorted(places.items())])
@@ -63,7 +63,7 @@ class QuiescentState:
 
 
 class Quiescence:
-    """An installation that is kept at rest, as far as a lock can."""
+    """An installation that a lock keeps at rest, where there is one."""
 
     def __init__(self, settings: Settings, tail: LogTail) -> None:
         self._settings = settings
@@ -71,7 +71,7 @@ class Quiescence:
         self.state = self._look()
 
     def require(self) -> None:
-        """Raise InstallationBusy where nodes run, or records arrived since the first look."""
+        """Raise InstallationBusy if nodes run, or records arrived since the first look."""
         if members := self._tail.members():
             raise InstallationBusy(
                 f"{members} {'nodes are' if members > 1 else 'node is'} in group.id"
@@ -108,8 +108,8 @@ class Quiescence:
         return QuiescentState(owned, spans, config.pauses, config.limits)
 
     def _stored_count(self, counted: int) -> int:
-        """Return how many partitions the store was begun with; InvalidInput where the log has
-        fewer.  What stands in those that a topic was given since is nothing that is stored.
+        """Return the number of partitions with which the store was begun; InvalidInput if the log
+        has fewer. Nothing is stored for partitions that a topic was given since.
         """
         settings = self._settings
         bulk = wiring.open_bulk(settings)
@@ -132,9 +132,9 @@ class Quiescence:
 
 @contextmanager
 def at_rest(source: Options, settle_s: float = SETTLE_S) -> Iterator[Quiescence]:
-    """Keep an installation's nodes out where a lock can, and see that it rests.
+    """Lock out an installation's nodes if a lock exists, and check that it is at rest.
 
-    Raises InstallationBusy, and FolderLocked where an embedded node works.
+    Raises InstallationBusy, and FolderLocked if an embedded node runs.
     """
     settings = source.settings()
     tail = wiring.open_tail(settings)
@@ -152,7 +152,7 @@ def at_rest(source: Options, settle_s: float = SETTLE_S) -> Iterator[Quiescence]
 
 
 def keep_nodes_out(settings: Settings) -> Callable[[], None]:
-    """Hold the lock of a folder that log or store lies in; return its release."""
+    """Hold the lock of the folder of log or store; return a function that releases it."""
     embedded = "embedded" in (settings.log, settings.store)
     if not embedded:
         return _nothing
@@ -160,7 +160,7 @@ def keep_nodes_out(settings: Settings) -> Callable[[], None]:
 
 
 def _nothing() -> None:
-    """There is no lock to let go of."""
+    """Stand for the release of a lock that does not exist."""
 
 
 def log_name(settings: Settings) -> str:

@@ -1,9 +1,8 @@
 """Reads a table as Spark partitions, each of one or several buckets.
 
-Decides which buckets are opened, from the filters that Spark hands down, and how they are dealt
-out; never which rows a query returns: every filter is evaluated once more by Spark, so a selection
-may be too wide, and must not be too narrow.  What the driver holds is a number for each bucket,
-and nothing for a row.
+Decides from Spark's filters which buckets are opened, and how they are divided among tasks. Spark
+evaluates every filter once more, so a selection may be too wide, and must not be too narrow. The
+driver holds a number for each bucket, and nothing for a row.
 """
 
 import gc
@@ -50,7 +49,7 @@ from scheduler.pipeline.states import OPEN_STATES, state_rows
 from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
 
 _TASKS_WANTED = 32
-"""Spark tasks that the buckets are dealt out to, where nothing else is asked for."""
+"""Number of Spark tasks by default."""
 _BUCKETS_PER_TASK_MAX = 500
 _BATCH_ROWS = 4_000
 _BATCH_BYTES = 8 * 2**20
@@ -61,23 +60,23 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 EVER = (INSTANT_MIN_MS, INSTANT_MAX_MS + 1)
-"""All scheduled times there are."""
+"""The range of all possible scheduled times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Bounds of what is wanted; None is not a bound."""
+    """Bounds of a query; None is not a bound."""
 
     first_ms: int = EVER[0]
     end_ms: int = EVER[1]
-    """Scheduled times are wanted in [first, end)."""
+    """Scheduled times are in [first, end)."""
     partitions: frozenset[int] | None = None
     ordering_ids: frozenset[str] | None = None
     states: frozenset[str] | None = None
     """Values of ``state`` or ``result``, whichever the table has."""
 
     def partitions_of(self, count: int) -> frozenset[int]:
-        """Return the partitions to look into, of ``count``."""
+        """Return the partitions to read, of ``count``."""
         wanted = frozenset(range(count))
         if self.partitions is not None:
             wanted &= self.partitions
@@ -86,17 +85,17 @@ class Selection:
         return wanted
 
     def is_whole(self) -> bool:
-        """Whether a row of any bucket can be wanted."""
+        """True if a row of any bucket can match."""
         unnamed = self.partitions is None and self.ordering_ids is None
         return unnamed and (self.first_ms, self.end_ms) == EVER
 
     def is_empty(self) -> bool:
-        """Whether nothing can be wanted."""
+        """True if no row can match."""
         named = (self.partitions, self.ordering_ids, self.states)
         return self.first_ms >= self.end_ms or frozenset() in named
 
     def narrowed(self, wanted: Filter) -> "Selection":
-        """Return the selection with one more filter; what is not understood changes nothing."""
+        """Return the selection with one more filter; an unknown kind of filter changes nothing."""
         path: tuple[str, ...] = getattr(wanted, "attribute", ())
         if len(path) != 1:
             return self
@@ -127,8 +126,8 @@ def selection_of(filters: Iterable[Filter]) -> Selection:
 
 
 def _span(wanted: Filter, step_ms: int) -> tuple[int, int]:
-    """Return the scheduled times [first, end) of a bound on a column that stands for ``step_ms``
-    of them: 1 for the time itself, an hour for the bucket.
+    """Return the scheduled times [first, end) of a bound on a column whose values stand for
+    ``step_ms`` each: 1 for the time itself, an hour for the bucket.
     """
     if isinstance(wanted, In):
         if not wanted.value or not all(isinstance(value, datetime) for value in wanted.value):
@@ -143,7 +142,7 @@ def _span(wanted: Filter, step_ms: int) -> tuple[int, int]:
         case EqualTo() | EqualNullSafe():
             return start_ms, start_ms + step_ms
         case GreaterThan() | GreaterThanOrEqual():
-            # One that is not a whole step may be taken too low, never too high.
+            # A bound within a step may be rounded down, never up.
             return start_ms, EVER[1]
         case LessThan() if start_ms * 1000 == _micros(value):
             return EVER[0], start_ms
@@ -154,7 +153,7 @@ def _span(wanted: Filter, step_ms: int) -> tuple[int, int]:
 
 
 def _step(value: datetime, step_ms: int) -> int:
-    """Return the start of the step that a moment lies in."""
+    """Return the start of a moment's step."""
     time_ms = _micros(value) // 1000
     return hour_of(time_ms) if step_ms == HOUR_MS else time_ms
 
@@ -165,7 +164,7 @@ def _micros(value: datetime) -> int:
 
 
 def _values(wanted: Filter, kind: type) -> frozenset[Any] | None:
-    """Return the values a column may have by this filter; None where it does not tell."""
+    """Return the values that this filter allows for a column; None if it does not limit them."""
     match wanted:
         case EqualTo(value=value) | EqualNullSafe(value=value) if isinstance(value, kind):
             return frozenset([value])
@@ -189,31 +188,31 @@ class BucketsPartition(InputPartition):
 
     @property
     def buckets(self) -> list[Bucket]:
-        """The buckets."""
+        """The buckets of this part."""
         return [Bucket(*each) for each in self.value]
 
 
 class WholePartition(InputPartition):
-    """A part of all that a table holds."""
+    """A part of a whole table."""
 
     def __init__(self, part: int, parts: int) -> None:
         super().__init__((part, parts))
 
 
 class HourhandReader(DataSourceReader):
-    """One read; pickled to the workers with what was pushed down."""
+    """One read; pickled to the workers with its filters."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._selection = Selection()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take note of what is wanted; Spark evaluates every filter all the same."""
+        """Use the filters for the selection; Spark evaluates every filter anyway."""
         self._selection = selection_of(filters)
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Find the buckets that may hold what is wanted and deal them out."""
+        """Find the buckets that may match and divide them among tasks."""
         if self._selection.is_empty():
             return [BucketsPartition([])]
         settings = self._options.settings()
@@ -246,7 +245,7 @@ class HourhandReader(DataSourceReader):
         self._note(len(buckets), rows)
 
     def _is_whole(self) -> bool:
-        """Whether every bucket is wanted, each for itself; a state is made of two tables' rows."""
+        """True if every bucket is read by itself; a state is made of two tables' rows."""
         return self._selection.is_whole() and self._options.table != STATES
 
     def _read_part(self, part: int, parts: int) -> Iterator[pa.RecordBatch]:
@@ -266,7 +265,7 @@ class HourhandReader(DataSourceReader):
         self._note(buckets.count, rows)
 
     def _batches(self, pages: Iterable[Page]) -> Iterator[pa.RecordBatch]:
-        """Put pages together until they are worth a batch, and not more than memory likes."""
+        """Combine pages into batches that are large enough to be efficient and fit the memory."""
         table, stored = self._options.table, self._options.stored
         schema = arrow_schema_of(table, self._options.columns)
         held: list[Page] = []
@@ -362,22 +361,22 @@ def opened_bulk(options: Options) -> BulkStore:
 
 @lru_cache(maxsize=1)
 def _freeze_modules() -> None:
-    """Keep the collector of this worker from what its first task has imported.
+    """Keep this worker's collector from looking at imported modules.
 
-    After every task Spark has Python look for garbage among all objects, some hundred thousand of
-    modules too, which took as long as reading.  What is frozen is passed over.
+    After every task Spark runs Python's collector over all objects, some hundred thousand of
+    modules included, which took as long as reading. Frozen objects are skipped.
     """
     gc.collect()
     gc.freeze()
 
 
 def _text_bytes(row: Sequence[Any]) -> int:
-    """Characters of the one column that may be long in every row: a task's data."""
+    """Return the size of the one column that may be long in every row: a task's data."""
     return len(row[3]) if isinstance(row[3], str) else 0
 
 
 def note_metrics(options: Options, counts: dict[str, Any]) -> None:
-    """Leave what a Spark task did in the metrics folder, if there is one."""
+    """Write the counts of a Spark task to the metrics folder, if there is one."""
     if options.metrics is not None:
         folder = Path(options.metrics)
         folder.mkdir(parents=True, exist_ok=True)
@@ -385,5 +384,5 @@ def note_metrics(options: Options, counts: dict[str, Any]) -> None:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Return what the tasks of a read or write left in their metrics folder."""
+    """Return the counts that the tasks of a read or write left in their metrics folder."""
     return [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]

@@ -1,8 +1,8 @@
 """``hourhand pipeline repartition``: everything into a new log and store, with M partitions.
 
-The number of partitions is fixed for the life of a topic, so another number is another topic and
-another keyspace (or folder).  The cluster is stopped meanwhile; the source is only read.  A run
-that was stopped is finished by the next one.
+The number of partitions is fixed for the life of a topic, so another number needs another topic and
+another keyspace (or folder). The cluster is stopped meanwhile; the source is only read. The next
+run finishes one that was stopped.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ PARTITIONS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RepartitionPlan:
-    """How many partitions, and where to."""
+    """The number of partitions, and the new installation."""
 
     to: int
     into: Mapping[str, str] = field(default_factory=dict)
@@ -74,13 +74,13 @@ def run_repartition(job: JobOptions, plan: RepartitionPlan) -> Summary:
 
 
 def target_of(source: Options, plan: RepartitionPlan) -> Options:
-    """Return the options of the new installation; SettingsInvalid for a count that none has."""
+    """Return the options of the new installation; SettingsInvalid for an impossible count."""
     if not 1 <= plan.to <= PARTITIONS_MAX:
         raise SettingsInvalid(
             f"--to {plan.to} is not a number of partitions: 1 to {PARTITIONS_MAX}"
         )
     if "topic.partitions" in {name.lower() for name in plan.into}:
-        raise SettingsInvalid("--into topic.partitions is what --to says: leave it out")
+        raise SettingsInvalid("--into topic.partitions repeats --to: leave it out")
     changed = {**plan.into, "topic.partitions": str(plan.to)}
     if plan.into_config is not None:
         source = Options(config=plan.into_config)
@@ -88,7 +88,7 @@ def target_of(source: Options, plan: RepartitionPlan) -> Options:
 
 
 def require_apart(source: Settings, target: Settings) -> None:
-    """Raise SettingsInvalid where the new installation would lie in the old one."""
+    """Raise SettingsInvalid if the new installation would be inside the old one."""
     for name, mine, its in (
         ("log", _log_place(source), _log_place(target)),
         ("store", _store_place(source), _store_place(target)),
@@ -103,7 +103,7 @@ def require_apart(source: Settings, target: Settings) -> None:
 
 
 def contents_of(spark: SparkSession, source: Options, quiescence: Quiescence) -> Contents:
-    """Return what the old installation holds; outcomes only of commands that are read again."""
+    """Return the content of the old installation; outcomes only of commands that are read again."""
     state = quiescence.state
     tables = {name: rows_frame(spark, source, name) for name in COPIED[:3]}
     partitions = range(state.partition_count)

@@ -1,11 +1,11 @@
-"""``hourhand pipeline report``: what a period brought and what is to come, as files to look at.
+"""``hourhand pipeline report``: a report on a period and the load ahead, as files.
 
-Decides which tables make up a report, and what is counted: a task is executed when its key was
-closed by an attempt, late by the time from when it was due to its first attempt.  Each table has
-as many rows as there are hours, partitions, minutes ahead, or ids asked for, and never as many as
-there are tasks.  It is aggregated by Spark, written as Parquet, and read back in that size for
-the page.  Plotly's script is inside that, so it opens from a mail or a disk without a network, and
-nothing of the data is sent anywhere.
+Decides the tables of a report, and the counts: a task is executed when an attempt closed its key,
+and its lateness is the time from its due time to its first attempt. Each table has as many rows as
+there are hours, partitions, minutes ahead, or requested ids, and never as many as there are tasks.
+Spark aggregates it, writes it as Parquet, and reads it back in that size for the page. Plotly's
+script is inside the page, so it opens from a mail or a disk without a network, and no data is sent
+anywhere.
 """
 
 import html
@@ -29,7 +29,7 @@ from scheduler.pipeline.job import JobOptions, Summary, read_table, spark_job
 from scheduler.pipeline.states import OPEN_STATES
 
 TOP = 20
-"""Ordering ids and causes that are listed."""
+"""Number of listed ordering ids and causes."""
 PERIOD_HOURS_MAX = 24 * 366
 _AHEAD = {"minute": timedelta(hours=24), "hour": timedelta(days=30), "day": timedelta(days=366)}
 KEY = ("partition", "scheduled_time", "ordering_id", "uniqueness_key")
@@ -50,7 +50,7 @@ def executions(statuses: DataFrame, attempts: DataFrame) -> DataFrame:
         f.max_by(f.struct("started", "finished"), "attempt").alias("last"),
     )
     closed = statuses.where(f.col("result").isin(*RESULTS)).withColumnRenamed("started", "began")
-    # A key that ran out of attempts was closed by no attempt: its history has them all.
+    # A key that ran out of attempts has no attempt in its completion: its history has them all.
     started = f.coalesce("began", "last.started")
     finished = f.when(f.col("began").isNotNull(), f.col("finished")).otherwise(
         f.col("last.finished")
@@ -96,13 +96,13 @@ def busiest(ran: DataFrame, count: int) -> DataFrame:
 
 
 def slowest(ran: DataFrame, count: int) -> DataFrame:
-    """Return the ordering ids whose attempts take the longest, by their 95th percentile."""
+    """Return the ordering ids with the longest attempts, by their 95th percentile."""
     of_ids = summarised(ran, "ordering_id")
     return of_ids.orderBy(f.desc("duration_ms_p95"), "ordering_id").limit(count)
 
 
 def causes(attempts: DataFrame, count: int) -> DataFrame:
-    """Return the classes of errors that attempts ended in, most frequent first, with a message."""
+    """Return the error classes of failed attempts, most frequent first, with a message."""
     failed = attempts.where(f.col("result").isin("failure", "timeout"))
     return (
         failed.groupBy(f.coalesce("error_class", f.col("result")).alias("cause"))
@@ -117,7 +117,7 @@ def causes(attempts: DataFrame, count: int) -> DataFrame:
 
 
 def ahead(states: DataFrame, unit: str) -> DataFrame:
-    """Return how many open tasks fall due in each minute, hour or day."""
+    """Return the number of open tasks that are due in each minute, hour or day."""
     return (
         states.groupBy(f.date_trunc(unit, "scheduled_time").alias("due"))
         .agg(f.count("*").alias("tasks"), f.approx_count_distinct("ordering_id").alias("ids"))
@@ -134,7 +134,7 @@ def _percentiles(name: str) -> list[Column]:
 
 @dataclass(frozen=True, slots=True)
 class ReportPlan:
-    """Which period, and where to."""
+    """The period and the folder of a report."""
 
     from_ms: int
     to_ms: int
@@ -145,7 +145,7 @@ class ReportPlan:
 def run_report(job: JobOptions, plan: ReportPlan) -> Summary:
     """Write a report into a folder: a Parquet table for each view, and ``report.html``.
 
-    Raises InvalidInput where the period is none, or longer than a year.
+    Raises InvalidInput for an empty period, or one longer than a year.
     """
     if not 0 < plan.to_ms - plan.from_ms <= PERIOD_HOURS_MAX * 3_600_000:
         raise InvalidInput("the period of a report begins before it ends, a year before at most")
@@ -274,7 +274,7 @@ _LISTS = (
         ),
     ),
 )
-"""What is listed: its title, its view and the columns shown."""
+"""The lists of the page: title, view and shown columns."""
 
 
 def render(total: Row, tables: Mapping[str, Rows], period: tuple[datetime, datetime]) -> str:
@@ -329,7 +329,7 @@ def _lateness(rows: Rows) -> list[Any]:
         go.Scatter(
             name=short,
             x=[row["hour"] for row in rows],
-            # A logarithmic axis has no 0: what is on time is drawn at its foot.
+            # A logarithmic axis has no 0: tasks on time are drawn at its foot.
             y=[max(row[f"lateness_ms_{short}"], 1) for row in rows],
             mode="lines+markers",
             line_color=colour,
@@ -411,7 +411,7 @@ def _table(rows: Rows, *columns: str) -> str:
 
 
 def _shown(fact: object) -> str:
-    """Return a fact as text that no id or message can turn into markup."""
+    """Return a value as escaped text, which no id or message can turn into markup."""
     if fact is None:
         return "-"
     if isinstance(fact, int):

@@ -1,13 +1,13 @@
-"""A target that is filled with all that another installation holds, step by step.
+"""Fills a target with the whole content of another installation, step by step.
 
-Decides in which order, and what a job that was stopped need not do again.  Until the last step
-no node can begin with the target: it has no number of partitions yet.  Decides too where the new
-partitions begin: watermarks, stragglers and epochs, so that nothing open is passed over (P8) and
-no fence goes back.
+Decides the order, and which steps a job that was stopped need not repeat. Until the last step no
+node can begin with the target: it has no number of partitions yet. Decides also the begin of the
+new partitions: watermarks, stragglers and epochs, so that no open task is skipped (P8) and no fence
+decreases.
 
-``hourhand pipeline import`` restores an export into an empty installation, of whatever kind.
-Everything arrives as it was exported, but for log offsets, which are renumbered as the new log
-begins anew, and write times, which are the new installation's own.
+``hourhand pipeline import`` restores an export into an empty installation of any kind. Everything
+arrives unchanged, except log offsets, which are renumbered because the new log begins empty, and
+write times, which are the new installation's own.
 """
 
 import json
@@ -55,14 +55,14 @@ Claims = Mapping[int, Claim | None]
 
 
 def highest_epoch(claims: Claims) -> int:
-    """Return the highest owner epoch; 0 where no partition ever had an owner."""
+    """Return the highest owner epoch; 0 if no partition ever had an owner."""
     return max((claim.epoch for claim in claims.values() if claim is not None), default=0)
 
 
 def sources_of(partition: int, old_count: int, new_count: int) -> list[int]:
     """Return the old partitions from which an ordering id may move to a new one.
 
-    Both are remainders of one hash, so they agree modulo whatever divides both counts.
+    Both are remainders of one hash, so they agree modulo each divisor of both counts.
     """
     common = gcd(old_count, new_count)
     return [each for each in range(old_count) if each % common == partition % common]
@@ -71,9 +71,9 @@ def sources_of(partition: int, old_count: int, new_count: int) -> list[int]:
 def new_watermark(
     partition: int, claims: Claims, new_count: int, stragglers_max: int, now_ms: int
 ) -> Watermark:
-    """Return where a new partition begins: at the least of what is done in the old ones.
+    """Return the watermark of a new partition: the lowest of its old partitions.
 
-    The next offset is that of no record: the new log is read from its beginning.
+    The next offset is before all records: the new log is read from its beginning.
     """
     found = [claims[each] for each in sources_of(partition, len(claims), new_count)]
     marks = [claim.watermark for claim in found if claim is not None]
@@ -85,7 +85,7 @@ def new_watermark(
         tasks_swept_until_ms=min(each.tasks_swept_until_ms for each in marks),
         statuses_swept_until_ms=min(each.statuses_swept_until_ms for each in marks),
         statuses_due_until_ms=min(each.statuses_due_until_ms for each in marks),
-        # Of several retentions that run, the last one counts for all.
+        # The last one of several pending retentions counts for all.
         statuses_due_at_ms=max(each.statuses_due_at_ms for each in marks),
     )
     held = [
@@ -98,7 +98,7 @@ def new_watermark(
 
 
 def lowered(watermark: Watermark, earliest_ms: int | None) -> Watermark:
-    """Return the mark of a partition in which a task at ``earliest_ms`` may be open."""
+    """Return the watermark of a partition in which a task at ``earliest_ms`` may be open."""
     if earliest_ms is None or earliest_ms >= watermark.watermark_ms:
         return watermark
     stragglers = tuple(each for each in watermark.stragglers if each.first_ms < earliest_ms)
@@ -110,7 +110,7 @@ def _earliest(held: Iterable[Straggler]) -> list[Straggler]:
 
 
 def moved_pauses(pauses: Iterable[Pause], old_count: int, new_count: int) -> list[Pause]:
-    """Return what is to be paused: what was, and where partitions were merged, more."""
+    """Return the new pauses: the old ones, extended where partitions were merged."""
     moved: list[Pause] = []
     for pause in pauses:
         if pause.scope is PauseScope.ALL or old_count == new_count:
@@ -129,29 +129,29 @@ def moved_pauses(pauses: Iterable[Pause], old_count: int, new_count: int) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a target is filled with."""
+    """The content for a target."""
 
     identity: str
-    """Tells this state of this source from any other."""
+    """Identifies this state of this source."""
     tables: Mapping[str, DataFrame]
-    """Those of ``COPIED``."""
+    """The tables in ``COPIED``."""
     log: DataFrame
     """Records that no node has read."""
     claims: Claims
-    """Of every partition of the source."""
+    """By partition of the source."""
     ends: Mapping[int, int]
-    """Where the source's log ends."""
+    """Ends of the source's log."""
     pauses: Sequence[Pause]
-    """What operators have paused."""
+    """Pauses by operators."""
     limits: Sequence[LimitChange]
-    """What operators changed of limits."""
+    """Limits that operators changed."""
     confirm: Callable[[], None]
-    """Raises where the source has changed since."""
+    """Raises an error if the source has changed since."""
 
 
 @dataclass(slots=True)
 class _RestoreProgress:
-    """What is done; kept in the target as its note."""
+    """The finished steps; kept in the target as its note."""
 
     source: str
     partitions: int
@@ -162,13 +162,13 @@ class _RestoreProgress:
 
 @contextmanager
 def opened_target(target: Options, partitions: int) -> Iterator[TransferStore]:
-    """Open what is to be filled and keep nodes out of it; raises where it is none to fill.
+    """Open a target and keep nodes out of it; raises an error if it cannot be filled.
 
-    The log must have that number of partitions and no record, and no node may be about.
+    The log must have that number of partitions and no record, and no node may run.
     """
     settings = target.settings()
     with ExitStack() as opened:
-        # First, because it makes the folder of an embedded installation.
+        # Opened first, because it makes the folder of an embedded installation.
         writer = wiring.open_writer(settings)
         opened.callback(writer.close)
         if writer.partition_count() != partitions:
@@ -212,21 +212,21 @@ class Restore:
         self._say = say
 
     def keep_nodes_out(self, store: TransferStore, identity: str) -> _RestoreProgress:
-        """Begin with a target, or go on with it; from then on every node refuses it.
+        """Begin with a target, or continue; from then on every node refuses it.
 
-        ``identity`` is that of what the target is filled with.
+        ``identity`` is the identity of the content.
         """
         progress = self._progress(store, identity)
         self._note(store, progress)
         return progress
 
     def give_up(self, store: TransferStore) -> None:
-        """Leave a target as it was found, where nothing was written to it."""
+        """Leave a target as it was found, if nothing was written to it."""
         if store.is_empty():
             store.finish(None)
 
     def run(self, store: TransferStore, contents: Contents) -> Summary:
-        """Do what is left to do, the opening to nodes last."""
+        """Do the remaining steps; the last one opens the target to nodes."""
         progress = self.keep_nodes_out(store, contents.identity)
         destination = Destination(self._target, self._own(contents.claims))
         for table in COPIED:
@@ -287,10 +287,10 @@ class Restore:
             stores.close()
 
     def _copy(self, table: str, rows: DataFrame, destination: Destination) -> dict[str, object]:
-        """Write a table and compare what is stored with what was to be stored."""
+        """Write a table and compare the stored rows with the given ones."""
         columns = compared_columns(table)
         expected = moved(rows, table, self._partitions)
-        # Noted in passing: to read the source once more would double the time.
+        # Observed during the write: another read of the source would double the time.
         noted = Observation()
         observed = expected.observe(noted, *fingerprint_columns(columns))
         written = write_rows(observed, table, destination)
@@ -304,7 +304,7 @@ class Restore:
     def _is_there(self, table: str, expected: DataFrame, noted: Observation) -> bool:
         columns, stored = compared_columns(table), self._stored(table)
         if table == OUTCOMES:
-            # They expire one by one, so there may be fewer to read again than were copied.
+            # Outcomes expire one by one, so there may be fewer to read again than were copied.
             return expected.select(*columns).exceptAll(stored.select(*columns)).isEmpty()
         if table == DEFINITIONS:
             now_s = wiring.open_clock().now_ms() / 1000
@@ -327,7 +327,7 @@ class Restore:
     def _begin_partitions(
         self, contents: Contents, destination: Destination, progress: _RestoreProgress
     ) -> None:
-        """Store where each partition begins, what is paused, and changed limits."""
+        """Store the begin of each partition, the pauses, and changed limits."""
         now_ms = wiring.open_clock().now_ms()
         stores = wiring.open_stores(self._settings)
         try:
@@ -350,7 +350,7 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """Where from."""
+    """The folder of the export, and the options."""
 
     folder: str
 
@@ -384,7 +384,7 @@ def _fill(spark: SparkSession, job: JobOptions, manifest: Manifest, folder: str)
     target = job.source.with_settings({"topic.partitions": str(count)})
     with opened_target(target, count) as store:
         restore = Restore(spark, target, count, job.say)
-        # A node that began while the export is being looked through could not be sent away.
+        # A node that began while the export is being checked could not be stopped.
         restore.keep_nodes_out(store, manifest.digest)
         try:
             tables = dict(read_exported(spark, folder, manifest, job.say))
@@ -410,4 +410,4 @@ def _contents(manifest: Manifest, tables: Mapping[str, DataFrame]) -> Contents:
 
 
 def _nothing_changes() -> None:
-    """An export stays as it is; it was compared with its manifest."""
+    """Do nothing: an export does not change; it was compared with its manifest."""

@@ -1,7 +1,7 @@
 """The Spark session of a job: local unless told otherwise, quiet, in UTC.
 
-Decides the few settings of Spark that the pipeline depends on; everything else is the user's, by
-spark-defaults.conf or ``--conf``.  Where Spark does not start it finds out why.
+Decides the few settings of Spark that the pipeline needs; everything else is the user's, by
+spark-defaults.conf or ``--conf``. If Spark does not start it finds the reason.
 """
 
 import os
@@ -17,7 +17,7 @@ from actors.model.errors import SparkNotStarted
 from scheduler.pipeline.source import HourhandDataSource
 
 _NEEDED = {
-    # Times are instants; a session zone would shift what has none.
+    # Times are instants; a session zone would shift times without a zone.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -25,7 +25,7 @@ _NEEDED = {
 _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Errors of a worker are shown once, by the job; not as Python's, Java's and Spark's trace.
+    # The job shows a worker's error once, without the traces of Python, Java and Spark.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
 }
 
@@ -40,12 +40,12 @@ _LOCAL = {
 def open_session(
     name: str, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Return a session with the data source registered; an active one is used as it is.
+    """Return a session with the data source registered; an active one is used unchanged.
 
-    ``master`` is Spark's: ``local[2]``, ``spark://…``, ``yarn``, ``k8s://…``.  Raises
-    SparkNotStarted where there is no session to be had.
+    ``master`` is Spark's: ``local[2]``, ``spark://…``, ``yarn``, ``k8s://…``. Raises
+    SparkNotStarted if there is no session.
     """
-    # Without it workers start whatever Python is first in the path, without our packages.
+    # Without it workers start the first Python in the path, without our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"hourhand {name}").master(master or "local[*]")
@@ -61,7 +61,7 @@ def open_session(
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Make ``format("hourhand")`` known to a session of the caller's own, and return it."""
+    """Make ``format("hourhand")`` known to a session of the caller's, and return it."""
     for key, value in _NEEDED.items():
         if spark.conf.get(key, None) != value:
             spark.conf.set(key, value)
@@ -70,10 +70,10 @@ def register(spark: SparkSession) -> SparkSession:
 
 
 def _cause_of(error: Exception) -> str:
-    """Return what Spark misses here, and what to do; its own words say that for few causes."""
+    """Return the missing part and the remedy; Spark's own message has it in few cases."""
     spark_home = os.environ.get("SPARK_HOME")
     if spark_home is not None and not (Path(spark_home) / "bin" / "spark-submit").is_file():
-        return f"SPARK_HOME is {spark_home!r}, where no Spark is: unset or correct it"
+        return f"SPARK_HOME is {spark_home!r}, which does not contain Spark: unset or correct it"
     java_home = os.environ.get("JAVA_HOME")
     java = "java" if java_home is None else str(Path(java_home) / "bin" / "java")
     if shutil.which(java) is None:

@@ -1,9 +1,9 @@
 """Writes tasks from outside the engine so that no running node misses one.
 
-Rows first, then a look at ``loaded_until`` of their partition, and every row below it once more
-through the log: what a node could not have seen in the store, it is told.  Being slow, paused or
-run twice changes nothing.  Where the store has one writer at a time (embedded), everything goes
-through the log.  It knows the ports and no Spark.
+It writes rows first, then reads ``loaded_until`` of their partition, and sends every row below it
+through the log as well: a node could have read the store before that row was there. Slow, paused or
+repeated writes change nothing. If the store has one writer at a time (embedded), everything goes
+through the log. It knows the ports and no Spark.
 """
 
 import threading
@@ -28,7 +28,7 @@ from scheduler.ports.bulk import Bucket, BulkTable
 from scheduler.reading.placing import placing_count
 
 NO_OFFSET = -1
-"""Of a row that no record of the log made: every record of its key is later."""
+"""Offset of a row without a record in the log: every record of its key is later."""
 _WRITE_TIMES_BEGIN_MS = 1_577_836_800_000
 """2020 in UTC: write times of bulk loads count from here, and stay below every owner's."""
 
@@ -38,11 +38,11 @@ ListBuckets = Callable[[BulkTable, Collection[int], int, int], Sequence[Bucket]]
 
 
 class SinkPorts(NamedTuple):
-    """What a sink writes to; whoever opened them closes them."""
+    """The ports that a sink writes to; their opener closes them."""
 
     writer: LogWriter
     stores: Stores | None
-    """None where tasks may only go through the log."""
+    """None if tasks may only go through the log."""
     begin_partition: Callable[[int, Claim], Claim]
     now_ms: Callable[[], int]
     list_buckets: ListBuckets | None = None
@@ -50,7 +50,7 @@ class SinkPorts(NamedTuple):
 
 
 class SinkCounts(NamedTuple):
-    """What became of the rows written; a row may be in several counts."""
+    """The counts of written rows; a row may be in several counts."""
 
     rows: int = 0
     batched: int = 0
@@ -73,7 +73,7 @@ class Looked(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Rows that the store holds and no node was told of yet."""
+    """Rows that the store holds and no node knows of yet."""
 
     tasks: Mapping[int, Sequence[StoredTask]]
     """By partition."""
@@ -83,14 +83,14 @@ class Written(NamedTuple):
 
 
 def bulk_write_time(now_ms: int) -> int:
-    """Return the write time of a bulk write that begins now: above earlier ones', below owners'."""
+    """Return the write time for a bulk write that begins now: above earlier ones, below owners'."""
     return min(max(now_ms - _WRITE_TIMES_BEGIN_MS, 1), (1 << EPOCH_SHIFT) - 1)
 
 
 class TaskSink:
     """Raises StoreUnavailable, LogUnavailable, TaskTooLarge; then the same rows may be written
-    again.  ``look`` is used by one thread, in the order of the rows; what was looked at may be
-    written by several.
+    again. ``look`` is used by one thread, in the order of the rows; its results may be written by
+    several.
     """
 
     def __init__(
@@ -99,19 +99,20 @@ class TaskSink:
         self._ports = ports
         self._partition_count = ports.writer.partition_count()
         if ports.stores is not None:
-            # Of a topic that was given more partitions a row would lie where nobody looks.
+            # With the count of a topic that was given more partitions, nobody would look for the
+            # row.
             asked = placing_count(ports.stores.ownership, self._partition_count)
             self._partition_count = answered(begun(asked), JOB_S)
         self._write_time = write_time
         self._record_bytes_max = record_bytes_max
         self._in_flight_max = in_flight_max
         self._bulk = threading.Lock()
-        """Whole buckets are asked for by one thread at a time."""
+        """Held while whole buckets are requested: one thread at a time."""
         self._begun_here: Bucket | None = None
-        """The last bucket of the last rows, where that was empty: its rows are of this sink."""
+        """The last bucket of the last rows, if it was empty: then all its rows are of this sink."""
 
     def write(self, tasks: Iterable[StoredTask]) -> SinkCounts:
-        """Make tasks durable and known to whoever has to run them."""
+        """Make tasks durable and known to their nodes."""
         return self.settle(self.write_rows(tasks))
 
     def write_rows(self, tasks: Iterable[StoredTask]) -> Written:
@@ -119,7 +120,7 @@ class TaskSink:
         return self.write_looked(self.look(tasks))
 
     def look(self, tasks: Iterable[StoredTask]) -> Looked:
-        """Ask which buckets hold something already, before anything is written."""
+        """Find the buckets that already hold rows, before anything is written."""
         by_partition: defaultdict[int, list[StoredTask]] = defaultdict(list)
         for task in tasks:
             owner = partition_of(task.key.ordering_id, self._partition_count)
@@ -139,7 +140,7 @@ class TaskSink:
         return Looked(by_partition, occupied)
 
     def write_looked(self, looked: Looked) -> Written:
-        """Write rows that were looked at, and wait until they are durable."""
+        """Write rows after ``look``, and wait until they are durable."""
         by_partition, occupied = looked
         stores = self._ports.stores
         if stores is None:
@@ -159,7 +160,7 @@ class TaskSink:
         return Written(by_partition, contested, done)
 
     def settle(self, written: Written) -> SinkCounts:
-        """Send through the log what a node may have looked for before it was there."""
+        """Send rows through the log that a node may have looked for before they were there."""
         in_flight: deque[Future[Position]] = deque()
         rows = logged = 0
         horizons = self._horizons(written.tasks)
@@ -184,8 +185,8 @@ class TaskSink:
         found = {each: stores.ownership.read_watermark(each) for each in tasks}
         horizons: dict[int, float] = {}
         for partition, reading in found.items():
-            # A partition without an owner would begin at the time of its first one, and never
-            # look at what lies before: it begins at the first row instead.
+            # A partition without an owner would begin at the time of its first owner, and never
+            # read earlier rows: it is begun at the first row instead.
             claim = answered(reading, JOB_S) or self._begin(partition, tasks[partition])
             horizons[partition] = claim.watermark.loaded_until_ms
         return horizons
@@ -215,7 +216,7 @@ class TaskSink:
         return frozenset(occupied)
 
     def _listed(self, list_buckets: ListBuckets, buckets: Collection[Bucket]) -> frozenset[Bucket]:
-        """Ask for all buckets of a partition at once, or a few times where they lie far apart."""
+        """Ask for all buckets of a partition at once, or a few times if they are far apart."""
         hours: defaultdict[int, list[int]] = defaultdict(list)
         for bucket in sorted(buckets):
             hours[bucket.partition].append(bucket.hour_ms)
@@ -230,7 +231,7 @@ class TaskSink:
     def _compare(
         self, stores: Stores, partition: int, tasks: Sequence[StoredTask]
     ) -> tuple[set[TaskKey], int]:
-        """Return the keys that only the log can settle, and how many are done already."""
+        """Return the keys that only the log can settle, and the number of keys that are done."""
         keys = [task.key for task in tasks]
         finding = stores.schedule.find_tasks(partition, keys)
         completions = answered(stores.status.find_completions(partition, keys), JOB_S)
@@ -258,11 +259,11 @@ class TaskSink:
 
 _BUCKETS_ASKED_MAX = 64
 _SPAN_HOURS_MAX = 256
-"""Hours that are asked for at once, whether or not all of them matter."""
+"""Most hours in one request, including ones without rows."""
 
 
 def _spans(hours: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield stretches [first, end) that hold all of these hours, which are sorted."""
+    """Yield ranges [first, end) that hold all of these sorted hours."""
     first_ms = last_ms = hours[0]
     for hour_ms in hours[1:]:
         if hour_ms - first_ms >= _SPAN_HOURS_MAX * HOUR_MS:
@@ -273,7 +274,7 @@ def _spans(hours: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _differs(row: StoredTask | None, task: StoredTask) -> bool:
-    """Whether the store holds other data, or none, where ``task`` was just written."""
+    """True if the store holds other data, or none, where ``task`` was just written."""
     return row is None or row.body != task.body
 
 

@@ -1,7 +1,7 @@
 """``format("hourhand")``: the tables of an installation as a Spark data source.
 
-Decides what a query may be told, and what a row must look like to be written as a task: each Spark
-task writes through a sink of its own, which makes tasks durable.  Rows of one bucket that arrive
+Decides the options of a query, and the columns of rows that can be written as tasks: each Spark
+task writes through a sink of its own, which makes tasks durable. Rows of one bucket that arrive
 together become one batch, so a writer wants them sorted (``transform_load.by_bucket``).
 """
 
@@ -57,14 +57,14 @@ _PIECES_WRITTEN_MAX = 2
 
 
 class _SinkMessage(WriterCommitMessage):
-    """What one Spark task wrote."""
+    """The counts of one Spark task."""
 
     def __init__(self, counts: SinkCounts) -> None:
         self.counts = tuple(counts)
 
 
 def require_columns(schema: StructType) -> None:
-    """Raise InvalidTask where columns are missing, or have a type that tasks cannot have."""
+    """Raise InvalidTask if columns are missing, or have a type that tasks cannot have."""
     allowed: dict[str, tuple[type, ...]] = {
         "scheduled_time": (TimestampType,),
         "ordering_id": (StringType,),
@@ -113,7 +113,7 @@ class HourhandWriter(DataSourceArrowWriter):
         settings = self._options.settings()
         counts = SinkCounts()
         rules = LoadRules(
-            # Which partition a task belongs to is the sink's to say.
+            # The sink decides the partition of a task.
             partition_count=1,
             oldest_ms=INSTANT_MIN_MS,
             record_bytes_max=settings.client.record_bytes_max,
@@ -126,7 +126,7 @@ class HourhandWriter(DataSourceArrowWriter):
         return _SinkMessage(counts)
 
     def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Put small batches together and cut large ones: a piece is what a sink takes at once."""
+        """Combine small batches and cut large ones to the size that a sink takes at once."""
         held: list[pa.RecordBatch] = []
         rows = 0
         for batch in batches:
@@ -155,10 +155,10 @@ class HourhandWriter(DataSourceArrowWriter):
                 yield writing.popleft().result()
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing is left to do: each task's rows are durable and told."""
+        """Do nothing: each task's rows are already durable and known."""
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave what was written: it is right, and a repetition writes the same."""
+        """Keep the written rows: they are correct, and a repetition writes the same."""
 
     def _pause(self, rows: int) -> None:
         if self._options.rows_per_second is not None:
@@ -170,7 +170,7 @@ def _write_looked(sink: TaskSink, looked: Looked) -> SinkCounts:
 
 
 class opened_sink:  # noqa: N801 - used like a function
-    """Opens what a sink needs, for as long as a ``with`` block lasts."""
+    """Opens a sink's ports for the duration of a ``with`` block."""
 
     def __init__(self, settings: Settings, write_time: int) -> None:
         self._settings = settings
@@ -220,7 +220,9 @@ def _never(*_: object) -> Any:
 
 
 def tasks_of(batch: pa.RecordBatch, rules: LoadRules) -> list[StoredTask]:
-    """Return the tasks of a batch; raises InvalidTask naming the first row that is not a task."""
+    """Return the tasks of a batch; raises InvalidTask that names the first row which is not a
+    task.
+    """
     nothing = pa.nulls(batch.num_rows, pa.string())
     columns = (
         batch.column("scheduled_time"),
@@ -259,7 +261,7 @@ class HourhandDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``spark.read.format`` is given."""
+        """Return the name for ``spark.read.format``."""
         return FORMAT
 
     def schema(self) -> StructType:
@@ -267,7 +269,7 @@ class HourhandDataSource(DataSource):
         return schema_of(self._options.table, self._options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader; a schema of the caller's own is refused."""
+        """Return the reader; a schema of the caller's is refused."""
         if schema.names != self.schema().names:
             raise SettingsInvalid(
                 f"table {self._options.table} has a schema of its own: leave out .schema(…) and"
@@ -280,7 +282,7 @@ class HourhandDataSource(DataSource):
         schema: StructType,
         overwrite: bool,  # noqa: FBT001 - Spark's contract
     ) -> DataSourceWriter:
-        """Return the writer of tasks; nothing is ever overwritten as a whole."""
+        """Return the writer of tasks; tables are never overwritten as a whole."""
         if self._options.table != BulkTable.TASKS.value:
             raise SettingsInvalid(
                 f"table {self._options.table} is only read: what ran is written by the nodes;"

@@ -1,4 +1,4 @@
-"""All that an installation is made of, as DataFrames.
+"""The whole content of an installation, as DataFrames.
 
 Workers read them; the driver holds the names of buckets, and a number or two for each partition.
 """
@@ -34,7 +34,7 @@ _TASKS_PER_CORE = 3
 def rows_frame(spark: SparkSession, source: Options, table: str) -> DataFrame:
     """Return a table's stored columns, read by the data source's reader, planned in this process.
 
-    Spark would start two further processes to plan it, for every read.
+    For every read Spark would start two further processes to plan it.
     """
     stored = tuple(each.name for each in stored_columns_of(table))
     reader = HourhandReader(source._replace(table=table, columns=stored, stored=True))
@@ -43,12 +43,12 @@ def rows_frame(spark: SparkSession, source: Options, table: str) -> DataFrame:
 
 
 def definitions_frame(spark: SparkSession, source: Options, partitions: Sequence[int]) -> DataFrame:
-    """Return every definition, ended and parked ones too."""
+    """Return every definition, including ended and parked ones."""
     return _shared(spark, list(partitions), DEFINITION_SCHEMA, partial(_definitions, source))
 
 
 def outcomes_frame(spark: SparkSession, source: Options) -> DataFrame:
-    """Return what every command achieved."""
+    """Return the outcomes of all commands."""
     shares = list(range(_OUTCOME_SHARES))
     return _shared(spark, shares, OUTCOME_SCHEMA, partial(_outcomes, source))
 
@@ -60,7 +60,7 @@ def log_frame(spark: SparkSession, source: Options, spans: Mapping[int, Span]) -
 
 
 def owners_frame(spark: SparkSession, claims: Mapping[int, Claim | None]) -> DataFrame:
-    """Return who owns the partitions that ever had an owner."""
+    """Return the owners of the partitions that ever had one."""
     return spark.createDataFrame(owner_table(claims))
 
 
@@ -70,7 +70,9 @@ def _shared(
     schema: pa.Schema,
     read: Callable[[Any], Iterator[pa.RecordBatch]],
 ) -> DataFrame:
-    """Return what ``read`` yields for each share, dealt out to some Spark tasks for each core."""
+    """Return the results of ``read`` for each share, divided among some Spark tasks for each
+    core.
+    """
     tasks_max = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism
     numbers = spark.range(len(shares), numPartitions=max(1, min(len(shares), tasks_max)))
     return numbers.mapInArrow(partial(_read_shares, shares, read), from_arrow_schema(schema))

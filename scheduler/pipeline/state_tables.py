@@ -1,6 +1,6 @@
-"""All that an installation is made of, as Arrow tables: the three of tasks, and the rest.
+"""The whole content of an installation, as Arrow tables: the three of tasks, and the rest.
 
-Decides the columns of what only a job that moves everything reads: definitions, outcomes of
+Decides the columns of tables that only a move of everything reads: definitions, outcomes of
 commands, owners, and records that no node has read; and how their rows become values again.
 """
 
@@ -86,7 +86,7 @@ def owner_table(claims: Mapping[int, Claim | None]) -> pa.Table:
 
 
 def claims_of(owners: DataFrame, partition_count: int) -> dict[int, Claim | None]:
-    """Return the claims that ``owners_frame`` was made of: one for each partition."""
+    """Return the claims in ``owners_frame``'s rows: one for each partition."""
     claims: dict[int, Claim | None] = dict.fromkeys(range(partition_count))
     table = owners.toArrow().cast(OWNER_SCHEMA)
     for row in _millis(table):

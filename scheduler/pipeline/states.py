@@ -1,7 +1,7 @@
 """One row for each key, with the state that its rows make up together.
 
-Merges the three tables of a bucket in key order, each read once and in pages, so that memory
-does not grow with the bucket.  What a state is, the inspector decides.
+Merges the three tables of a bucket in key order, each read once and in pages, so that memory does
+not grow with the bucket. The inspector decides the states.
 """
 
 import heapq
@@ -19,7 +19,7 @@ OPEN_STATES = frozenset(
     state.value
     for state in (TaskState.PENDING, TaskState.RUNNING, TaskState.RETRYING, TaskState.BLOCKED)
 )
-"""States of keys that are not closed: before its watermark a partition has next to none."""
+"""States of keys that are not closed: a partition has hardly any before its watermark."""
 
 _RANKS = {table: rank for rank, table in enumerate(BulkTable)}
 

@@ -1,6 +1,6 @@
-"""What is finished and old enough to be archived, and whether a copy is the original.
+"""Chooses the rows that are finished and old enough for the archive, and compares copies.
 
-Pure functions; the watermark alone says what is finished.
+Pure functions; only the watermark decides whether an hour is finished.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -11,7 +11,7 @@ REACH = "partition int, first timestamp, end timestamp"
 
 
 def within_reach(rows: DataFrame, reach: DataFrame) -> DataFrame:
-    """Return the rows of hours to archive, with the date that files are sorted by."""
+    """Return the rows of hours to archive, with the date by which files are sorted."""
     inside = (f.col("hour") >= f.col("first")) & (f.col("hour") < f.col("end"))
     return (
         rows.join(f.broadcast(reach), "partition")
@@ -22,13 +22,15 @@ def within_reach(rows: DataFrame, reach: DataFrame) -> DataFrame:
 
 
 def fingerprint(rows: DataFrame, columns: list[str]) -> DataFrame:
-    """Return one row: how many there are, and a sum over all values that no order changes."""
+    """Return one row: the number of rows, and a sum over all values that does not depend on
+    order.
+    """
     return rows.agg(*fingerprint_columns(columns))
 
 
 def fingerprint_columns(columns: list[str]) -> list[Column]:
     """Return the aggregates that make up a fingerprint."""
-    # Two hashes by different seeds: one alone would let two errors cancel out too easily.
+    # Two hashes with different seeds: with one alone two errors could cancel out more easily.
     sums = [
         f.coalesce(f.sum(f.xxhash64(f.lit(seed), *columns).cast("decimal(38,0)")), f.lit(0))
         for seed in (1, 2)

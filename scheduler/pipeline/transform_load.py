@@ -1,7 +1,7 @@
-"""From somebody's rows to tasks: pure functions from DataFrame to DataFrame.
+"""From a user's rows to tasks: pure functions from DataFrame to DataFrame.
 
-Decides which columns make up a task and which row is put aside, with its reason.  No row is ever
-lost: each comes out either as a task or with a reason.
+Decides the columns of a task and which row is put aside, with its reason. No row is ever lost: each
+comes out either as a task or with a reason.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ from scheduler.pipeline.validation import (
 )
 
 CORRUPT = "_corrupt_record"
-"""Where Spark puts a line that has not the columns of its file."""
+"""Spark's column for a line that lacks the columns of its file."""
 DUPLICATE = "another row of the input has the same key"
 
 _JUDGED = (
@@ -66,7 +66,7 @@ _JUDGED_ARROW = pa.schema(
 def judged_lines(
     lines: DataFrame, rules: LoadRules, names: Mapping[str, str], *, keep_rows: bool = True
 ) -> DataFrame:
-    """Judge lines of JSON in column ``value``, as text: nothing of their data is rewritten.
+    """Judge lines of JSON in column ``value``, as text: their data is not rewritten.
 
     Column ``row`` is the line; without ``keep_rows`` it is empty.
     """
@@ -78,10 +78,10 @@ def judged_lines(
 def judged_columns(
     rows: DataFrame, rules: LoadRules, names: Mapping[str, str], *, keep_rows: bool = True
 ) -> DataFrame:
-    """Judge the rows of a table; raises InvalidTask where columns are missing or of no use.
+    """Judge the rows of a table; raises InvalidTask if columns are missing or unusable.
 
-    Without a column for the data, all other columns together become the data.  Column ``row`` is
-    the whole row as JSON; without ``keep_rows`` it is empty.
+    Without a column for the data, all other columns together become the data. Column ``row`` is the
+    whole row as JSON; without ``keep_rows`` it is empty.
     """
     columns = _chosen(rows.schema, names)
     time = f.col(columns["scheduled_time"])
@@ -104,11 +104,10 @@ def judged_columns(
 
 
 def without_duplicates(judged: DataFrame, writers: int) -> DataFrame:
-    """Give all rows of one key but one a reason; rows come sorted by bucket.
+    """Give all rows of one key except one a reason; rows come sorted by bucket.
 
-    The one is the first by its data, so whichever of its rows are looked at, and in whatever
-    order, the task is the same.  Rows of one bucket end up together, so that they are written as
-    one batch.
+    The one is the first by its data, so the task is the same for any order of the rows. Rows of one
+    bucket end up together, so that they are written as one batch.
     """
     key = ("partition", "hour", "scheduled_time", "ordering_id", "uniqueness_key")
     of_key = Window.partitionBy(*key).orderBy(
@@ -129,7 +128,7 @@ def by_bucket(tasks: DataFrame, writers: int) -> DataFrame:
 
 
 def with_partition(rows: DataFrame, count: int) -> DataFrame:
-    """Add (or replace) the partition, of ``count``, that each row's ordering id belongs to."""
+    """Add (or replace) the partition of each row's ordering id, of ``count``."""
     kept = rows.drop("partition")
     schema = StructType([*kept.schema.fields, StructField("partition", IntegerType())])
     return kept.mapInArrow(partial(_add_partition, count), schema)
@@ -235,7 +234,7 @@ def _all_tasks(rules: LoadRules, tasks: TaskColumns, rows: pa.Array) -> pa.Recor
         instants_of(tasks.millis),
         tasks.ordering_id,
         tasks.uniqueness_key,
-        # They were text before, so nothing has to be looked at once more.
+        # They were text before, so they need no further check.
         tasks.data.view(pa.string()),
         rows,
         pa.nulls(len(rows), pa.string()),
@@ -243,11 +242,11 @@ def _all_tasks(rules: LoadRules, tasks: TaskColumns, rows: pa.Array) -> pa.Recor
     return pa.RecordBatch.from_arrays(arrays, schema=_JUDGED_ARROW)
 
 
-_TORN = Verdict(None, "the line has not the columns of the file's first one")
+_TORN = Verdict(None, "the line does not have the columns of the file's first line")
 
 
 def times_of(times: pa.Array) -> list[object]:
-    """Return times as whole milliseconds where they are instants, and else as they are."""
+    """Return times as whole milliseconds if they are instants, and else unchanged."""
     if not pa.types.is_timestamp(times.type):
         return times.to_pylist()
     return millis_of(times).to_pylist()

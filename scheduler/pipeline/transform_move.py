@@ -1,9 +1,8 @@
-"""Rows of one installation as they are in another one: pure functions.
+"""Rows of one installation in the form of another one: pure functions.
 
-Decides one rule (docs/adr/0010): every offset that is stored is lowered by the same number, so
-that all of them keep their order and stay below every record of the new log.  Offsets also
-stand in definitions and in the names of the tasks that belong to one.  Which partition a row
-belongs to is the partitioner's.
+Decides one rule (docs/adr/0010): every stored offset is lowered by the same number, so that all of
+them keep their order and stay below every record of the new log. Offsets are also in definitions
+and in the names of the tasks that belong to one. The partitioner decides the partition of a row.
 """
 
 import re
@@ -37,7 +36,7 @@ from scheduler.pipeline.state_tables import (
 _KEPT_S = 86_400
 """Rows that expire within a day may vanish while a job runs, and are not compared."""
 MOVED_BY = 512 * RECORDS_MAX
-"""More than a kept offset is after 512 topics of one name.  64 bits leave room for 2,048 moves."""
+"""More than any stored offset after 512 topics of one name. 64 bits leave room for 2,048 moves."""
 
 _NUMBERED = frozenset({DefinitionKind.TIMER.value, DefinitionKind.RECURRING.value})
 """Kinds whose tasks carry the offset of their definition."""
@@ -45,7 +44,7 @@ _GENERATION = re.compile(r"(tick|pop):(-?\d{1,20})(:.*)?", re.DOTALL)
 
 
 def moved_offset(offset: int) -> int:
-    """Return an offset below every record of a new log; InvalidInput where it is too high."""
+    """Return an offset below every record of a new log; InvalidInput if it is too high."""
     if offset >= MOVED_BY:
         raise InvalidInput(
             f"a row has the log offset {offset}, and offsets from {MOVED_BY} on cannot be moved"
@@ -54,13 +53,13 @@ def moved_offset(offset: int) -> int:
 
 
 def is_numbered(ordering_id: str) -> bool:
-    """Whether an ordering id's tasks may carry an offset in their names and data."""
+    """True if tasks of an ordering id may carry an offset in their names and data."""
     parts = ordering_id_parts(ordering_id)
     return parts is not None and parts[0] in _NUMBERED
 
 
 def moved_unique(ordering_id: str, uniqueness_key: str) -> str:
-    """Return a uniqueness key, renumbered where it names the offset of a definition."""
+    """Return a uniqueness key, renumbered if it contains the offset of a definition."""
     if not is_numbered(ordering_id):
         return uniqueness_key
     found = _GENERATION.fullmatch(uniqueness_key)
@@ -70,7 +69,7 @@ def moved_unique(ordering_id: str, uniqueness_key: str) -> str:
 
 
 def moved_data(ordering_id: str, data: bytes) -> bytes:
-    """Return a task's data, renumbered where they name the offset of a definition."""
+    """Return a task's data, renumbered if they contain the offset of a definition."""
     if not is_numbered(ordering_id) or b'"generation"' not in data:
         return data
     value = msgspec.json.decode(data)
@@ -80,32 +79,32 @@ def moved_data(ordering_id: str, data: bytes) -> bytes:
 
 
 def moved_key(key: TaskKey) -> TaskKey:
-    """Return a key, renumbered where it names the offset of a definition."""
+    """Return a key, renumbered if it contains the offset of a definition."""
     return key._replace(uniqueness_key=moved_unique(key.ordering_id, key.uniqueness_key))
 
 
 def moved_task(task: StoredTask) -> StoredTask:
-    """Return a task as the new log's installation stores it."""
+    """Return a task in the form of the new log's installation."""
     data = moved_data(task.key.ordering_id, task.body)
     return StoredTask(moved_key(task.key), data, moved_offset(task.offset))
 
 
 def moved_command(command: Command) -> Command:
-    """Return a command as if it stood before the new log's first record."""
+    """Return a command with an offset before the new log's first record."""
     return replace(command, key=moved_key(command.key), offset=moved_offset(command.offset))
 
 
 def moved_outcome(outcome: RecordedOutcome) -> RecordedOutcome:
-    """Return an outcome with the keys as they are called from now on.
+    """Return an outcome with renumbered keys.
 
-    Without moved data: the new log begins empty, so no record before a move is read again.
+    Its data is not moved: the new log begins empty, so no record from before a move is read again.
     """
     new_key = None if outcome.new_key is None else moved_key(outcome.new_key)
     return RecordedOutcome(outcome.outcome, moved_key(outcome.key), new_key)
 
 
 def moved_definition(definition: Definition) -> Definition:
-    """Return a definition as the new log's installation stores it."""
+    """Return a definition in the form of the new log's installation."""
     rule = definition.rule
     if definition.name.kind.value in _NUMBERED and rule:
         rule = _moved_rule(definition.name.ordering_id, rule)
@@ -113,10 +112,10 @@ def moved_definition(definition: Definition) -> Definition:
 
 
 def _moved_rule(ordering_id: str, rule: bytes) -> bytes:
-    """Renumber the record that changed a timer or schedule last, and the task that made it."""
+    """Renumber the last change of a timer or schedule, and the task that made it."""
     value = msgspec.json.decode(rule)
     value["changed_at"] = moved_offset(value.get("changed_at", -1))
-    # A schedule notes the time before the name of the task, a timer the name alone.
+    # A schedule stores the time before the name of the task, a timer the name alone.
     time, colon, name = str(value.get("made_by", "")).partition(":")
     if colon and time.lstrip("-").isdigit():
         value["made_by"] = f"{time}:{moved_unique(ordering_id, name)}"
@@ -130,7 +129,7 @@ def moved(rows: DataFrame, table: str, new_count: int) -> DataFrame:
 
 
 def lasting(rows: DataFrame, now_s: float) -> DataFrame:
-    """Return the rows that are certainly there for another day."""
+    """Return the rows that certainly exist for another day."""
     if "expires" not in rows.columns:
         return rows
     end = f.timestamp_seconds(f.lit(now_s + _KEPT_S))
@@ -143,7 +142,7 @@ def _move_rows(new_count: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
         ids = columns["ordering_id"].to_pylist()
         columns["partition"] = pa.array([partition_of(each, new_count) for each in ids], pa.int32())
         if "log_offset" in columns and batch.num_rows:
-            # Refuses what is too high; the others are lowered together.
+            # Refuses offsets that are too high; the others are lowered together.
             moved_offset(pc.max(columns["log_offset"]).as_py())
             columns["log_offset"] = pc.subtract(columns["log_offset"], MOVED_BY)
         if pc.any(pc.starts_with(columns["ordering_id"], RESERVED)).as_py():
@@ -152,7 +151,7 @@ def _move_rows(new_count: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 
 def _rename_own(ids: list[str], columns: dict[str, pa.Array]) -> None:
-    """Renumber the names and data of Hourhand's own tasks, where they carry an offset."""
+    """Renumber the names and data of Hourhand's own tasks, if they carry an offset."""
     uniques = columns["uniqueness_key"].to_pylist()
     columns["uniqueness_key"] = pa.array(map(moved_unique, ids, uniques), pa.string())
     if "data" in columns:
@@ -176,7 +175,9 @@ def _move_definitions(
 
 
 def _move_outcomes(new_count: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Outcomes stay with the partition of their record, which together with it is unique."""
+    """Yield outcomes with renumbered offsets; they stay with their record's partition, with which
+    an offset is unique.
+    """
     del new_count
     for batch in batches:
         yield outcome_batch(

@@ -1,9 +1,9 @@
-"""Whether a row of somebody's file is a task, and which one; whole batches a column at a time.
+"""Validates rows of a user's file as tasks; whole batches a column at a time.
 
-Decides by the rules of the log's records and of the client, so that what passes here is refused
-by nobody later.  Most batches of most files hold nothing but tasks, which their columns show at a
-tenth of what row by row costs; where a column leaves any doubt, the batch is validated row by row.
-It knows no Spark: values in, a task or a reason out.
+Decides by the rules of the log's records and of the client, so that an accepted row is not refused
+later. Most batches of most files hold only tasks, which a check of their columns shows at a tenth
+of the cost of row by row; if a column leaves any doubt, the batch is validated row by row. It knows
+no Spark: values in, a task or a reason out.
 """
 
 import re
@@ -48,16 +48,16 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "priority": ("priority",),
     "seal": ("seal",),
 }
-"""What a task is made of, and the names it has in a file that says nothing else."""
+"""The fields of a task, and their default names in a file."""
 OPTIONAL = frozenset({"data", "kind", "priority", "seal"})
-"""Fields that a file need not have."""
+"""Fields that a file may lack."""
 
 _object_decoder = msgspec.json.Decoder(dict[str, object])
 _line_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _REASON_CHARS_MAX = 300
 _JSON_CHARACTER_BYTES = 6
 _RECORD_FRAME_BYTES = 200
-"""Names, time and version of a record, and more."""
+"""Names, time and version of a record, rounded up."""
 _MICROS = pa.timestamp("us", tz="UTC")
 _NO_DATA = "{}"
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}").fullmatch
@@ -65,27 +65,27 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class LoadRules:
-    """What is allowed, the same for all rows of one load."""
+    """The rules of a load, the same for all its rows."""
 
     partition_count: int
     oldest_ms: int
-    """A task before this is refused."""
+    """A task before this time is refused."""
     record_bytes_max: int
     timezone: str | None = None
-    """Zone of times that name none; without it they are refused."""
+    """Zone of times without one; if it is None they are refused."""
     stored: bool = False
-    """The data is the text of rows as a store has it, with what stands beside the data."""
+    """True if the data is the text of rows as in a store, with its further members."""
 
 
 class Verdict(NamedTuple):
-    """A task, or the reason why there is none."""
+    """A task, or the reason why the row is not a task."""
 
     task: StoredTask | None
     reason: str | None
 
 
 def checked_timezone(name: str | None) -> str | None:
-    """Return the name of a zone that exists; raises InvalidTask."""
+    """Return the name of a known zone; raises InvalidTask."""
     if name is None or (is_known_zone(name) and is_same_everywhere(name)):
         return name
     problem = "is another zone on another machine" if is_known_zone(name) else "is unknown"
@@ -116,7 +116,7 @@ def validate(
                 f"scheduled_time {format_instant(time_ms)} is in the past: --past run accepts it"
             )
         task = StoredTask(key, encoded, NO_OFFSET)
-        # Encoding a record to know its length would double the cost of judging it.
+        # Encoding a record to measure it would double the cost of judging it.
         ids_chars = len(key.ordering_id) + len(key.uniqueness_key)
         if record_bytes_bound(ids_chars, len(encoded)) > rules.record_bytes_max:
             record_bytes = len(letter_of(task, 0, 0).value or b"")
@@ -131,7 +131,7 @@ def validate(
 
 
 def validate_line(rules: LoadRules, line: str, names: Mapping[str, str]) -> Verdict:
-    """Judge a line of JSON; ``names`` maps fields to the names the file has for them."""
+    """Judge a line of JSON; ``names`` maps fields to their names in the file."""
     try:
         found = _line_decoder.decode(line)
         values = {field: _raw(found, field, names.get(field)) for field in FIELDS}
@@ -146,7 +146,7 @@ def validate_line(rules: LoadRules, line: str, names: Mapping[str, str]) -> Verd
 
 
 def record_bytes_bound(ids_chars: int, data_bytes: int) -> int:
-    """Return what no record of a task exceeds: JSON writes a character in six bytes at most.
+    """Return an upper bound for a task's record: JSON writes a character in six bytes at most.
 
     ``ids_chars`` is the length of both ids together.
     """
@@ -154,7 +154,7 @@ def record_bytes_bound(ids_chars: int, data_bytes: int) -> int:
 
 
 def is_object(text: bytes) -> bool:
-    """Whether a text is a JSON object, which a task's data has to be."""
+    """True if a text is a JSON object, which a task's data has to be."""
     try:
         _object_decoder.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -231,7 +231,7 @@ def _object(data: str | bytes | None) -> bytes:
 
 
 def _row_text(rules: LoadRules, data: bytes, kind: object, priority: object, seal: object) -> bytes:
-    """Return the text of a row; of a stored one it is the data itself."""
+    """Return the text of a row; for stored data it is the data itself."""
     if rules.stored:
         return data
     return row_text(
@@ -254,15 +254,15 @@ def _checked_seal(seal: object) -> bytes:
 
 
 def _number(value: object) -> object:
-    """Return the whole number that a text is: a CSV has nothing but texts."""
+    """Return the whole number in a text: a CSV has only texts."""
     return int(value) if isinstance(value, str) and _WHOLE_NUMBER(value) else value
 
 
 class TaskColumns(NamedTuple):
-    """Rows that are tasks, none of their values missing."""
+    """Rows that are tasks, without missing values."""
 
     millis: pa.Array
-    """When each is due, in UTC milliseconds."""
+    """Due times, in UTC milliseconds."""
     ordering_id: pa.Array
     uniqueness_key: pa.Array
     data: pa.Array
@@ -270,18 +270,18 @@ class TaskColumns(NamedTuple):
 
 
 def millis_of(times: pa.Array) -> pa.Array:
-    """Return instants as whole milliseconds, cut downwards; raises ArrowInvalid for no instants."""
+    """Return instants as whole milliseconds, rounded down; raises ArrowInvalid for other values."""
     if not pa.types.is_timestamp(times.type):
         return times.cast(pa.int64())
     micros = times.cast(_MICROS).cast(pa.int64())
-    # Arrow divides towards zero, so what lies before 1970 is one lower.
+    # Arrow divides towards zero, so times before 1970 need a correction.
     towards_zero = pc.divide(micros, 1000)
     below = pc.less(micros, pc.multiply(towards_zero, 1000)).cast(pa.int64())
     return pc.subtract(towards_zero, below)
 
 
 def partitions_of(ordering_ids: pa.Array, count: int) -> pa.Array:
-    """Return the partition, of ``count``, that owns each ordering id; none is missing."""
+    """Return the owning partition of each ordering id, of ``count``; none is missing."""
     ids = ordering_ids.dictionary_encode()
     owners = [partition_of(each, count) for each in ids.dictionary.to_pylist()]
     return pa.array(owners, pa.int32()).take(ids.indices)
@@ -297,7 +297,7 @@ def plain_tasks(
     priority: pa.Array | None = None,
     seal: pa.Array | None = None,
 ) -> TaskColumns | None:
-    """Return the tasks that rows are; None where a row may not be a task."""
+    """Return the tasks of rows; None if a row may not be a task."""
     instants = pa.types.is_timestamp(times.type) or pa.types.is_integer(times.type)
     given = (times, ordering_id, uniqueness_key)
     if not len(times) or not instants or any(each.null_count for each in given):
@@ -323,7 +323,7 @@ def plain_tasks(
 
 
 def _given(column: pa.Array | None) -> list[object]:
-    """Return the values of a column; none where all are missing."""
+    """Return the values of a column; an empty list if all are missing."""
     return [] if column is None or column.null_count == len(column) else column.to_pylist()
 
 
@@ -335,7 +335,7 @@ def _within(values: pa.Array, least: int, most: int) -> bool:
 def _are_ids(
     rules: LoadRules, ordering_id: pa.Array, uniqueness_key: pa.Array, data: pa.Array
 ) -> bool:
-    """Whether ids and data are text of lengths that are allowed, however the rows combine them."""
+    """True if ids and data are texts of allowed lengths in any combination of the rows."""
     try:
         for each in (ordering_id, uniqueness_key, data):
             each.validate(full=True)
@@ -352,7 +352,7 @@ def _are_ids(
 
 
 def _given_data(data: pa.Array) -> pa.Array:
-    """Put an object without fields where there is no data."""
+    """Replace missing data by an object without fields."""
     filled = pc.fill_null(data, "")
     return pc.if_else(pc.equal(pc.binary_length(filled), 0), _NO_DATA, filled)
 

@@ -181,7 +181,7 @@ def _change_manifest(export: Path, **changed: object) -> None:
     [
         (_unfinished, r"holds no complete export"),
         (_newer, r"version 2; this version of Hourhand reads .* version 1"),
-        (_strange, r"is not what an export writes"),
+        (_strange, r"is not the manifest of an export"),
         (_damaged, r"tasks holds .*'rows': 1.*but .*'rows': 2.* damaged"),
         (_occupied, r"embedded\.folder '.*' holds tasks"),
         (_begun_by_another, r"was begun from another source"),

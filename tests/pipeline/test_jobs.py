@@ -187,5 +187,5 @@ def test_a_csv_with_naive_times_needs_a_zone(story: Story) -> None:
     assert (without["tasks"], without["invalid"]) == (0, 2)
     reasons = sorted(each["reason"] for each in without["rejects"])
     assert "say which with --timezone" in reasons[0]
-    assert reasons[1] == "the line has not the columns of the file's first one"
+    assert reasons[1] == "the line does not have the columns of the file's first line"
     assert (named["tasks"], named["invalid"], named["logged"]) == (1, 1, 1)

@@ -37,7 +37,7 @@ def test_settings_are_options_by_their_dotted_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"table": "jobs"}, "is none of tasks, statuses, attempts, states"),
+        ({"table": "jobs"}, "is not one of tasks, statuses, attempts, states"),
         ({"bucketsPerTask": "none"}, "is not a number from 1 to 100000"),
         ({"rowsPerSecond": "0"}, "is not a number from 0.001"),
         ({"colour": "red"}, "no such setting"),

@@ -90,8 +90,8 @@ class TargetTopics:
         self._away[topic, partition] = _Away(now_ms + pause_ms, pause_ms)
         self._known.pop(topic, None)
         logger.warning(
-            "partition %d of %r takes nothing: messages for it wait, and is tried again in %d"
-            " ms; everything else is passed on",
+            "partition %d of %r takes nothing: messages for it wait and are retried in %d"
+            " ms; all others are passed on",
             partition,
             topic,
             pause_ms,
