@@ -1,1 +1,1 @@
-"""What fills the ports: one folder a technology, files named after the port they fill."""
+"""Implementations of the ports: one folder a technology, files named after the port."""

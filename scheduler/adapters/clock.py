@@ -1,13 +1,13 @@
 """The machine's clocks: the only module that reads them.
 
-It decides nothing about time; whoever compares is handed a ``Clock``, so that every decision
-can be tested under one that stands still.
+Code that compares times gets a ``Clock``, so that every decision can be tested under a clock that
+stands still.
 """
 
 import time
 
-# Linux stops CLOCK_MONOTONIC while the machine is suspended, and a lease must not outlive a
-# closed lid.  Where CLOCK_BOOTTIME is unknown, the monotonic clock is the best there is.
+# Linux stops CLOCK_MONOTONIC while the machine is suspended, and a lease must not outlive a closed
+# lid. On systems without CLOCK_BOOTTIME the monotonic clock is the best one.
 _COUNTING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -19,12 +19,12 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> float:
-        """Return milliseconds since some moment, suspended time included."""
+        """Return milliseconds since an arbitrary moment, suspended time included."""
         return time.clock_gettime(_COUNTING) * 1000
 
 
 def thread_ms(clock: int) -> float | None:
-    """Return what a clock of a thread's processor time shows; None where there is none."""
+    """Return a thread's processor time in milliseconds; None if its clock cannot be read."""
     try:
         return time.clock_gettime(clock) * 1000
     except (OSError, OverflowError):
@@ -33,6 +33,6 @@ def thread_ms(clock: int) -> float | None:
 
 
 def driver_ms() -> float:
-    """Return the clock that Kafka's driver stamps its statistics with, which suspension stops."""
-    # Not time.monotonic_ns: tests that freeze time stop that one.
+    """Return the clock of Kafka's driver for its statistics, which stops during suspension."""
+    # Tests that freeze time stop time.monotonic_ns.
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC) / 1_000_000

@@ -1,8 +1,8 @@
 """Completion segments: plain successes of one hour, some hundred in one row of a store.
 
 It decides which completions are packed together and how, and which of several versions of a key
-stands: the one of the highest write time, whether it is a row or an entry of a segment (ADR 32).
-It never reads or writes a store, and knows of a row no more than where its write time stands.
+counts: the one with the highest write time, whether a row or an entry of a segment (ADR 32). It
+never reads or writes a store, and of a row it knows only the place of the write time.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,11 +19,11 @@ from actors.model.ownership import EPOCH_SHIFT
 from actors.model.status import Completion, CompletionResult
 
 SEGMENT_ROWS_MIN = 32
-"""Fewer successes of an hour are rows: reading one key of them is then as cheap as ever."""
+"""With fewer successes in an hour they are rows: reading a single key is then cheaper."""
 SEGMENT_ROWS_MAX = 500
-"""A read of one key unpacks no more than this for each segment that covers its time."""
+"""Most entries of a segment, which bounds the cost of reading one key."""
 _ID_LENGTH_MAX = 200
-"""Characters of both ids together; longer ones are rows, which bounds a segment's bytes."""
+"""Most characters of both ids together; longer ones are rows, which bounds a segment's size."""
 _SOUGHT_MAX = 16
 
 Row = tuple[Any, ...]
@@ -39,7 +39,7 @@ _write_time_of = itemgetter(-1)
 
 
 class Segment(NamedTuple):
-    """Some entries in key order, packed, and the times of the first and the last of them."""
+    """Packed entries in key order, and the times of the first and the last of them."""
 
     first_ms: int
     last_ms: int
@@ -49,9 +49,9 @@ class Segment(NamedTuple):
 def plain_by_hour(
     completions: Iterable[Completion], write_time: int
 ) -> tuple[Mapping[int, list[Completion]], list[Completion]]:
-    """Return what goes into segments, by hour in milliseconds, and what is written as rows.
+    """Return the completions for segments, by hour in milliseconds, and those for rows.
 
-    Whoever writes below every owner may write twice with one write time: these are rows.
+    A writer with write times below every owner's may use one twice: its completions are rows.
     """
     by_hour: dict[int, list[Completion]] = {}
     rows: list[Completion] = []
@@ -83,8 +83,8 @@ def packed(entries: Sequence[Entry]) -> Segment:
 
 
 def unpacked(body: bytes, wanted: Collection[TaskKey] | None = None) -> list[Entry]:
-    """Return the entries of a segment; none where it certainly holds no key that is wanted."""
-    # Ids stand in the body as they are: to look for one costs a hundredth of unpacking.
+    """Return the entries of a segment; an empty list if it certainly has no wanted key."""
+    # Ids are in the body uncompressed: searching one costs a hundredth of unpacking.
     few = wanted is not None and len(wanted) <= _SOUGHT_MAX
     if few and not any(key.uniqueness_key.encode() in body for key in wanted or ()):
         return []
@@ -92,7 +92,7 @@ def unpacked(body: bytes, wanted: Collection[TaskKey] | None = None) -> list[Ent
 
 
 def merged(rows: Iterable[Row], entries: Iterable[Row], key_of: KeyOf) -> Iterator[Row]:
-    """Yield, of rows and entries in key order, the version of each key that stands."""
+    """Yield, from rows and entries in key order, the version of each key that counts."""
     for _, versions in groupby(merge(rows, entries, key=key_of), key_of):
         yield max(versions, key=_write_time_of)
 
@@ -100,8 +100,7 @@ def merged(rows: Iterable[Row], entries: Iterable[Row], key_of: KeyOf) -> Iterat
 def in_key_order(segments: Iterable[tuple[int, list[Row]]], key_of: KeyOf) -> Iterator[Row]:
     """Yield the entries of segments, each given by its first time and its entries as rows.
 
-    Segments come in the order of their first times.  Of them it holds those whose times overlap
-    where it stands.
+    Segments come in the order of their first times; only overlapping ones are held at a time.
     """
     waiting: list[tuple[Any, int, int, list[Row]]] = []
 

@@ -1,10 +1,10 @@
-"""Lifecycle events to a topic, before what they tell of becomes durable.
+"""Lifecycle events to a topic, before the events' writes become durable.
 
-``around`` puts itself before the stores of a node or bulk writer: the events of a write are
-produced first, and the write begins when the topic has them.  So an event is never lost by the
-death of its process; it may be published twice, with one id, or be of an attempt that then runs
-again.  ``emit`` publishes starts, for which nothing waits.  It never blocks: a slow topic makes
-the stores look slow, and the engine's own limits bound what waits.
+``around`` wraps the stores of a node or bulk writer: the events of a write are produced first, and
+the write begins when the topic has them. So an event is never lost by the death of its process; it
+may be published twice, with one id, or belong to an attempt that then runs again. ``emit``
+publishes starts, which nothing waits for. It never blocks: a slow topic makes the stores look slow,
+and the engine's own limits bound the waiting work.
 """
 
 import itertools
@@ -39,7 +39,7 @@ Publish = Callable[[Sequence[LifecycleEvent], Callable[[], "Future[None]"]], "Fu
 
 
 def publish_lives(settings: Settings, messages: MessageWriter, clock: Clock) -> "LifecycleFeed":
-    """Return what publishes to the topic of the settings."""
+    """Return a publisher to the topic of the settings."""
     assert settings.events.topic is not None, "only asked for where it is named"
     return LifecycleFeed(messages, settings.events.topic, clock)
 
@@ -51,7 +51,7 @@ class LifecycleFeed:
         self._messages = messages
         self._topic = topic
         self._clock = clock
-        # With the process's own name, for a start is published by the process it happens in.
+        # An id of this process: a start is published by the process in which it happens.
         self._process = uuid.uuid4().hex
         self._numbers = itertools.count()
 
@@ -59,7 +59,7 @@ class LifecycleFeed:
         """Return stores whose writes are published first; closing them closes the feed."""
 
         def close() -> None:
-            # What was published may still have to be written.
+            # Published events may still have to be written.
             self.close()
             stores.close()
 
@@ -71,9 +71,9 @@ class LifecycleFeed:
         )
 
     def emit(self, event: Event) -> None:
-        """Publish a start, or an ordering id that waits for an operator; nothing waits for it.
+        """Publish a start, or a blocked ordering id; nothing waits for it.
 
-        What is published of the same ordering id later comes later in the topic.
+        Later events of the same ordering id come later in the topic.
         """
         match event:
             case AttemptStarted(partition=partition, key=key, attempt=attempt):
@@ -88,11 +88,11 @@ class LifecycleFeed:
         try:
             self._produce(found)
         except Exception:
-            # The contract of the port: nobody fails because somebody wanted to know.
+            # The contract of the port: reporting never fails its caller.
             logging.getLogger("hourhand").debug("a start could not be published", exc_info=True)
 
     def close(self) -> None:
-        """Wait, bounded, for what the topic has not acknowledged."""
+        """Wait, for a bounded time, for unacknowledged events."""
         self._messages.close()
 
     def _which(self) -> str:
@@ -124,7 +124,7 @@ class PublishedSchedule:
         self.find_tasks = store.find_tasks
         self.load_ordering = store.load_ordering
         self.find_keys = store.find_keys
-        # What was published stays so.
+        # Events that are already published stay.
         self.delete_tasks = store.delete_tasks
 
     def insert_tasks(
@@ -161,7 +161,7 @@ class PublishedStatus:
     def insert_attempts(
         self, partition: int, attempts: Sequence[AttemptRecord], write_time: int
     ) -> "Future[None]":
-        """Publish those that failed, then write all."""
+        """Publish failed attempts, then write all."""
         events = [event for each in attempts if (event := attempt_event(partition, each))]
         return self._publish(
             events, partial(self._insert_attempts, partition, attempts, write_time)

@@ -1,10 +1,10 @@
 """Events as lines of the program's log.
 
-Decides which logger and level an event has: what happens once per task is DEBUG, what an
-operator should look at is WARNING or above.  The logger is named after the role that tells
-it (``hourhand.task_executor``), so one role can be turned up alone.  A failed attempt is told with
-the exception itself; of equal ones, one a second.  Never formats an event that no handler wants,
-and never raises.
+Decides the logger and the level of an event: events of single tasks are DEBUG, those that an
+operator should look at are WARNING or above. The logger is named after the role that emits it
+(``hourhand.task_executor``), so the level of one role can be changed alone. A failed attempt is
+logged with its exception; of equal ones, one a second. It formats an event only if a handler wants
+it, and never raises.
 """
 
 import logging
@@ -80,10 +80,10 @@ from scheduler.process.user_code import is_interrupt
 
 _STACK_CHARS_MAX = 100_000
 _NEVER = 1
-"""Below every level: what only counts, and would be a line of numbers for each batch."""
+"""Below every level: events for counts only, which would be a line of numbers for each batch."""
 
 _DESTINATIONS: dict[type, tuple[str, int]] = {
-    # A node tells of these in one line for all partitions.
+    # A node logs these in one line for all partitions.
     PartitionAssigned: ("node", DEBUG),
     PartitionRevoked: ("node", DEBUG),
     PartitionLost: ("node", DEBUG),
@@ -101,7 +101,7 @@ _DESTINATIONS: dict[type, tuple[str, int]] = {
     AttemptStarted: ("task_executor", DEBUG),
     AttemptFinished: ("task_executor", DEBUG),
     AttemptFailed: ("task_executor", DEBUG),
-    # Each task that waits is refused where a node stops; the lines of the stop say so once.
+    # A node that stops refuses each waiting task; the lines of the stop say so once.
     AttemptRefused: ("task_executor", DEBUG),
     AttemptStuck: ("task_executor", WARNING),
     AttemptAbandoned: ("task_executor", WARNING),
@@ -133,17 +133,17 @@ _DESTINATIONS: dict[type, tuple[str, int]] = {
     BucketSplit: ("buckets", INFO),
     LimitChanged: ("runner", INFO),
 }
-"""Class of an event to the role whose logger tells it, and its usual level."""
+"""For each class of event, the role whose logger gets it, and its usual level."""
 
 
 def _raised_level(event: Event) -> int:
-    """Return the level of the few events that are routine or not by what they say."""
+    """Return the level of an event whose level depends on its content."""
     match event:
         case AttemptFinished():
-            # Of one that failed, the error was told.
+            # The error of a failed attempt was already logged.
             return WARNING if event.result is AttemptResult.RETRY else 0
         case AttemptFailed():
-            # What ``drop_on`` lists is wanted, and told as any other end.
+            # ``drop_on`` lists expected errors, which are logged like any other end.
             return DEBUG if event.result is AttemptResult.DROPPED else WARNING
         case CatchUpEnded(complete=False):
             return WARNING
@@ -152,7 +152,7 @@ def _raised_level(event: Event) -> int:
 
 
 _UNSAID = frozenset({"is_showable", "stack", "failed_ms"})
-"""Fields that no line says: they are about the stack that follows it, or for what is counted."""
+"""Fields that are not logged: they are for the stack below the line, or for counts."""
 _DEPENDS = frozenset({AttemptFailed, AttemptFinished, CatchUpEnded})
 
 
@@ -160,9 +160,9 @@ class LoggingTelemetry:
     """Writes each event as one line: its name, then ``field=value`` pairs.
 
     The record also carries ``event`` (the name), ``event_fields`` (a dict of plain values) and
-    ``event_key`` (the task's, or None) for handlers that write JSON.  Equal events that come for
-    many tasks are told at most once a second by ``clock``, with ``suppressed``, the number of those
-    before it that were only counted.
+    ``event_key`` (the task's, or None) for handlers that write JSON. Equal events of many tasks are
+    logged at most once a second by ``clock``, with ``suppressed``, the number of those before it
+    that were only counted.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -178,7 +178,7 @@ class LoggingTelemetry:
         }
 
     def emit(self, event: Event) -> None:
-        """Write the event where its level is enabled."""
+        """Write the event if its level is enabled."""
         try:
             kind = event.__class__
             log, level, depends, read = self._destinations[kind]
@@ -197,7 +197,7 @@ class LoggingTelemetry:
                 return
             values = read(event)
             if isinstance(event, AttemptFailed):
-                # Only what has a kind says so, and last.
+                # Only an event with a kind shows one, as its last field.
                 kind = values.pop("kind")
                 values["error_message"] = message_of(event.error)
                 if kind is not None:
@@ -208,14 +208,14 @@ class LoggingTelemetry:
             if self._repeated.has_counted:
                 self._tell_suppressed()
         except BaseException as error:
-            # The contract of the port: whoever emits is in the middle of something that a
-            # broken log handler, or an error that cannot be shown, must not stop.
+            # The contract of the port: a broken log handler, or an error that cannot be shown, must
+            # not stop the emitter's work.
             if is_interrupt(error):
                 raise
             log_raised(logging.getLogger("hourhand"), "an event could not be logged", level=DEBUG)
 
     def close(self) -> None:
-        """Tell the numbers of what was only counted; more events may come."""
+        """Log the numbers of suppressed events; more events may come."""
         try:
             self._tell_suppressed(all_of_them=True)
         except BaseException as error:
@@ -232,12 +232,12 @@ class LoggingTelemetry:
 
 
 def roles_told() -> set[str]:
-    """Return the roles whose loggers tell events."""
+    """Return the roles whose loggers get events."""
     return {role for role, _ in _DESTINATIONS.values()}
 
 
 def _reader_of(event: type[Event]) -> Callable[[Event], dict[str, Any]]:
-    # What is showable is shown; that the rest is not can be seen.
+    # Values that can be shown are shown, and the others are marked.
     names = [name for name in event.__struct_fields__ if name not in _UNSAID]
     if len(names) == 1:
         names = [*names, names[0]]
@@ -256,7 +256,8 @@ def _line(
     line.event_key = getattr(event, "key", None)
     if isinstance(event, AttemptFailed) and _tells_stack(event):
         stack = event.stack or stack_of(event.error, _STACK_CHARS_MAX)
-        # Of what Hourhand refuses before user code runs, as a payload, the message says it all.
+        # For errors that Hourhand raises before user code runs, such as a bad payload, the message
+        # is enough.
         if has_frames(stack) or not isinstance(event.error, HourhandError):
             # Formatted once for all handlers and the history, and not under a handler's lock.
             line.exc_text = logged_stack(stack)
@@ -273,11 +274,11 @@ def _record(
 
 
 def _tells_stack(event: AttemptFailed) -> bool:
-    """Whether the log's handlers get the error, to show its stack or report it.
+    """True if the log's handlers get the error, to show its stack or report it.
 
-    Not one that they cannot format: they would print a trace of their own.  Not that of a system
-    task: its code is ours, and the message says which server is away.  Not of an outcome that
-    ``drop_on`` wants.
+    Left out are errors that handlers cannot format, as they would print a trace of their own;
+    errors of system tasks, whose message names the server that is away; and outcomes that
+    ``drop_on`` expects.
     """
     if event.result is AttemptResult.DROPPED:
         return False
@@ -285,7 +286,7 @@ def _tells_stack(event: AttemptFailed) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return what a JSON handler can write: keys and enumerations become their text."""
+    """Return a value that a JSON handler can write: keys and enumerations become their text."""
     if value is None or type(value) in (bool, int, float):
         return value
     return class_name_of(value) if isinstance(value, BaseException) else str(value)
@@ -295,7 +296,7 @@ def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     text = str(value)
-    # One event is one line, whatever an exception's text or an id holds.
+    # One event is one line, with any text of an exception or an id.
     if text.isprintable() and " " not in text and text:
         return text
     return repr(text)

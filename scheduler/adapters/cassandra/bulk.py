@@ -1,8 +1,8 @@
 """``BulkStore`` on Cassandra: buckets are its own partitions, read whole and in large pages.
 
-It decides how buckets are found (probed where they are few, else by listing the table's keys)
-and never opens one that was not asked for.  Completions of a bucket are its rows and the entries of
-its segments, merged as they are read.
+It decides how buckets are found (probed if they are few, else by listing the table's keys) and
+opens only requested ones. Completions of a bucket are its rows and the entries of its segments,
+merged as they are read.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -54,7 +54,8 @@ _STORED_AS = {
     "for_good": "detail",
     "reason": "detail",
 }
-"""What is selected for a column, where that has another name, but for its write time."""
+"""Selected expressions by column, for columns with another name in the store; without the write
+time."""
 _SEGMENTS = "completion_segment"
 _WRITTEN_WITH = {
     BulkTable.TASKS: "WRITETIME(data)",
@@ -63,17 +64,17 @@ _WRITTEN_WITH = {
 }
 _LONG = ("data", "detail", "error_message", "error_stack")
 _DETAIL = 8
-"""Where the JSON of what few completions have stands in a selected row."""
+"""Position in a selected row of the JSON with rare values of completions."""
 _PAGE_ROWS = 1_000
 _PROBED_HOURS_MAX = 256
-"""Hours of one probe; longer stretches are found by listing the keys of the whole table."""
+"""Hours of one probe; longer ranges are found by listing the keys of the whole table."""
 _LISTED_BUCKETS = 5_000
 _DELETED_ROWS = 200
 _RUN_BUCKETS_FIRST = 8
 _RUN_BUCKETS_MAX = 64
 """Buckets of one statement; the server holds the list, and reads them one after the other."""
 _RUN_PAGES = 2
-"""Pages that a statement should bring."""
+"""Desired number of pages of a statement."""
 _EVER = (INSTANT_MIN_MS, INSTANT_MAX_MS + 1)
 _place_and_key_of = itemgetter(slice(0, 4))
 
@@ -200,7 +201,8 @@ class CassandraBulk:
             batches.append(batch)
         self._session.execute_all(batches)
         if table is BulkTable.STATUSES:
-            # Afterwards: what shows meanwhile is a success, never the row that it replaced.
+            # Segments are changed after rows: readers see a success meanwhile, never the replaced
+            # row.
             doomed: Any = {TaskKey(*row[:3]): row[-1] for row in rows}  # type: ignore[arg-type]
             self._segments.remove(bucket, doomed)
 
@@ -227,7 +229,7 @@ class CassandraBulk:
     def _pages(
         self, prepared: Any, runs: "Runs", first_ms: int, end_ms: int
     ) -> Iterator[tuple[Bucket, list[Row]]]:
-        """Yield what is selected of the buckets of runs, page by page, in their order."""
+        """Yield the selected columns of runs of buckets, page by page, in their order."""
         asked: list[Sequence[Bucket]] = []
 
         def reads() -> Iterator[Any]:
@@ -269,7 +271,7 @@ class CassandraBulk:
     def _entries(
         self, buckets: Sequence[Bucket], places: Mapping[Bucket, int], first_ms: int, end_ms: int
     ) -> Iterator[Row]:
-        """Yield the entries of all segments, each behind the place of its bucket."""
+        """Yield the entries of all segments, each after the index of its bucket."""
         runs = Runs(buckets, _RUN_BUCKETS_MAX)
         pages = self._pages(self._scan_segments, runs, first_ms, end_ms - 1)
         segments = ((bucket, segment) for bucket, page in pages for segment in page)
@@ -283,10 +285,10 @@ class CassandraBulk:
 
 
 class Runs:
-    """Buckets dealt out to statements: a stretch of one partition, in order, each.
+    """Buckets grouped for statements: each gets consecutive ones of one partition.
 
-    Small buckets are read many at a time, as asking costs more than a few rows do; large ones
-    alone, each where it is stored.  How large they are, the pages tell.
+    Small buckets are read many at a time, because a request costs more than a few rows; large ones
+    are read alone, at their replicas. The pages show their size.
     """
 
     def __init__(self, buckets: Sequence[Bucket], size: int = _RUN_BUCKETS_FIRST) -> None:
@@ -305,13 +307,15 @@ class Runs:
             start = end
 
     def learn(self, buckets: int, rows: int) -> None:
-        """Take note of a page: rows of so many buckets."""
+        """Update the estimated size from a page: rows of ``buckets`` buckets."""
         fitting = _RUN_PAGES * _PAGE_ROWS * buckets // max(rows, 1)
         self._size = max(1, min(_RUN_BUCKETS_MAX, fitting, 2 * self._size))
 
 
 def _selected_in_rows(table: BulkTable) -> str:
-    """Return what a row of a bucket is made of, times as numbers; ``detail`` is unfolded later."""
+    """Return the selected columns of a bucket's row, times as numbers; ``detail`` is unfolded
+    later.
+    """
     stored_as = _stored_as(table, COLUMNS[table])
     times = {stored for name, stored in stored_as.items() if name.endswith("_ms")} - {"detail"}
     return ", ".join(
@@ -321,7 +325,7 @@ def _selected_in_rows(table: BulkTable) -> str:
 
 
 def _stored_as(table: BulkTable, columns: Collection[str]) -> dict[str, str]:
-    """Return what is selected for each of these columns."""
+    """Return the selected expressions for these columns."""
     names = {**_STORED_AS, "write_time": _WRITTEN_WITH[table]}
     return {name: names.get(name, name) for name in columns}
 
@@ -333,7 +337,7 @@ def _follows(first: Bucket, second: Bucket) -> bool:
 def _outside(
     columns: Mapping[str, Sequence[Any]], buckets: Collection[Row]
 ) -> Mapping[str, Sequence[Any]] | None:
-    """Return what columns hold of other buckets than these; None where that is nothing."""
+    """Return the rows of other buckets than these; None if there are none."""
     if not buckets:
         return columns
     places = zip(columns["partition_id"], columns["scheduled_time"], strict=True)
@@ -350,13 +354,13 @@ def _status_row(row: tuple[Any, ...]) -> BulkRow:
 
 
 def _unfolded(details: Sequence[str | None]) -> dict[str, Sequence[object]]:
-    """Return the columns that a column of details stands for."""
+    """Return the columns that a column of details contains."""
     columns = zip(*map(_unfold, details), strict=True)
     return dict(zip(("moved_to_ms", "for_good", "reason"), columns, strict=True))
 
 
 def _unfold(text: str | None) -> tuple[int | None, bool, str | None]:
-    """Return when the task was moved to, whether for good, and the reason given."""
+    """Return the new time of a moved task, True if it moved for good, and the reason."""
     if not text:
         return None, False, None
     detail = msgspec.json.decode(text)

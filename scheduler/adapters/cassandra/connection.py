@@ -1,8 +1,8 @@
-"""Opens a connection to the cluster, within a bound, or says why there is none.
+"""Opens a connection to the cluster within a bounded time, or explains the failure.
 
-It decides how nodes are chosen (the replica of a row in the local datacenter first) and at
-which consistency everything runs.  It never creates or changes anything, and a password
-never gets into a message.
+It decides how nodes are chosen (the replica of a row in the local datacenter first) and the
+consistency of all statements. It never creates or changes anything, and a password never gets into
+a message.
 """
 
 import socket
@@ -39,28 +39,28 @@ from scheduler.configuration.settings import CassandraSettings
 
 _RECONNECT_FIRST_S = 0.5
 _RECONNECT_MAX_S = 5.0
-"""Pause between two tries to reach a server that is down; left to itself, the driver would come
-to wait for ten minutes, and so would every task after a longer outage."""
+"""Pause between two tries to reach a server that is down. The driver's own pauses grow to ten
+minutes, and every task would wait as long after an outage."""
 
 _AT_ONCE = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
-"""The driver sends a request in pieces of 4 KiB.  Without this option the last piece waits until
-the server has acknowledged the one before, which a server that has nothing to answer yet puts off
-for 40 ms; everything else on the connection waits behind it."""
+"""The driver sends a request in pieces of 4 KiB. Without this option the last piece waits for the
+server's acknowledgement of the previous one, which a server without an answer delays for 40 ms; all
+later requests on the connection wait too."""
 
 _PROTOCOL_VERSION = ProtocolVersion.V4
-"""Version 5 adds a checksum to each frame, which the driver works out bit by bit in Python and
-the server pays for, too.  TLS protects frames better; 5 brings nothing else that is needed."""
+"""Version 5 adds a checksum to each frame, which the driver computes bit by bit in Python, and the
+server pays for it too. TLS protects frames better, and nothing else of version 5 is needed."""
 
 
 class Alarm:
-    """Calls a function once, unless it is cancelled before; stands for a timer of the driver."""
+    """A timer for the driver: it calls a function once, unless it is cancelled before."""
 
     __slots__ = ("_call", "timer")
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._call: Callable[[], object] | None = call
         self.timer: Any = None
-        """The driver's, which rings this."""
+        """The driver's timer that calls ``ring``."""
 
     def ring(self) -> None:
         """Call the function; on the driver's event loop."""
@@ -70,7 +70,7 @@ class Alarm:
             call()
 
     def cancel(self) -> None:
-        """Call nothing, and hold nothing any longer; the driver does this on any thread."""
+        """Drop the function; the driver calls this on any thread."""
         timer = self.timer
         self._call = self.timer = None
         if timer is not None:
@@ -78,38 +78,38 @@ class Alarm:
 
 
 class ForgettingConnection(DefaultConnection):  # type: ignore[misc]
-    """The driver's connection; its timers forget what they were for when they are cancelled.
+    """The driver's connection; cancelled timers drop their references.
 
-    The driver sets one for each request, to hear of an answer that does not come.  A cancelled
-    one stays on its heap until its time, seconds later, and with it the request, its rows and
-    whoever waited for them.  Request and timer hold each other as well, so only Python's cyclic
-    collector could free them, and the process stands still while that looks for them.
+    The driver sets one timer for each request, against missing answers. A cancelled timer stays on
+    its heap until its time, seconds later, and holds the request, its rows and the waiting caller.
+    Request and timer refer to each other as well, so only Python's cyclic collector could free
+    them, which stops the process meanwhile.
     """
 
     @classmethod
     def create_timer(cls, timeout: float, callback: Callable[[], object]) -> Alarm:
-        """Call ``callback`` after so many seconds; the driver asks for this, on any thread."""
+        """Call ``callback`` after ``timeout`` seconds; the driver calls this on any thread."""
         alarm = Alarm(callback)
         alarm.timer = super().create_timer(timeout, alarm.ring)
         return alarm
 
 
 class Connection(NamedTuple):
-    """The driver's two halves: the cluster owns threads and sockets, the session talks."""
+    """The driver's two halves: the cluster owns threads and sockets, the session sends requests."""
 
     cluster: Any
     session: Any
 
 
 def open_connection(settings: CassandraSettings) -> Connection:
-    """Connect to the cluster; raises StoreUnavailable naming the contact points.
+    """Connect to the cluster; raises StoreUnavailable that names the contact points.
 
-    Raises SettingsInvalid where a file of ``cassandra.tls`` or of a password cannot be used.
-    Returns within ``connect_timeout_ms``, whatever the network does meanwhile.
+    Raises SettingsInvalid if a file of ``cassandra.tls`` or of a password cannot be used. Returns
+    within ``connect_timeout_ms``.
     """
     timeout_s = settings.connect_timeout_ms / 1000
     cluster = cluster_of(settings, timeout_s)
-    # The driver bounds each host, not the whole, so the whole is bounded from outside.
+    # The driver bounds the time for each host only, so the whole is bounded here.
     opener = ThreadPoolExecutor(1, thread_name_prefix="hourhand-cassandra-connect")
     opening = opener.submit(cluster.connect)
     try:
@@ -134,12 +134,12 @@ def serial_level(settings: CassandraSettings) -> int:
 
 
 def named(settings: CassandraSettings) -> str:
-    """Return the contact points as people write them."""
+    """Return the contact points as text."""
     return ", ".join(f"{host}:{settings.port}" for host in settings.contact_points)
 
 
 def without_rights(settings: CassandraSettings, error: Exception, needed: str) -> StoreUnavailable:
-    """Return the error of a user that may not do what it has to; ``needed`` is what to grant."""
+    """Return the error for a user without rights; ``needed`` is the right to grant."""
     return StoreUnavailable(
         f"Cassandra at {named(settings)} refuses user {settings.username!r} access to keyspace"
         f" {settings.keyspace!r} ({error}): grant it {needed}"
@@ -147,7 +147,7 @@ def without_rights(settings: CassandraSettings, error: Exception, needed: str) -
 
 
 def cluster_of(settings: CassandraSettings, timeout_s: float) -> Any:
-    """Return the driver, set up and not yet connected; raises SettingsInvalid."""
+    """Return the driver, configured but not connected; raises SettingsInvalid."""
     profile = ExecutionProfile(
         load_balancing_policy=TokenAwarePolicy(
             DCAwareRoundRobinPolicy(local_dc=settings.datacenter or "")
@@ -177,7 +177,7 @@ def cluster_of(settings: CassandraSettings, timeout_s: float) -> Any:
 
 
 def _tls_context(settings: CassandraSettings) -> ssl.SSLContext | None:
-    """Return what verifies the nodes' certificates, and that they name the addresses used."""
+    """Return a context that verifies the nodes' certificates, and their addresses."""
     tls = settings.tls
     if not tls.enabled:
         return None
@@ -226,7 +226,7 @@ def _unreachable(settings: CassandraSettings, error: BaseException) -> str:
             f" ({reason}): set native_transport_allow_older_protocols to true in its"
             " cassandra.yaml"
         )
-    # The driver makes a plain OSError of the one that says what is wrong with a certificate.
+    # The driver wraps the error with the reason about a certificate in a plain OSError.
     if any(isinstance(each, OSError) and "_ssl.c" in str(each) for each in causes):
         return (
             f"there is no TLS with Cassandra at {asked} ({reason}): check cassandra.tls, that"

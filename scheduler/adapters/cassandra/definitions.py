@@ -1,8 +1,7 @@
 """``DefinitionStore`` on Cassandra: the table ``definition``.
 
-Ids are spread over shards by a checksum, so that millions of them in one partition of the log
-are not a single Cassandra partition.  A row that expires carries a TTL, and nothing is removed
-by hand.
+Ids are spread over shards by a checksum, so that millions of them in one partition of the log are
+not a single Cassandra partition. A row that expires has a TTL, so nothing is removed by hand.
 """
 
 import zlib
@@ -25,10 +24,10 @@ from scheduler.adapters.cassandra.session import FETCH_ROWS, CassandraSession, R
 from scheduler.futures.light_future import then
 
 SHARDS = 4
-"""Few, so that what is asked for together lies together."""
+"""Few, so that ids that are requested together are stored together."""
 _SHARD_NUMBERS = frozenset(map(str, range(SHARDS)))
 _TTL_S_MAX = 20 * 365 * 86_400
-"""The longest one Cassandra takes; what is to be kept longer is kept for ever."""
+"""The longest TTL of Cassandra; a row that should stay longer stays for ever."""
 DEFINITION_COLUMNS = "id, log_offset, rule, toUnixTimestamp(next_time), toUnixTimestamp(expires)"
 DEFINITION_PLACE = "partition_id = ? AND kind = ? AND shard = ?"
 
@@ -89,7 +88,7 @@ class CassandraDefinitionStore:
     def page(
         self, partition: int, kind: DefinitionKind, after: str | None, limit: int
     ) -> "Future[DefinitionPage]":
-        """Read on in one shard; ``after`` is the shard's number and the last id read there."""
+        """Read a page of one shard; ``after`` is the shard's number and the last id read there."""
         number, _, last = (after or "0:").partition(":")
         if number not in _SHARD_NUMBERS:
             raise ValueError(f"{after!r} is where no page of definitions ended")
@@ -134,7 +133,7 @@ def _shard(name: str) -> int:
 
 
 def _packed(each: Definition, now_ms: int) -> bytes:
-    # 0 means no TTL, and a row that has expired already is still to replace an earlier one.
+    # 0 means no TTL, and a row that has already expired must still replace an earlier one.
     ttl_s = 0 if each.expires_ms is None else max(1, -(-(each.expires_ms - now_ms) // 1000))
     values = (
         packed_text(each.name.id),

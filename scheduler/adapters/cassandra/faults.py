@@ -1,6 +1,6 @@
-"""What an error of the driver means: one that may pass, or something that has to be done.
+"""The meaning of the driver's errors: temporary, or a refusal that needs an action.
 
-It decides which errors are worth another try, and what the others tell whoever reads them.
+It decides which errors are retried, and the messages for the others.
 """
 
 from cassandra import (
@@ -31,7 +31,7 @@ PASSING = (
     ConnectionBusy,
     ConnectionException,
     CoordinationFailure,
-    # What the driver has no name for, such as a lightweight transaction of unknown result.
+    # Errors without a class of the driver, such as a lightweight transaction of unknown result.
     ErrorMessage,
     IsBootstrappingErrorMessage,
     NoHostAvailable,
@@ -48,7 +48,7 @@ REFUSALS = (InvalidRequest, Unauthorized)
 
 
 def unavailable(settings: CassandraSettings, error: Exception) -> StoreUnavailable:
-    """Return what is said of a passing error that did not pass."""
+    """Return the error for a temporary failure that lasted too long."""
     return StoreUnavailable(
         f"Cassandra at {named(settings)} failed a request"
         f" ({type(error).__name__}: {error}): check the state of its nodes, its load and"
@@ -57,7 +57,7 @@ def unavailable(settings: CassandraSettings, error: Exception) -> StoreUnavailab
 
 
 def refused(settings: CassandraSettings, error: Exception) -> Exception:
-    """Return what is said of a refusal: ``error`` itself where there is nothing to add."""
+    """Return the error for a refusal: ``error`` itself if nothing can be added."""
     if isinstance(error, Unauthorized):
         return without_rights(settings, error, "SELECT and MODIFY there")
     text = str(error).lower()

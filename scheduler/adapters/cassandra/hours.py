@@ -1,9 +1,8 @@
-"""Walks the hours of a table: which to read next, and how many at a time.
+"""Walks the hours of a table: the next hours to read, and their number.
 
-A range of keys may span minutes or, where somebody scheduled a task for 1970, half a million
-empty hours.  The first hours are read directly, ever more in one statement; from then on hours
-are asked in bulk whether they hold a row, and beyond that the table is asked which hours it has.
-It never looks at a row.
+A range of keys may span minutes or, if there is a task for 1970, half a million empty hours. The
+first hours are read directly, in growing groups; later ones are probed in bulk for rows, and for
+very long ranges the table's hours are listed. It never looks at a row.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,11 +14,11 @@ from scheduler.adapters.cassandra.pages import Piece
 from scheduler.adapters.cassandra.session import FETCH_ROWS, CassandraSession, Row
 
 READ_HOURS_MAX = 16
-"""Hours of one read: to look for rows costs the server more the more hours have enough of them."""
+"""Hours of one read: its cost grows with the number of hours that have enough rows."""
 PROBED_HOURS_MAX = 512
 """Hours of one probe: the coordinator reads each of them."""
 LISTING_HOURS_MIN = 10_000
-"""From so many hours on (over a year), listing the hours of the whole table is cheaper."""
+"""For this number of hours (over a year), listing the hours of the whole table is cheaper."""
 DELETED_HOURS_MAX = 1_000
 """Hours with rows that one call deletes."""
 
@@ -30,16 +29,16 @@ class HourReads:
     def __init__(
         self, session: CassandraSession, select: str, bounds: str, fetch_rows: int = FETCH_ROWS
     ) -> None:
-        """``bounds`` is what stands behind the hour, with the values that ``bind`` is given."""
+        """``bounds`` is the condition behind the hour, for the values that ``bind`` gets."""
         where = f"{select} WHERE partition_id = ? AND hour"
         self._one = session.prepare(f"{where} = ? AND {bounds}")
         self._several = session.prepare(f"{where} IN ? AND {bounds}")
         self._one.fetch_size = self._several.fetch_size = fetch_rows
 
     def bind(self, partition: int, hours: Sequence[int], values: tuple[Any, ...]) -> Any:
-        """Return the statement for these hours; it brings rows in order of hours, then of keys.
+        """Return the statement for these hours; its rows come in order of hours, then of keys.
 
-        Cassandra reads the partitions of an IN in the order of their keys, whatever their tokens.
+        Cassandra reads the partitions of an IN in the order of their keys, not of their tokens.
         """
         if len(hours) == 1:
             return self._one.bind((partition, hours[0], *values))
@@ -78,7 +77,7 @@ class HourWalk:
             size = min((2 if size < READ_HOURS_MAX else 4) * size, PROBED_HOURS_MAX)
 
     def existing(self, partition: int, first_ms: int, end_ms: int) -> Sequence[int]:
-        """Return all hours of [first, end) that hold a row, by going through the table."""
+        """Return all hours of [first, end) that hold a row, by listing the whole table."""
 
         def wanted(row: Row) -> bool:
             owner, hour = row
@@ -87,11 +86,11 @@ class HourWalk:
         return sorted(hour for _, hour in self._session.scan(self._list.bind(()), wanted))
 
     def to_delete(self, partition: int, first_ms: int, end_ms: int) -> tuple[Sequence[int], int]:
-        """Return which hours of [first, end) are deleted, and the hour up to which they are all.
+        """Return the hours of [first, end) to delete, and the hour up to which they are complete.
 
-        The latest are deleted whether they hold rows or not: a write that comes later and has
-        the lower write time must find the delete.  Others only where they hold rows: half a
-        million tombstones, for one task of 1970, would cost every read of the table.
+        The latest hours are deleted even without rows: a later write with a lower write time must
+        find the delete. Older ones only if they hold rows: half a million tombstones, for one task
+        of 1970, would slow every read of the table.
         """
         surely_ms = max(first_ms, end_ms - SURELY_DELETED_HOURS * HOUR_MS)
         held = list(islice(self._held(partition, first_ms, surely_ms), DELETED_HOURS_MAX))
@@ -117,7 +116,7 @@ class HourWalk:
     ) -> Piece:
         """Return the first rows of the hours, in order, at most ``rows_max``.
 
-        ``read`` makes the statement for some hours and the most rows it may bring.
+        ``read`` makes the statement for some hours and a number of rows.
         """
         found: list[Row] = []
         for hours in groups:
@@ -132,7 +131,7 @@ class HourWalk:
 
 
 def _pieces(hours: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Cut hours that hold rows: few at first, as one of them may be all that is wanted."""
+    """Cut hours that hold rows: few at first, because one of them may be enough."""
     start, size = 0, 1
     while start < len(hours):
         yield hours[start : start + size]
@@ -140,7 +139,7 @@ def _pieces(hours: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def whole_hours(first_ms: int, end_ms: int) -> tuple[int, int]:
-    """Return the span to delete; raises ValueError where it cuts an hour."""
+    """Return the span to delete; raises ValueError if it cuts an hour."""
     for each in (first_ms, end_ms):
         if each != hour_of(each):
             raise ValueError(f"{each} is not the start of an hour")

@@ -1,11 +1,10 @@
 """Sends small writes of several calls as one request.
 
-A request costs this process and the coordinator several times what a row costs, and where tasks
-come one by one each partition of the log writes a row or two at a time.  So while a small write
-is under way further ones wait for its answer, or for ``WAIT_S``, and then go together; a write
-that finds none under way goes at once.  Each is still a mutation of its own, and what fails is
-handed back by its own statements, as if it had been sent alone.  It decides what goes together;
-it never sends anything again.
+A request costs this process and the coordinator several times the cost of a row, and if tasks come
+one by one each partition of the log writes a row or two at a time. So during a small write further
+ones wait for its answer, or for ``WAIT_S``, and then go together; without one under way a write
+goes at once. Each is still a mutation of its own, and failures are reported for its own statements,
+as if it had been sent alone. It decides only the grouping; it never retries.
 """
 
 import threading
@@ -17,18 +16,19 @@ from scheduler.adapters.cassandra.packing import PackedBatch, joined
 from scheduler.adapters.cassandra.sender import Ended, Failure, send
 
 WAIT_S = 0.025
-"""Longest wait for an answer: what is held up on its way holds up nothing else for longer."""
+"""Longest wait for an answer, so that a delayed request delays others only for this time."""
 STATEMENTS_MAX = 10
-"""Of one request; Cassandra warns of more (``unlogged_batch_across_partitions_warn_threshold``)."""
+"""Limit for one request; Cassandra warns above it
+(``unlogged_batch_across_partitions_warn_threshold``)."""
 BYTES_MAX = 5 * 1024
-"""Of one request; Cassandra warns of more (``batch_size_warn_threshold``)."""
+"""Limit for one request; Cassandra warns above it (``batch_size_warn_threshold``)."""
 
 After = Callable[[float, Callable[[], None]], object]
-"""Calls a function once after so many seconds; nobody may hold it up."""
+"""Calls a function once after a number of seconds; the function must not block."""
 
 
 class _Write(NamedTuple):
-    """What one call writes."""
+    """The statements of one call."""
 
     batches: Sequence[PackedBatch]
     ended: Ended
@@ -39,7 +39,7 @@ class _Write(NamedTuple):
 
 
 def is_small(statements: Sequence[Any]) -> bool:
-    """Whether a call's statements are few and short enough to go with those of other calls."""
+    """True if a call's statements are few and short enough to go with those of other calls."""
     return 0 < len(statements) <= STATEMENTS_MAX and (
         all(isinstance(each, PackedBatch) for each in statements)
         and sum(len(each.rows.packed) for each in statements) <= BYTES_MAX
@@ -59,16 +59,16 @@ class Joiner:
         self._alarm_set = False
 
     def write(self, batches: Sequence[PackedBatch], ended: Ended) -> None:
-        """Send statements that are small; returns at once, and calls ``ended`` exactly once."""
+        """Send small statements; returns at once, and calls ``ended`` exactly once."""
         with self._lock:
             self._waiting.append(_Write(batches, ended))
         self._send_waiting()
 
     def _send_waiting(self, *, at_once: bool = False) -> None:
-        """Send all that waits, unless an answer is awaited; one thread at a time does.
+        """Send all waiting writes, unless an answer is awaited; one thread at a time does.
 
-        A request that fails as it is sent ends inside of this: were it to send the next one,
-        many of them would end in a recursion as deep as they are many.
+        A request that fails at once ends inside of this: if it sent the next one, many failures
+        would end in a deep recursion.
         """
         while True:
             with self._lock:
@@ -89,7 +89,7 @@ class Joiner:
             self._after(WAIT_S, self._stop_waiting)
 
     def _taken(self) -> list[list[_Write]]:
-        """Return all that waits, cut into requests; in the order in which it came."""
+        """Return all waiting writes, cut into requests, in the order of the calls."""
         requests: list[list[_Write]] = []
         statements = size_bytes = 0
         while self._waiting:

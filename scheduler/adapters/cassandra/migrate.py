@@ -1,8 +1,8 @@
 """Creates keyspace and tables, and brings them up to date.
 
-Any number of nodes may do this at once: all send schema changes to the same server, which
-takes them one after another, and a lock row that expires by itself lets one work while the
-others wait.  Nothing here ever drops or empties a table.
+Any number of nodes may do this at once: all send schema changes to the same server, which takes
+them one after another, and a lock row that expires lets one work while the others wait. It never
+drops or empties a table.
 """
 
 import contextlib
@@ -34,12 +34,12 @@ from scheduler.configuration.settings import CassandraSettings, Settings
 
 LOCK = "migration_lock"
 LOCK_TTL_S = 60
-"""A migration that died holds the others up for so long."""
+"""Seconds after which the lock of a dead migration expires."""
 _LOCK_WAIT_S = 3 * LOCK_TTL_S
 _LOCK_POLL_S = 0.5
 _STATEMENT_TIMEOUT_S = 15.0
 _CHANGE_WAIT_S = 20.0
-"""A change begins no later; with its time-out and the wait for agreement it ends before
+"""A change begins no later than this; with its timeout and the wait for agreement it ends before
 the lock expires."""
 _AGREEMENT_WAIT_S = 20.0
 _PACKAGE = "scheduler.schema"
@@ -55,12 +55,12 @@ class Script(NamedTuple):
 
     @property
     def meta_name(self) -> str:
-        """The row of ``schedule_meta`` that says this file was applied."""
+        """The row of ``schedule_meta`` that marks this file as applied."""
         return f"{_META_PREFIX}{self.number:03d}"
 
 
 def schema_scripts() -> list[Script]:
-    """Return all files in order; raises ValueError where their numbers have a gap."""
+    """Return all files in order; raises ValueError if their numbers have a gap."""
     scripts = sorted(_script(each) for each in _folder().iterdir() if each.name.endswith(".cql"))
     numbers = [script.number for script in scripts]
     if not numbers or numbers != list(range(1, len(numbers) + 1)):
@@ -87,10 +87,9 @@ def _folder() -> Traversable:
 
 
 def migrate(settings: Settings) -> list[str]:
-    """Apply what is missing and return the names of the files applied, in order.
+    """Apply missing files and return their names, in order.
 
-    Raises StoreUnavailable, and SettingsInvalid where the replication names a datacenter
-    the cluster does not have.
+    Raises StoreUnavailable, and SettingsInvalid if the replication names an unknown datacenter.
     """
     connection = open_connection(settings.cassandra)
     try:
@@ -117,7 +116,7 @@ class _Migration:
         self._token = str(uuid4())
 
     def run(self) -> list[str]:
-        """Apply what is missing."""
+        """Apply missing files."""
         scripts = schema_scripts()
         self._change(self._keyspace_statement())
         _retrying(InvalidRequest)(self._session.set_keyspace, self._settings.keyspace)
@@ -164,9 +163,9 @@ class _Migration:
         )
 
     def _change_once(self, cql: str) -> None:
-        # Two servers that create one table at the same time give it two identities, so every
-        # run sends its changes to the same one: the lowest address that is up.  Just after
-        # connecting the driver may not have reached it yet, which trying again mends.
+        # Two servers that create one table at the same time give it two identities, so every run
+        # sends its changes to the same one: the lowest address that is up. Just after connecting
+        # the driver may not have reached it yet, and a retry helps.
         hosts = [host for host in self._session.cluster.metadata.all_hosts() if host.is_up]
         server = min(hosts, key=lambda host: str(host.endpoint), default=None)
         self._session.execute(cql, timeout=_STATEMENT_TIMEOUT_S, host=server)
@@ -188,7 +187,8 @@ class _Migration:
         try:
             yield
         finally:
-            # Where this fails the lock expires; the migration itself is done or told why not.
+            # If this fails the lock expires; the migration itself is done or has reported its
+            # failure.
             with contextlib.suppress(DriverException, ErrorMessage, NoHostAvailable):
                 self._ask(
                     "DELETE FROM schedule_meta WHERE name = %s IF value = %s", LOCK, self._token
@@ -201,7 +201,7 @@ class _Migration:
             LOCK,
             self._token,
         )
-        # Not applied, and yet ours: the answer of an earlier try was lost.
+        # It was not applied but is ours: the answer of an earlier try was lost.
         return bool(taken[0][0]) or self._token in taken[0]
 
     def _extend_lock(self) -> None:
@@ -216,22 +216,22 @@ class _Migration:
             raise StoreUnavailable("the migration lost its lock by being slow: run it again")
 
     def _ask(self, cql: str, *values: str) -> list[tuple[Any, ...]]:
-        # Every question may be asked twice: what it changes names its token, or is the same.
-        # A node may refuse it for want of a table it has not heard of yet: agreement is
-        # asked only of the nodes the driver has reached so far.
+        # Every request may be repeated: its change names its token, or is the same. A node may
+        # refuse it because it does not know a table yet: agreement covers only the nodes that the
+        # driver has reached so far.
         trying = _retrying(InvalidRequest)
         return list(trying(self._session.execute, cql, values, timeout=_STATEMENT_TIMEOUT_S))
 
     def _change(self, cql: str) -> None:
         """Run a schema change on one server, and wait until all servers agree on it.
 
-        Each change creates what is not there yet, so one of unknown outcome is made again.
+        Each change creates only missing objects, so one of unknown outcome is repeated.
         """
         _retrying()(self._change_once, cql)
-        # The driver waits only for its own changes, not where another run was faster; a node
-        # that has not heard of the keyspace yet would fail the next statement.
+        # The driver waits only for its own changes, not if another run was faster; a node that does
+        # not know the keyspace yet would fail the next statement.
         try:
-            # Of this keyspace alone: a cluster may have hundreds, and each change reads it again.
+            # Only this keyspace: a cluster may have hundreds, and each change reads it again.
             self._session.cluster.refresh_keyspace_metadata(
                 self._settings.keyspace, max_schema_agreement_wait=_AGREEMENT_WAIT_S
             )
@@ -243,9 +243,9 @@ class _Migration:
 
 
 def _retrying(*also: type[Exception]) -> tenacity.Retrying:
-    # ErrorMessage: what the driver has no name for, such as a lightweight transaction of
-    # unknown result.  Each of ours may be asked again.
-    # ConnectionException: a node that has not heard of the new keyspace refuses to use it.
+    # ErrorMessage: errors without a class of the driver, such as a lightweight transaction of
+    # unknown result. Each of ours may be repeated. ConnectionException: a node that does not know
+    # the new keyspace yet refuses to use it.
     passing = (
         ConnectionException,
         ErrorMessage,

@@ -1,7 +1,7 @@
 """``OversightStore`` and ``TallyStore`` on Cassandra.
 
-The operator config is one row under lightweight transactions.  It is looked at often, so that look
-reads its version alone, at the ordinary consistency: a change that was answered is seen by it.
+The operator config is one row under lightweight transactions. It is checked often, so a check reads its
+version only, at the ordinary consistency, which sees every answered change.
 """
 
 from collections.abc import Mapping
@@ -28,12 +28,12 @@ _SHARD = 0
 _NAME = "pauses"
 _PERIOD_MS = 30 * 86_400_000
 _PERIODS_MAX = 16
-"""Looked through for one page; an empty one costs a read."""
+"""Most periods that are read for one page; an empty one costs a read."""
 _TTL_S_MAX = 20 * 365 * 86_400
 _BATCH_ROWS_MAX = 200
 """A body is at most a few hundred bytes."""
 _FETCH_ROWS = 2_000
-"""Rows of one answer: a month of hours comes at once."""
+"""Rows of one answer: enough for a month of hours."""
 
 
 class CassandraOversightStore:
@@ -74,7 +74,7 @@ class CassandraOversightStore:
         self._periods = session.prepare("SELECT DISTINCT period FROM {keyspace}.audit_log").bind(())
 
     def save_report(self, report: NodeReport) -> "Future[None]":
-        """Replace the node's report; a TTL forgets it."""
+        """Replace the node's report; it expires by a TTL."""
         values = (_SHARD, report.node, report.reported_ms, encode_report(report))
         ttl_s = REPORT_KEPT_MS // 1000
         return self._session.write([self._save_report.bind((*values, report.report_number, ttl_s))])
@@ -88,7 +88,9 @@ class CassandraOversightStore:
         return self._session.submit(work)
 
     def all_read_segments(self) -> "Future[bool]":
-        """Read whether every node that reported, and one at least, reads completion segments."""
+        """Return True if every node that reported, and at least one, can read completion
+        segments.
+        """
 
         def work() -> bool:
             rows = self._session.execute(self._read_bodies.bind((_SHARD,)))
@@ -97,7 +99,7 @@ class CassandraOversightStore:
         return self._session.submit(work)
 
     def read_config(self, known: OperatorConfig) -> "Future[OperatorConfig]":
-        """Read the version, and the operator config where it is another."""
+        """Read the version, and the operator config if it has changed."""
 
         def work() -> OperatorConfig:
             rows = self._session.execute(self._version.bind((_NAME,)))
@@ -110,7 +112,7 @@ class CassandraOversightStore:
     def replace_config(self, config: OperatorConfig) -> "Future[bool]":
         """Replace the operator config by its successor.
 
-        The answer may be lost and the statement repeated: then the config that stands tells.
+        If the answer is lost and the statement repeated, the stored config shows the result.
         """
 
         def work() -> bool:
@@ -126,7 +128,7 @@ class CassandraOversightStore:
         return self._session.submit(work)
 
     def append_audit(self, entry: AuditEntry, kept_ms: int) -> "Future[None]":
-        """Write an entry; its place is its writer's own, so one clock orders what stands there."""
+        """Write an entry; only its writer writes to its place, so one clock orders the versions."""
         period = entry.at_ms // _PERIOD_MS
         values = (entry.who, entry.action, entry.target, entry.detail, entry.result)
         ttl_s = min(-(-kept_ms // 1000), _TTL_S_MAX)
@@ -152,7 +154,7 @@ class CassandraOversightStore:
         return self._session.submit(work)
 
     def _end(self) -> AuditPlace:
-        """Return a place behind all entries: no clock is asked, and there are few periods."""
+        """Return a place behind all entries, without reading a clock: there are few periods."""
         rows = self._session.execute(self._periods)
         newest = max((row[0] for row in rows), default=0)
         return AuditPlace((newest + 1) * _PERIOD_MS - 1, "\U0010ffff")
@@ -165,8 +167,8 @@ class CassandraOversightStore:
 class CassandraTallyStore:
     """The table ``hour_tally``; see ``actors.ports.oversight`` for the contract.
 
-    The hours of one save are one batch in one Cassandra partition, cut by size; the offset goes
-    with the last piece, so what is lost between two is counted again and never left out.
+    The hours of one save are one batch in one Cassandra partition, cut by size; the offset is in
+    the last piece, so counts that are lost between two pieces are counted again and never left out.
     """
 
     def __init__(self, session: CassandraSession) -> None:
@@ -197,7 +199,7 @@ class CassandraTallyStore:
 
         def work() -> PartitionTally:
             rows = self._session.execute(self._load.bind((partition, first_hour_ms, end_hour_ms)))
-            # The offset stands beside each row; without one of these hours it has to be asked for.
+            # Each row also has the offset; if none of these hours exists it is read separately.
             last = rows or self._session.execute(self._offset.bind((partition,)))
             offset = last[-1][-1] if last else None
             return PartitionTally(offset or 0, {hour: decode_tally(body) for hour, body, _ in rows})

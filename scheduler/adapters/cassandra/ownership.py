@@ -1,8 +1,8 @@
 """``OwnershipStore`` on Cassandra: who owns a partition, by lightweight transactions.
 
-Every such write may be sent twice, as the first answer may be lost.  A save is the same the
-second time; a claim carries a token, by which it recognises its own work.  An epoch nobody
-can tell the owner of is skipped, never handed out.
+Every such write may be sent twice, as the first answer may be lost. A repeated save changes
+nothing; a claim has a token, by which it recognises its own work. An epoch whose owner is unknown
+is skipped, never handed out.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ from scheduler.futures.light_future import then
 PARTITION_COUNT = "partition_count"
 _INSTALLATION_ID = "installation_id"
 OUTCOME_TTL_MIN_S = 3_600
-"""A client must be able to ask for an outcome, also where completions are not kept at all."""
+"""A client must be able to ask for an outcome, even if completions are not kept."""
 _OUTCOME_TTL_MAX_S = 20 * 365 * 86_400
 _CLAIM_ROUNDS_MAX = 100
-"""Each round lost means that another node's claim succeeded meanwhile."""
+"""Each lost round means that another node's claim succeeded meanwhile."""
 
 OUTCOME_COLUMNS = (
     "outcome, toUnixTimestamp(scheduled_time), ordering_id, uniqueness_key,"
@@ -61,7 +61,7 @@ class CassandraOwnershipStore:
         self._ttl_s = min(max(retention_ms // 1000, OUTCOME_TTL_MIN_S), _OUTCOME_TTL_MAX_S)
         columns = ", ".join(WATERMARK_COLUMNS)
         self._read = session.prepare(_READ_WATERMARK, serial=True)
-        # A level of one replica may miss what was committed to another.
+        # A level of one replica may miss a value that was committed on another.
         weak = session.settings.consistency.endswith("ONE")
         self._read_committed = session.prepare(_READ_WATERMARK, serial=weak)
         self._begin = session.prepare(
@@ -97,13 +97,13 @@ class CassandraOwnershipStore:
     def claim(self, partition: int, initial_watermark_ms: int) -> "Future[Claim]":
         """Raise the owner epoch by one and return it with the row as it is from then on.
 
-        The epoch is raised only where the whole row is as it was read: what an old owner saved
-        up to then counts, and from then on it can save nothing.
+        The epoch is raised only if the whole row is as it was read: an old owner's earlier saves
+        count, and it can save nothing later.
         """
         return self._session.submit(lambda: self._claim(partition, initial_watermark_ms))
 
     def save_watermark(self, partition: int, epoch: int, watermark: Watermark) -> "Future[None]":
-        """Replace the row, unless a later save stands there; OwnershipLost by a newer epoch."""
+        """Replace the row, unless a later save is there; OwnershipLost by a newer epoch."""
 
         def work() -> None:
             written = (partition, epoch, watermark.write_time)
@@ -116,7 +116,7 @@ class CassandraOwnershipStore:
         return self._session.submit(work)
 
     def read_watermark(self, partition: int) -> "Future[Claim | None]":
-        """Read the row without changing it; None where the partition never had an owner."""
+        """Read the row without changing it; None if the partition never had an owner."""
 
         def work() -> Claim | None:
             row = self._row(partition)
@@ -125,7 +125,7 @@ class CassandraOwnershipStore:
         return self._session.submit(work)
 
     def find_watermark(self, partition: int) -> "Future[Claim | None]":
-        """Read what is committed; a read that sees all transactions is a transaction itself."""
+        """Read the committed row; to see all transactions, the read is itself a transaction."""
 
         def found(answers: Sequence[Sequence[Row]]) -> Claim | None:
             (rows,) = answers
@@ -136,7 +136,7 @@ class CassandraOwnershipStore:
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
     ) -> "Future[None]":
-        """Record what the command at ``offset`` achieved; kept as long as completions."""
+        """Record the outcome of the command at ``offset``; kept as long as completions."""
         new_key = outcome.new_key or (None, None, None)
         values = (
             partition,
@@ -151,7 +151,7 @@ class CassandraOwnershipStore:
         return self._session.write(map(self._insert_outcome.bind, [values]))
 
     def find_outcome(self, partition: int, offset: int) -> "Future[RecordedOutcome | None]":
-        """Read what the command at ``offset`` achieved."""
+        """Read the outcome of the command at ``offset``."""
 
         def work() -> RecordedOutcome | None:
             rows = self._session.execute(self._find_outcome.bind((partition, offset)))
@@ -160,7 +160,7 @@ class CassandraOwnershipStore:
         return self._session.submit(work)
 
     def agree_partition_count(self, count: int) -> "Future[int]":
-        """Store ``count`` where none is stored yet; return what is stored (one winner)."""
+        """Store ``count`` if no count is stored yet; return the stored one (one winner)."""
 
         def work() -> int:
             if count and self._applied(self._agree.bind((PARTITION_COUNT, str(count)))):
@@ -171,7 +171,7 @@ class CassandraOwnershipStore:
         return self._session.submit(work)
 
     def installation_id(self) -> str:
-        """Return what tells this keyspace from every other; the first who asks names it."""
+        """Return the id of this keyspace, which the first caller creates."""
         own = uuid4().hex
         if self._applied(self._agree.bind((_INSTALLATION_ID, own))):
             return own
@@ -188,7 +188,7 @@ class CassandraOwnershipStore:
                     return Claim(1, initial_watermark(initial_watermark_ms))
                 return Claim(row[0] + 1, _watermark(row))
             row = self._row(partition)
-            # The token tells an answer that was lost from a round that was.
+            # The token distinguishes a lost answer from a lost round.
             if row is not None and row[1] == token:
                 return Claim(row[0], _watermark(row))
         raise StoreUnavailable(

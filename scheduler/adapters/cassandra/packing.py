@@ -31,11 +31,11 @@ from actors.model.errors import PoisonRecord
 from actors.model.key import TaskKey
 
 NULL = b"\xff\xff\xff\xff"
-"""A value that is not there: the length -1."""
+"""A null value: the length -1."""
 PACKED_BOOLEANS = (b"\0\0\0\1\0", b"\0\0\0\1\1")
 """Both values of a ``boolean``, false first."""
 _BY_ID = b"\x01"
-"""What a row begins with whose statement was prepared."""
+"""The first byte of a row whose statement was prepared."""
 
 _short = Struct(">H").pack
 _length = Struct(">i").pack
@@ -46,10 +46,10 @@ _bigint_and_length = Struct(">iqi").pack
 ROWS_MAX = 1_000
 """Rows of one batch; the protocol ends at 65,535, and more gained nothing."""
 ROW_BYTES_MAX = 15 * 2**20
-"""Half a commit log segment (16 MiB by default) less what surrounds a row."""
+"""Half a commit log segment (16 MiB by default) less the bytes around a row."""
 
 PackedRow = tuple[TaskKey, bytes, bytes]
-"""A row as it is written: its key, the clustering columns, and all columns behind them."""
+"""A row for writing: its key, the clustering columns, and all columns behind them."""
 
 
 def packed_int(value: int) -> bytes:
@@ -63,7 +63,7 @@ def packed_bigint(value: int | None) -> bytes:
 
 
 def packed_bigints(first: int, second: int) -> bytes:
-    """Pack two values that ``packed_bigint`` packs, in half the time."""
+    """Pack two values as ``packed_bigint`` does, in half the time."""
     return _bigints(8, first, 8, second)
 
 
@@ -85,7 +85,7 @@ def packed_key(key: TaskKey) -> bytes:
 
 
 class PackedRows(NamedTuple):
-    """The rows of one batch, as the protocol has them."""
+    """The rows of one batch, in the protocol's form."""
 
     number: int
     packed: bytes
@@ -105,14 +105,14 @@ class PackedBatch(BatchStatement):  # type: ignore[misc]
 
 
 def joined(batches: Sequence[PackedBatch]) -> PackedBatch:
-    """Return one request that writes what all of these write; it goes where the first would."""
+    """Return one request with the writes of all of these; it goes to the first one's server."""
     rows = [each.rows for each in batches]
     together = PackedRows(sum(each.number for each in rows), b"".join(each.packed for each in rows))
     return PackedBatch(batches[0].prepared, batches[0].routing_key, together)
 
 
 class RowPrefix:
-    """What all rows of one statement and one Cassandra partition begin with."""
+    """The common first bytes of all rows of one statement and one Cassandra partition."""
 
     def __init__(self, prepared: Any, *columns: bytes) -> None:
         """``columns`` are those of the partition key, packed; they come first in the statement."""
@@ -123,7 +123,7 @@ class RowPrefix:
         self.packed = b"".join((_BY_ID, _short(len(query_id)), query_id, values, *columns))
 
     def batch(self, rows: Sequence[bytes]) -> PackedBatch:
-        """Make a statement of rows, each of which begins with this."""
+        """Make a statement of rows, each with this prefix."""
         return PackedBatch(self._prepared, self._routing_key, PackedRows(len(rows), b"".join(rows)))
 
 
@@ -132,7 +132,7 @@ class PackedProtocol(ProtocolHandler):  # type: ignore[misc]
 
     @classmethod
     def encode_message(cls, msg: Any, *arguments: Any, **named: Any) -> Any:
-        """Encode one request; the driver calls this for each that it sends."""
+        """Encode one request; the driver calls this for each one."""
         if isinstance(msg, BatchMessage):
             for _, _, values in msg.queries[:1]:
                 if isinstance(values, PackedRows):
@@ -148,11 +148,11 @@ class _PackedBatch(BatchMessage):  # type: ignore[misc]
         self._rows = rows
 
     def send_body(self, f: BinaryIO, protocol_version: int) -> None:
-        """Write what the driver writes of a batch without rows, and the rows in between."""
+        """Write the driver's bytes for a batch without rows, and insert the rows."""
         without_rows = BytesIO()
         super().send_body(without_rows, protocol_version)
         driver = without_rows.getvalue()
-        # The type of the batch, the number of its rows, and what follows them.
+        # The type of the batch, the number of its rows, and the bytes behind them.
         assert driver[1:3] == _short(0), "the driver lays batches out differently"
         f.write(b"".join((driver[:1], _short(self._rows.number), self._rows.packed, driver[3:])))
 
@@ -162,9 +162,9 @@ def batches(
 ) -> Iterator[PackedBatch]:
     """Yield unlogged batches, each of one hour, that together hold all rows.
 
-    Of two rows with the same clustering columns the last stands: they have the same write
-    time, so the store could not tell.  Raises PoisonRecord for a row that is longer than the
-    store can ever hold, before it yields anything.
+    If two rows have the same clustering columns only the last is sent: they have the same write
+    time, so the store could not decide. Raises PoisonRecord for a row that is too long for the
+    store, before it yields anything.
     """
     by_hour: defaultdict[int, dict[bytes, bytes]] = defaultdict(dict)
     for key, clustering, values in rows:
@@ -183,7 +183,7 @@ def batches(
 
 
 def cut(rows: Sequence[bytes], batch_bytes: int) -> Iterator[Sequence[bytes]]:
-    """Yield stretches of rows for a batch each: at least one row, at most ``ROWS_MAX``."""
+    """Yield slices of rows for one batch each: at least one row, at most ``ROWS_MAX``."""
     start, size_bytes = 0, 0
     for position, row in enumerate(rows):
         row_bytes = len(row)

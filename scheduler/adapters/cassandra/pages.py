@@ -1,8 +1,8 @@
 """Looks keys up, and reads a page piece by piece, so that an answer in memory stays small (P13).
 
-The server counts rows and never bytes, and a row may hold a megabyte or more.  So a read
-begins with few rows and asks for more the smaller they were, and a page ends early when it
-holds enough.  It decides how many rows are asked for; it never knows a table.
+The server counts rows and never bytes, and a row may hold a megabyte or more. So a read begins with
+few rows and asks for more if they were small, and a page ends early when it holds enough. It
+decides the number of rows of a read; it knows no table.
 """
 
 from collections import defaultdict
@@ -18,14 +18,14 @@ from scheduler.adapters.cassandra.session import CassandraSession, Row
 
 PIECE_ROWS_FIRST = 32
 PIECE_ROWS_MAX = 256
-"""Rows of one read: what is held where all of them are large and those before were small."""
+"""Rows of one read: the risk in memory if they are large after small ones."""
 PIECE_BYTES = 4 * 2**20
-"""What a read shall bring at most, judged by the rows of the last one."""
+"""Target size of a read, judged by the rows of the last one."""
 _GROWTH_MAX = 8
 ROW_BYTES_UNKNOWN = 2**19
-"""How large rows are taken to be of which nothing is known: a full page begins with 32 of them."""
+"""Assumed size of unknown rows: a full page begins with 32 of them."""
 KEY_COLUMNS = "toUnixTimestamp(scheduled_time), ordering_id, uniqueness_key"
-"""What a query selects first; the time as a number, exact in every year."""
+"""The first selected columns of a query; the time as a number, exact in every year."""
 KEY_BOUND = "(scheduled_time, ordering_id, uniqueness_key)"
 KEYS_MAX = 50
 """Keys of one look-up in one hour."""
@@ -41,7 +41,7 @@ class KeyFinder:
         )
 
     def find(self, partition: int, keys: Sequence[TaskKey]) -> list[Row]:
-        """Return the rows of ``keys``, in no order; waits.  Raises StoreUnavailable."""
+        """Return the rows of ``keys``, in any order; waits. Raises StoreUnavailable."""
         by_hour: defaultdict[int, list[TaskKey]] = defaultdict(list)
         for key in dict.fromkeys(keys):
             if can_exist(key):
@@ -62,7 +62,7 @@ def key_of(row: Row) -> TaskKey:
 
 
 def can_exist(key: TaskKey) -> bool:
-    """Whether any row can have this key: operators type keys that none can."""
+    """True if a row can have this key: operators may type impossible ones."""
     try:
         return all(len(each.encode()) <= ID_BYTES_MAX for each in key[1:])
     except UnicodeEncodeError:
@@ -70,7 +70,7 @@ def can_exist(key: TaskKey) -> bool:
 
 
 class Piece(NamedTuple):
-    """Rows in key order; ``complete`` where there are no more, and else at least one row."""
+    """Rows in key order; ``complete`` if there are no more, and else at least one row."""
 
     rows: list[Row]
     complete: bool
@@ -83,18 +83,18 @@ def read_page(
     page_bytes: int = PAGE_BYTES_MAX,
     row_bytes: int = ROW_BYTES_UNKNOWN,
 ) -> Piece:
-    """Return the first rows above ``after``, at most ``limit``; ``complete`` tells the truth.
-    The page ends with the row that reaches ``page_bytes``, though it holds fewer rows than that;
-    ``row_bytes`` is how large they will be, for the first read.
+    """Return the first rows above ``after``, at most ``limit``; ``complete`` is exact. The page may
+    end early, with the row that reaches ``page_bytes``; ``row_bytes`` is the expected size of a
+    row, for the first read.
 
-    ``read`` takes the key to go on after and the number of rows wanted; it may bring a few
-    more than that, or fewer.  Fewer than ``limit`` come back where they are large.
+    ``read`` takes the key to continue after and a number of rows; it may return a few more, or
+    fewer. Large rows make the page shorter than ``limit``.
     """
     found: list[Row] = []
     sizes: list[int] = []
     found_bytes, wanted = 0, max(1, min(PIECE_ROWS_FIRST, page_bytes // row_bytes))
     while True:
-        # One row more than asked for tells that the page is not the last one.
+        # One row more than requested shows that the page is not the last one.
         rows, complete = read(after, min(wanted, limit + 1 - len(found)))
         found += rows
         sizes += map(_size_bytes, rows)
@@ -111,23 +111,25 @@ def read_page(
 def rows_wanted(
     last_wanted: int, piece_bytes: int, piece_rows: int, left_bytes: int = PIECE_BYTES
 ) -> int:
-    """Return how many rows the next read asks for, from what the last one brought."""
+    """Return the number of rows for the next read, from the size of the last one's."""
     fitting = min(PIECE_BYTES, left_bytes) * piece_rows // max(piece_bytes, 1)
     return max(1, min(fitting, _GROWTH_MAX * last_wanted, PIECE_ROWS_MAX))
 
 
 def _rows_of_page(sizes: Sequence[int], limit: int, page_bytes: int) -> int:
-    """Return how many rows of these sizes make up the page; the next one begins with the others."""
+    """Return the number of rows of these sizes in the page; the next page begins with the
+    others.
+    """
     ends = accumulate(sizes)
     reaching = (number for number, end in enumerate(ends, 1) if end >= page_bytes)
     return min(limit, next(reaching, len(sizes)))
 
 
 def mean_bytes(rows: Sequence[Row]) -> int:
-    """Return how large rows are, on average: so are the next ones, most likely."""
+    """Return the mean size of rows, which estimates that of the next ones."""
     return max(1, sum(map(_size_bytes, rows)) // len(rows))
 
 
 def _size_bytes(row: Row) -> int:
-    # Behind the time come both ids and the data; characters stand for the bytes of an id.
+    # Behind the time are both ids and the data; characters stand for the bytes of an id.
     return len(row[1]) + len(row[2]) + len(row[3])

@@ -32,14 +32,14 @@ from scheduler.adapters.cassandra.pages import (
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 
 _TABLE = "{keyspace}.task_schedule"
-# As bytes, which is what a stored task holds: the driver would make a string of a text.
+# As bytes, which a stored task holds: the driver would make a string of a text.
 _ROW = f"SELECT {KEY_COLUMNS}, textAsBlob(data), log_offset FROM {_TABLE}"
 _KEYS = f"SELECT {KEY_COLUMNS} FROM {_TABLE}"
 _HOUR = "WHERE partition_id = ? AND hour = ?"
 _KEYS_FETCHED = 5_000
 """Rows of one answer that holds keys alone."""
 _ORDERING_ROWS_MAX = 32
-"""Rows of one ordering id that are read at a time: seldom more than its queue has room for."""
+"""Rows of one ordering id that are read at a time: its queue seldom has room for more."""
 
 
 class CassandraScheduleStore:
@@ -49,7 +49,7 @@ class CassandraScheduleStore:
         self._session = session
         self._hours = HourWalk(session, "task_schedule")
         self._row_bytes: dict[int, int] = {}
-        """By partition: how large the rows of the last page were."""
+        """By partition: the mean size of the last page's rows."""
         self._finder = KeyFinder(session, _ROW)
         self._insert = session.prepare(
             f"INSERT INTO {_TABLE} (partition_id, hour, scheduled_time, ordering_id,"
@@ -74,7 +74,7 @@ class CassandraScheduleStore:
     def insert_tasks(
         self, partition: int, tasks: Sequence[StoredTask], write_time: int
     ) -> "Future[None]":
-        """Write rows; of two of one key in one call the last stands."""
+        """Write rows; of two with one key in one call the last counts."""
         rows = (_packed(task, write_time) for task in tasks)
         limit_bytes = self._session.settings.batch_bytes
         return self._session.write(batches(self._insert, partition, rows, limit_bytes))
@@ -115,7 +115,7 @@ class CassandraScheduleStore:
     ) -> "Future[TaskPage]":
         """Read up to ``limit`` rows of one ordering id with ``after`` < key <= ``up_to``.
 
-        The milliseconds of the bounds are read by exact key, what lies between by hour.
+        The milliseconds of the bounds are read by exact key, the range between them by hour.
         """
 
         def read(after: TaskKey, rows_max: int) -> Piece:
@@ -184,7 +184,7 @@ class CassandraScheduleStore:
     def _of_ordering(
         self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, rows_max: int
     ) -> Piece:
-        """Read the next rows of one ordering id; the last may lie above ``up_to``."""
+        """Read the next rows of one ordering id; the last may be above ``up_to``."""
         rows = self._at_after(partition, ordering_id, after, rows_max)
         if len(rows) == rows_max:
             return Piece(rows, complete=False)
@@ -199,12 +199,12 @@ class CassandraScheduleStore:
         return Piece(rows + last, complete=len(last) < wanted)
 
     def _at_after(self, partition: int, ordering_id: str, after: TaskKey, wanted: int) -> list[Row]:
-        """Read the rows of ``after``'s own millisecond that lie above it."""
+        """Read the rows of ``after``'s own millisecond that are above it."""
         if ordering_id < after.ordering_id:
             return []
         start = first_key(after, ordering_id)
         if ordering_id == after.ordering_id:
-            # The least text above another is that text and a NUL.
+            # The lowest text above another is that text and a NUL.
             start = after._replace(uniqueness_key=after.uniqueness_key + "\0")
         return self._instant(partition, start, wanted)
 

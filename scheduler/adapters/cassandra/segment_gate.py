@@ -1,8 +1,8 @@
-"""Decides when a node may write completion segments: once every node that reported reads them.
+"""Decides when a node may write completion segments: once every node that reported can read them.
 
-It looks at the reports of nodes now and then, and waits for nobody: what it does not know for
-certain means rows.  It never decides what is packed, and nothing here keeps an older version from
-being started later (ADR 32).
+It reads the nodes' reports at intervals and never blocks: as long as the answer is unknown,
+completions are rows. It does not decide the packing, and it cannot stop an older version from being
+started later (ADR 32).
 """
 
 import logging
@@ -14,18 +14,18 @@ from actors.model.errors import HourhandError
 logger = logging.getLogger("hourhand.segments")
 
 LOOK_MS = 5_000.0
-"""Between two looks at the reports."""
+"""Time between two looks at the reports."""
 TRUSTED_MS = 15_000.0
-"""What a look found counts for so long: two looks may fail in between."""
+"""Time for which a result is valid: two looks may fail in between."""
 SETTLED_MS = 30_000.0
-"""A node writes none before: one of another version that begins now has reported by then."""
+"""Time after the start without segments: a node of another version that starts now has reported by
+then."""
 
 
 class SegmentGate:
-    """Open while the last look says that all nodes read segments, from some time after the start.
+    """Open while the last look found that all nodes read segments, from some time after the start.
 
-    Called for each write, it answers at once.  ``look`` asks the store; ``monotonic_ms`` tells
-    the time.
+    A call answers at once. ``look`` asks the store; ``monotonic_ms`` returns the time.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class SegmentGate:
         self._settled_ms = monotonic_ms() + SETTLED_MS
         self._looking: Future[bool] | None = None
         self._looked_ms = self._agreed_ms = -1e18
-        """When the last look began, and the last one that found all nodes to agree."""
+        """Begin of the last look, and of the last one with a positive result."""
         self._said = False
 
     def __call__(self) -> bool:
-        """Return whether what is written now may be a segment."""
+        """Return True if segments may be written now."""
         now_ms = self._monotonic_ms()
         looking = self._looking
         if looking is not None and looking.done():

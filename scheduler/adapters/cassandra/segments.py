@@ -1,11 +1,11 @@
 """The table ``completion_segment``: plain successes of one hour, some hundred in one row.
 
 It decides which segments are read for a range or for keys, and how entries are taken out of one.
-It never decides what a segment holds or which version of a key stands: ``completion_segments``
-does.  Entries leave here as rows of ``task_status`` are selected, with the write time behind.
+``completion_segments`` decides the content of a segment and which version of a key counts. Entries
+leave here in the columns of ``task_status``, with the write time behind.
 
-Whoever merges reads segments first and rows afterwards: where segments are turned into rows
-meanwhile, the rows are written before the segments go, so nothing is missed.
+A reader reads segments first and rows afterwards: when segments are turned into rows, the rows are
+written before the segments go, so nothing is missed.
 """
 
 from collections import defaultdict
@@ -36,14 +36,14 @@ SEGMENT = (
     "SELECT toUnixTimestamp(first_time), toUnixTimestamp(last_time), write_time, number, body,"
     " gone FROM {keyspace}.completion_segment"
 )
-"""What ``entries_in`` takes."""
+"""The columns for ``entries_in``."""
 OVERLAPPING = "last_time >= ? AND first_time <= ? ALLOW FILTERING"
-"""Of given Cassandra partitions alone: the server passes over what is not asked for."""
+"""Used with given Cassandra partitions only: the server skips other segments in them."""
 FETCH_SEGMENTS = 32
-"""Rows of one answer: each some ten kilobytes, and at most half a megabyte."""
+"""Rows of one answer: each of some ten kilobytes, and at most half a megabyte."""
 _PLACE = "partition_id = ? AND hour = ? AND first_time = ? AND write_time = ? AND number = ?"
 _SOUGHT_TIMES_MAX = 8
-"""Times of an hour that are looked up one by one; more are one stretch."""
+"""Times of an hour that are looked up one by one; more are read as one range."""
 
 key_of = itemgetter(slice(0, 3))
 """The key of a row."""
@@ -95,7 +95,7 @@ class CompletionSegments:
             yield buckets[position], page
 
     def delete(self, bucket: Bucket, segments: Sequence[Row]) -> None:
-        """Remove segments as they were read, and not what is written later; waits.
+        """Remove segments as they were read, without later versions; waits.
 
         Raises StoreUnavailable.
         """
@@ -141,7 +141,7 @@ class CompletionSegments:
     def remove(self, bucket: Bucket, doomed: Mapping[TaskKey, int]) -> None:
         """Take keys out of their segments, each up to a write time; waits.
 
-        Raises StoreUnavailable.  May be repeated, and may run beside itself.
+        Raises StoreUnavailable. May be repeated, also concurrently.
         """
         times = [key.scheduled_ms for key in doomed]
         if not times:
@@ -161,7 +161,7 @@ class CompletionSegments:
         first_ms, _, write_time, number, body, gone = segment
         keys = [entry[0] for entry in unpacked(body)] if body else []
         taken = {place for place, key in enumerate(keys) if doomed.get(key, -1) >= write_time}
-        # At the segment's own write time: what deletes the segment deletes this too.
+        # At the segment's own write time: a delete of the segment deletes this too.
         place = (*bucket, first_ms, write_time, number)
         if keys and len(taken.union(gone or ())) == len(keys):
             batch.add(self._delete, (write_time, *place))
@@ -173,7 +173,7 @@ def entries_in(segment: Row, wanted: Collection[TaskKey] | None = None) -> list[
     """Return the entries of a segment, those of single keys or all, as rows in key order."""
     _, _, write_time, _, body, gone = segment
     if body is None:
-        # Places that a job took out of a segment that was deleted long ago.
+        # Gaps that a job left in a segment that was deleted long ago.
         return []
     left_out = frozenset(gone or ())
     return [

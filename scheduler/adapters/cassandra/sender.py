@@ -1,9 +1,9 @@
 """Sends the statements of a call without a thread that waits for their answers.
 
 A bounded number of them is in flight; the driver's own event loop takes the answers and sends
-what waits, as its ``execute_concurrent`` does.  Calls do not wait for one another, so what one
-node of the cluster holds up is held up alone.  It decides when a statement is sent; what fails
-is handed back, and never sent again here.
+waiting ones, as its ``execute_concurrent`` does. Calls do not wait for one another, so a slow node
+of the cluster delays only its own requests. It decides when a statement is sent; failures are
+handed back, and never retried here.
 """
 
 import threading
@@ -16,18 +16,18 @@ REQUESTS_IN_FLIGHT_MAX = 16
 
 
 class Failure(NamedTuple):
-    """A statement that was not carried out, as far as anybody knows."""
+    """A statement that failed, or whose outcome is unknown."""
 
     statement: Any
     error: Exception
 
 
 Ended = Callable[[Sequence[Failure]], None]
-"""Told of what failed, nothing where all succeeded; may run on the driver's event loop, which it
-must not hold up."""
+"""Called with the failures, an empty list if all succeeded; may run on the driver's event loop,
+which it must not block."""
 
 Answered = Callable[[int, Any], None]
-"""Told of the rows that came, and of which statement by its place; before ``Ended``, alike."""
+"""Called with the rows and the index of their statement; before ``Ended``, on the same threads."""
 
 
 def send(
@@ -41,7 +41,7 @@ def send(
 
 
 class _PendingStatements:
-    """What is left of a call's statements."""
+    """The remaining statements of a call."""
 
     def __init__(
         self, session: Any, statements: Sequence[Any], ended: Ended, answered: Answered | None
@@ -52,17 +52,16 @@ class _PendingStatements:
         self._lock = threading.Lock()
         self._waiting = deque(enumerate(statements))
         self._in_flight: set[int] = set()
-        """Their places: the driver may tell of one twice, that it timed out and of an answer to a
-        try of its own that it was just making, and the call must not end before the others do.
-        """
+        """Their indexes: the driver may report one twice, as timed out and as an answer to its own
+        retry, and the call must not end before the others do."""
         self._sending = False
         self._failures: list[Failure] = []
 
     def send_waiting(self) -> None:
         """Send while there is room; one thread at a time does, and then for all of them.
 
-        A statement that fails as it is sent ends inside of ``add_callbacks``: were it to send
-        the next one, many of them would end in a recursion as deep as they are many.
+        A statement that fails at once ends inside of ``add_callbacks``: if it sent the next one,
+        many failures would end in a deep recursion.
         """
         with self._lock:
             if self._sending:

@@ -1,10 +1,9 @@
 """Runs statements: many at a time, retried while the fault may pass, then given up.
 
-A call that reads is one piece of work on a small pool of threads, where it may wait for the
-driver.  A call that only writes, or looks up a few rows, needs no thread: the driver's event loop
-takes the answers and resolves the future, so callbacks of a caller must not wait for anything;
-what failed is tried again on the pool.  It decides what is retried and for how long; it never
-knows a table.
+A call that reads is one piece of work on a small pool of threads, where it may wait for the driver.
+A call that only writes, or looks up a few rows, needs no thread: the driver's event loop takes the
+answers and resolves the future, so a caller's callbacks must not wait; failures are retried on the
+pool. It decides which errors are retried and for how long; it knows no table.
 """
 
 import threading
@@ -29,7 +28,7 @@ Result = TypeVar("Result")
 Row = tuple[Any, ...]
 
 WORKERS = 32
-"""Calls that read, and writes that are tried again, at a time; further ones queue."""
+"""Calls that read, and retried writes, at a time; further ones queue."""
 TRIES_MAX = 5
 FETCH_ROWS = 500
 """Rows of one answer, of tables whose rows are small; tasks are read by ``pages``."""
@@ -67,9 +66,10 @@ class CassandraSession:
         return future
 
     def write(self, statements: Iterable[Any]) -> "Future[None]":
-        """Run statements without rows to answer; the future fails as ``execute_all`` raises.
+        """Run statements without rows to answer; the future fails with the errors of
+        ``execute_all``.
 
-        Whatever making the statements raises is the future's as well, and then none is sent.
+        An error while the statements are made fails the future as well, and then none is sent.
         """
         future = LightFuture[None]()
         to_send = self._taken(future, statements)
@@ -83,7 +83,7 @@ class CassandraSession:
         return future
 
     def look_up(self, statements: Iterable[Any]) -> "Future[list[list[Row]]]":
-        """Run statements that find ``FETCH_ROWS`` rows at most each; return those of each.
+        """Run statements that find at most ``FETCH_ROWS`` rows each; return those of each.
 
         Fails as ``write``.
         """
@@ -95,7 +95,7 @@ class CassandraSession:
 
         def ended(failures: Sequence[Failure]) -> None:
             if failures:
-                # All of them: they are few, and what was found may have changed by then.
+                # All of them are repeated: they are few, and the rows may have changed by then.
                 self._try_again(future, to_send, failures[0].error)
             else:
                 future.set_result(answers)
@@ -104,11 +104,11 @@ class CassandraSession:
         return future
 
     def prepare(self, cql: str, *, serial: bool = False) -> Any:
-        """Prepare a statement whose every run may be repeated without harm.
+        """Prepare a statement that can be repeated without harm.
 
-        ``{keyspace}`` in it is filled in.  ``serial`` is for a read that must see every
-        lightweight transaction, one of unknown outcome included.  Raises SchemaMissing
-        where a table or column is not there, StoreUnavailable.
+        ``{keyspace}`` in it is filled in. ``serial`` is for a read that must see every lightweight
+        transaction, including one of unknown outcome. Raises SchemaMissing if a table or column is
+        missing, StoreUnavailable.
         """
         try:
             statement = self._session.prepare(cql.format(keyspace=self.settings.keyspace))
@@ -126,9 +126,9 @@ class CassandraSession:
         return self.execute_all([statement])[0]
 
     def scan(self, statement: Any, wanted: Callable[[Row], bool]) -> list[Row]:
-        """Run a statement of many rows and return those wanted; holds a page of the others.
+        """Run a statement of many rows and return the wanted ones; holds a page of the others.
 
-        Waits.  Raises as ``execute_all``.
+        Waits. Raises as ``execute_all``.
         """
         return self.execute_all([statement], wanted)[0]
 
@@ -141,9 +141,9 @@ class CassandraSession:
     ) -> list[list[Row]]:
         """Run statements, several at a time, and return the (wanted) rows of each; waits.
 
-        Those that failed for a reason that may pass are run again, after growing pauses;
-        ``failure`` is what the first try came to where it was made elsewhere.
-        Raises StoreUnavailable when that did not help, SchemaMissing.
+        Statements with temporary failures are run again, after growing pauses; ``failure`` is the
+        error of the first try if that was made elsewhere. Raises StoreUnavailable when that did not
+        help, SchemaMissing.
         """
         answers: list[list[Row]] = [[] for _ in statements]
         left: Iterable[int] = range(len(statements))
@@ -168,9 +168,8 @@ class CassandraSession:
     ) -> Iterator[tuple[int, list[Any]]]:
         """Run statements and yield (position, page of its rows), in order; waits.
 
-        A page is what ``protocol``, a handler of the driver's, makes of the rows; else a list of
-        tuples.  One that failed for a reason that may pass is asked for again.  Raises as
-        ``execute_all``.
+        ``protocol``, a handler of the driver's, makes a page from the rows; without it a page is a
+        list of tuples. One with a temporary failure is requested again. Raises as ``execute_all``.
         """
         try:
             session = self._session if protocol is None else self._sessions(protocol)
@@ -190,7 +189,7 @@ class CassandraSession:
         self._cluster.shutdown()
 
     def _connect_with(self, protocol: Any) -> Any:
-        """Return a further session of the driver: each has one handler for all it asks."""
+        """Return a further session of the driver: each has one handler for all its requests."""
         session = self._cluster.connect()
         session.client_protocol_handler = protocol
         return session
@@ -202,7 +201,7 @@ class CassandraSession:
         answers: list[list[Row]],
         wanted: Callable[[Row], bool] | None,
     ) -> dict[int, Exception]:
-        """Run the chosen statements once; returns what failed, by position."""
+        """Run the chosen statements once; return the failures, by position."""
         failures: dict[int, Exception] = {}
         in_flight: deque[tuple[int, Any]] = deque()
 
@@ -227,7 +226,7 @@ class CassandraSession:
         return failures
 
     def _taken(self, future: "Future[Any]", statements: Iterable[Any]) -> list[Any] | None:
-        """Return the statements of a call that begins; None where its future has failed."""
+        """Return the statements of a new call; None if its future has failed."""
         try:
             if self._closing.is_set():
                 raise NodeStopped("the Cassandra store was closed already")
@@ -239,18 +238,18 @@ class CassandraSession:
         return to_send
 
     def _end_write(self, future: "Future[Any]", failures: Sequence[Failure]) -> None:
-        """Resolve the future of a write, or have what failed tried again."""
+        """Resolve the future of a write, or retry the failed statements."""
         if not failures:
             future.set_result(None)
             return
-        # What no further try mends comes first: it is what the caller can do something about.
+        # A permanent failure comes first: the caller can act on it.
         error = min((each.error for each in failures), key=lambda each: isinstance(each, PASSING))
         self._try_again(future, [each.statement for each in failures], error)
 
     def _try_again(
         self, future: "Future[Any]", statements: Sequence[Any], failure: Exception
     ) -> None:
-        """Run statements again on the pool; what they find is the future's, or that they fail."""
+        """Run statements again on the pool; the future gets their rows, or their failure."""
         work = partial(self.execute_all, statements, failure=failure)
         try:
             self._pool.submit(resolve, future, work)
@@ -258,9 +257,9 @@ class CassandraSession:
             future.set_exception(unavailable(self.settings, failure))
 
     def _tries(self, timeouts: float = 1.5) -> Iterator[tenacity.AttemptManager]:
-        # The pauses end early when the store is closed.  The delay, in timeouts of a request,
-        # bounds the start of the last try: a request that timed out is tried once more, and a
-        # call fails after two timeouts and a half, well before the tree gives up its batch.
+        # The pauses end early when the store is closed. The delay, in timeouts of a request, bounds
+        # the start of the last try: a request that timed out is retried once, and a call fails
+        # after two timeouts and a half, well before the tree gives up its batch.
         return iter(
             tenacity.Retrying(
                 retry=tenacity.retry_if_exception_type(PASSING),
@@ -274,7 +273,7 @@ class CassandraSession:
         )
 
     def _after(self, delay_s: float, call: Callable[[], None]) -> None:
-        # The timers of the driver's own event loop, which has the answers too: no thread wakes.
+        # The timers of the driver's own event loop, which also gets the answers: no thread wakes.
         self._cluster.connection_class.create_timer(delay_s, call)
 
     def _remember(self, future: "Future[Any]") -> None:

@@ -51,12 +51,12 @@ _ATTEMPT = (
 )
 _RANGE = f"{KEY_BOUND} > (?, ?, ?) AND {KEY_BOUND} <= (?, ?, ?)"
 _FAILED = f"{_RANGE} AND result = ? LIMIT ? ALLOW FILTERING"
-"""One result at a time: Cassandra filters no column outside of the key by IN."""
+"""One result at a time: Cassandra cannot filter by IN on a column outside of the key."""
 _DELETE = "DELETE FROM {keyspace}.%s USING TIMESTAMP ? WHERE partition_id = ? AND hour = ?"
 
 
 class _Detail(msgspec.Struct, omit_defaults=True, frozen=True):
-    """What few completions have; the names are those of the fields they keep."""
+    """Rare values of completions; the names are those of their fields."""
 
     moved_to_ms: int | None = None
     for_good: bool = False
@@ -78,7 +78,7 @@ class CassandraStatusStore:
     def __init__(
         self, session: CassandraSession, in_segments: Callable[[], bool] = lambda: False
     ) -> None:
-        """``in_segments``: whether to write segments now; they are read in any case."""
+        """``in_segments`` returns True if segments may be written now; they are always read."""
         self._session = session
         self._in_segments = in_segments
         self._segments = CompletionSegments(session)
@@ -100,7 +100,7 @@ class CassandraStatusStore:
             " used, suspect, error_class, error_message, error_stack, fence)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?"
         )
-        # Segments last: what shows meanwhile is a success, never the row that it replaced.
+        # Segments last: readers see a success meanwhile, never the row that it replaced.
         self._deletes = [
             session.prepare(_DELETE % table)
             for table in ("task_status", "attempt_history", "completion_segment")
@@ -109,7 +109,7 @@ class CassandraStatusStore:
     def insert_completions(
         self, partition: int, completions: Sequence[Completion], write_time: int
     ) -> "Future[None]":
-        """Write completions; of two of one key in one call the last stands."""
+        """Write completions; of two with one key in one call the last counts."""
         by_hour: Mapping[int, Sequence[Completion]] = {}
         if self._in_segments():
             distinct = {each.key: each for each in completions}.values()
@@ -138,7 +138,7 @@ class CassandraStatusStore:
     def _failed(
         self, partition: int, after: TaskKey, up_to: TaskKey, failed_max: int
     ) -> Sequence[Completion]:
-        """Read what failed, hour by hour; segments hold nothing of it."""
+        """Read failed completions, hour by hour; segments hold none."""
         found: list[Completion] = []
         end_ms = hour_of(up_to.scheduled_ms) + HOUR_MS
         groups = self._completion_hours.groups(partition, hour_of(after.scheduled_ms), end_ms)
@@ -173,7 +173,7 @@ class CassandraStatusStore:
     def insert_attempts(
         self, partition: int, attempts: Sequence[AttemptRecord], write_time: int
     ) -> "Future[None]":
-        """Write attempts; of two of one key and number in one call the last stands."""
+        """Write attempts; of two with one key and number in one call the last counts."""
         at = packed_bigint(write_time)
         rows = (_packed_attempt(each, at) for each in attempts)
         return self._write(self._insert_attempt, partition, rows)
@@ -226,11 +226,11 @@ class CassandraStatusStore:
         return self._session.submit(work)
 
     def turn_segments_into_rows(self) -> int:
-        """Write the entries of all segments as rows of the segments' write times; waits.
+        """Write the entries of all segments as rows with the segments' write times; waits.
 
-        Returns how many segments there were.  Rows are written before segments are deleted, so a
-        reader misses nothing meanwhile; a row that a later delete covers stays deleted.  Raises
-        StoreUnavailable, and InstallationBusy where further segments were written meanwhile.
+        Returns the number of segments. Rows are written before segments are deleted, so a reader
+        misses nothing meanwhile; a row that a later delete covers stays deleted. Raises
+        StoreUnavailable, and InstallationBusy if further segments were written meanwhile.
         """
         turned = 0
         for bucket, segments in self._segments.pages():
@@ -280,7 +280,7 @@ class CassandraStatusStore:
 
 
 def _standing(rows: Sequence[Row], entries: Sequence[Row]) -> Iterable[Row]:
-    """Return, of rows and entries in key order, the version of each key that stands."""
+    """Return, from rows and entries in key order, the version of each key that counts."""
     return merged(rows, entries, row_key_of) if entries else rows
 
 

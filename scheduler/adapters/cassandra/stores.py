@@ -1,4 +1,4 @@
-"""Opens the stores on one connection, where the schema is what this version needs."""
+"""Opens the stores on one connection, after a check of the schema."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,9 +24,8 @@ from scheduler.configuration.settings import CassandraSettings, Settings
 def connect(settings: CassandraSettings) -> CassandraSession:
     """Connect and check the schema.
 
-    Raises StoreUnavailable where nobody answers, SchemaMissing where keyspace or tables are
-    missing or older than this version.  A newer schema is accepted: nodes are updated one
-    after another.
+    Raises StoreUnavailable if no node answers, SchemaMissing if keyspace or tables are missing or
+    older than this version. A newer schema is accepted: nodes are updated one after another.
     """
     connection = open_connection(settings)
     try:
@@ -60,10 +59,10 @@ def open_stores(settings: Settings) -> Stores:
 
 
 def bring_up_to_date(settings: Settings) -> list[str]:
-    """Apply what is missing of the schema; where segments are off, turn those there are into rows.
+    """Apply missing files of the schema; if segments are off, turn existing ones into rows.
 
-    Returns what was done, one line each.  Raises as ``migrate``, and InstallationBusy where nodes
-    write further segments meanwhile.  Safe to run twice, and beside nodes.
+    Returns the changes, one line each. Raises as ``migrate``, and InstallationBusy if nodes write
+    further segments meanwhile. Safe to repeat, and beside nodes.
     """
     done = migrate(settings)
     if settings.cassandra.completion_segments == "off":
@@ -79,7 +78,7 @@ def bring_up_to_date(settings: Settings) -> list[str]:
 def _in_segments(
     settings: CassandraSettings, oversight: CassandraOversightStore
 ) -> Callable[[], bool]:
-    """Return what says whether to write segments now."""
+    """Return a function that returns True if segments may be written now."""
     if settings.completion_segments == "auto":
         return SegmentGate(oversight.all_read_segments, SystemClock().monotonic_ms)
     chosen = settings.completion_segments == "on"

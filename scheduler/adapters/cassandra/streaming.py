@@ -1,7 +1,7 @@
-"""Reads very many rows: statements one after the other, and of each page by page.
+"""Reads very many rows: statements one after the other, and each page by page.
 
-Some statements are asked for before their turn, so that the server is never idle.  It decides
-when a page is asked for, and asks again for one that failed where the caller's pauses allow it.
+Some statements are requested before their turn, so that the server is never idle. It decides when a
+page is requested, and repeats a failed request if the caller's pauses allow it.
 """
 
 from collections import deque
@@ -14,13 +14,13 @@ import tenacity
 from scheduler.adapters.cassandra.faults import PASSING
 
 STREAMED_AHEAD = 4
-"""Statements that are asked for before their turn."""
+"""Number of statements that are requested before their turn."""
 
 Tries = Callable[[], Iterator[tenacity.AttemptManager]]
 
 
 class _Page(NamedTuple):
-    """A page that was asked for; ``response`` is None where that failed at once."""
+    """A requested page; ``response`` is None if the request failed at once."""
 
     position: int
     statement: Any
@@ -33,7 +33,7 @@ def streamed(
 ) -> Iterator[tuple[int, list[Any]]]:
     """Run statements and yield (position, page of its rows), in order; waits.
 
-    Raises what the last try of a page failed with.
+    Raises the error of a page's last try.
     """
     left = enumerate(statements)
     asked = deque(_asked(session, *each) for each in islice(left, STREAMED_AHEAD))
@@ -57,7 +57,7 @@ def _asked(session: Any, position: int, statement: Any, paging_state: bytes | No
 
 
 def _answered(session: Any, tries: Tries, page: _Page) -> tuple[list[Any], bytes | None]:
-    """Return the rows of a page that was asked for, and where the next one begins."""
+    """Return the rows of a requested page, and the state of paging for the next one."""
     response = page.response
     for attempt in tries():
         with attempt:

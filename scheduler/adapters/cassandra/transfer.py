@@ -1,4 +1,4 @@
-"""``TransferStore`` on Cassandra: definitions by shard, outcomes by stretches of the token ring.
+"""``TransferStore`` on Cassandra: definitions by shard, outcomes by ranges of the token ring.
 
 Notes and the number of partitions are lightweight transactions, as all of ``schedule_meta``.
 """
@@ -30,7 +30,7 @@ _TABLES = (
     "partition_watermark",
 )
 _TOKEN_MIN, _TOKENS = -(2**63), 2**64
-"""Of Murmur3Partitioner, Cassandra's default; no row has the lowest token."""
+"""Bounds of Murmur3Partitioner, Cassandra's default; no row has the lowest token."""
 
 
 def open_transfer(settings: Settings) -> "CassandraTransfer":

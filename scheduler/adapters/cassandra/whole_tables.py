@@ -1,14 +1,14 @@
 """Reads all of a table, in the order in which Cassandra keeps it: by token.
 
-To ask for buckets one by one costs the server two to three times as much as to walk through what
-it holds, and nobody who wants everything needs buckets in order of time.  It decides how the ring
-is cut into parts and how many rows a page has, as the server counts rows and a row may be large.
+To read bucket by bucket costs the server two to three times as much, and a reader of everything
+needs no order of time. It decides how the ring is cut into parts and how many rows a page has: the
+server counts rows, and a row may be large.
 
 Answers are decoded into columns, which costs much less than tuples do: numbers are copied into
-arrays as they stand, and only texts become Python objects.  Where the driver was built without its
-parser into NumPy arrays, rows come as tuples and are turned into columns here.  A ``timestamp`` is
-read as the milliseconds that the server sends: exact in every year, and without a function that
-the server would call for each row.
+arrays unchanged, and only texts become Python objects. If the driver was built without its parser
+into NumPy arrays, rows come as tuples and are turned into columns here. A ``timestamp`` is read as
+the milliseconds that the server sends: exact in every year, and without a function that the server
+would call for each row.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -22,7 +22,7 @@ from cassandra.protocol import NumpyProtocolHandler, ProtocolHandler, ResultMess
 from scheduler.adapters.cassandra.session import CassandraSession
 
 _TOKEN_MIN = -(2**63)
-"""No partition has this one: the partitioner of Cassandra, Murmur3, moves it elsewhere."""
+"""No partition has this token: Cassandra's partitioner, Murmur3, moves it elsewhere."""
 _TOKENS = 2**64
 _PAGE_ROWS_FIRST = 1_000
 _PAGE_ROWS_MAX = 5_000
@@ -38,7 +38,7 @@ Column = Sequence[Any]
 
 
 def _in_order_of_machine(array: Any) -> Any:
-    """Turn numbers as the network orders their bytes into the machine's; leave objects alone."""
+    """Convert numbers from the network's byte order to the machine's; leave objects alone."""
     if array.dtype.kind == "O":
         return array
     return array.byteswap().view(array.dtype.newbyteorder("="))
@@ -61,16 +61,16 @@ class _ColumnResult(_Result):  # type: ignore[misc]
     type_codes: ClassVar[dict[int, Any]] = {**ResultMessage.type_codes, _TIMESTAMP: LongType}
 
     def recv_results_rows(self, *arguments: Any) -> None:
-        """Decode the rows; the driver calls this for each answer that has some."""
+        """Decode the rows; the driver calls this for each answer with rows."""
         super().recv_results_rows(*arguments)
-        # Where its fast parser fails, the driver finds no fault in the rows themselves, and makes
-        # of them an answer without any: whoever looks for what is missing would find all well.
+        # If its fast parser fails, the driver ignores that and returns an answer without rows: a
+        # search for missing rows would then find nothing wrong.
         if self.parsed_rows is None:
             raise AssertionError("the driver's parser failed: is this NumPy newer than it knows?")
 
 
 class ColumnProtocol(_Handler):  # type: ignore[misc,valid-type]
-    """For sessions whose answers are read with ``columns_of``."""
+    """The protocol of sessions whose answers are read with ``columns_of``."""
 
     message_types_by_opcode: ClassVar[dict[int, Any]] = {
         **_Handler.message_types_by_opcode,
@@ -79,9 +79,9 @@ class ColumnProtocol(_Handler):  # type: ignore[misc,valid-type]
 
 
 def columns_of(page: Sequence[Any]) -> list[Column]:
-    """Return the columns of an answer, in the order selected, with None where nothing is stored.
+    """Return the columns of an answer, in the order selected, with None for null.
 
-    None of them where the answer has no rows.
+    An empty list if the answer has no rows.
     """
     if not page or not isinstance(page[0], dict):
         return list(zip(*page, strict=True))
@@ -90,7 +90,7 @@ def columns_of(page: Sequence[Any]) -> list[Column]:
 
 
 def _with_nulls(array: Any) -> Column:
-    """Numbers come with a mask of those that are null; what is under it has no meaning."""
+    """Apply the mask of nulls that comes with numbers; masked values have no meaning."""
     if not hasattr(array, "mask"):
         return array  # type: ignore[no-any-return]
     return array.tolist() if array.mask.any() else array.data  # type: ignore[no-any-return]
@@ -104,11 +104,11 @@ class WholeTable:
         self._name = name
         self._long = long
         self._page_rows = _PAGE_ROWS_FIRST
-        """What the last part came to: it tells most about the next one."""
+        """Page size of the last part, the best estimate for the next one."""
         self._prepared = lru_cache(self._prepare)
 
     def pages(self, part: int, parts: int, selected: tuple[str, ...]) -> Iterator[list[Column]]:
-        """Yield what is selected of the ``part``-th of ``parts`` stretches, a page at a time."""
+        """Yield the selected columns of the ``part``-th of ``parts`` ranges, a page at a time."""
         texts = [place for place, name in enumerate(selected) if name in self._long]
         asked: list[Any] = []
         reads = self._reads(part, parts, selected, asked)
@@ -116,7 +116,7 @@ class WholeTable:
             if columns := columns_of(page):
                 long = chain.from_iterable(filter(None, columns[place]) for place in texts)
                 rows = len(columns[0])
-                # The stream has asked for the next page already: this is for the one after it.
+                # The stream has already requested the next page: this is for the one after it.
                 self._page_rows = rows_wanted(self._page_rows, sum(map(len, long)), rows)
                 asked[position].fetch_size = self._page_rows
                 yield columns
@@ -124,7 +124,7 @@ class WholeTable:
     def _reads(
         self, part: int, parts: int, selected: tuple[str, ...], asked: list[Any]
     ) -> Iterator[Any]:
-        """Yield the statements of a stretch and note them."""
+        """Yield the statements of a range and keep them."""
         prepared = self._prepared(selected)
         for stretch in range(part * _STATEMENTS, (part + 1) * _STATEMENTS):
             asked.append(prepared.bind(tokens_of(stretch, parts * _STATEMENTS)))
@@ -139,13 +139,13 @@ class WholeTable:
 
 
 def tokens_of(part: int, parts: int) -> tuple[int, int]:
-    """Return the stretch (first, last] of tokens of a part; all parts together are the ring."""
+    """Return the range (first, last] of tokens of a part; all parts together are the ring."""
     first = _TOKEN_MIN + _TOKENS * part // parts
     last = _TOKEN_MIN + _TOKENS * (part + 1) // parts
     return first, min(last, -_TOKEN_MIN - 1)
 
 
 def rows_wanted(last_wanted: int, page_bytes: int, page_rows: int) -> int:
-    """Return how many rows a later page asks for, from what one brought."""
+    """Return the number of rows for a later page, from the size of one."""
     fitting = _PAGE_BYTES * page_rows // max(page_bytes, 1)
     return max(1, min(fitting, _GROWTH_MAX * last_wanted, _PAGE_ROWS_MAX))

@@ -1,7 +1,7 @@
-"""``BulkStore`` on the store file, beside whoever else has it open.
+"""``BulkStore`` on the store file, beside other processes that have it open.
 
-Reading takes a connection that may only read; the writing side is opened when something is
-deleted or begun.  It never takes the folder's lock: whoever deletes has asked whether it may.
+Reading takes a read-only connection; the writing side is opened for deletes and for new partitions.
+It never takes the folder's lock: the caller has checked that it may delete.
 """
 
 import sqlite3
@@ -62,9 +62,9 @@ class EmbeddedBulk:
     def list_buckets(
         self, table: BulkTable, partitions: Collection[int], first_ms: int, end_ms: int
     ) -> Sequence[Bucket]:
-        """Hop from each hour's first row to the next: one look-up a bucket, no scan.
+        """Find each hour's first row by the index: one look-up a bucket, no scan.
 
-        An hour that is asked for in part is also found by its segments' first and last times.
+        Partly requested hours are also found by the first and last times of their segments.
         """
         query = (
             f"SELECT min(scheduled_ms) FROM {_TABLES[table].name}"
@@ -124,7 +124,7 @@ class EmbeddedBulk:
             query += " UNION SELECT DISTINCT partition FROM completion_segment"
         owners = self._select(query)
         buckets = self.list_buckets(table, [each for (each,) in owners], *ever)
-        # By what a bucket is, not by its place in the list: that may change between two parts.
+        # By the bucket itself, not by its place in the list, which may change between two parts.
         mine = [b for b in buckets if (b.partition + b.hour_ms // HOUR_MS) % parts == part]
         for bucket, rows in self.scan(table, mine, *ever):
             found = dict(zip(COLUMNS[table], zip(*rows, strict=True), strict=True))
@@ -176,7 +176,7 @@ class EmbeddedBulk:
 
 
 def _bulk_row(table: BulkTable, row: tuple[Any, ...]) -> BulkRow:
-    """Leave the partition out, and give SQLite's numbers and bytes the types of the port."""
+    """Leave the partition out, and convert SQLite's values to the types of the port."""
     values = list(row[1:])
     if table is BulkTable.TASKS:
         values[3] = values[3].decode()

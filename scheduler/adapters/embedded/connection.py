@@ -1,7 +1,7 @@
-"""Opening a file of the folder, and saying in Hourhand's words what SQLite complains about.
+"""Opens a file of the folder, and turns SQLite's complaints into Hourhand's errors.
 
-Nothing here remembers anything.  Every connection commits by itself unless told otherwise,
-in WAL mode with ``synchronous=FULL``: a COMMIT that returned is on the disk.
+It keeps no state. Every connection commits by itself unless told otherwise, in WAL mode with
+``synchronous=FULL``: a COMMIT that returned is on the disk.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from scheduler.process import forking
 from scheduler.process.durable_names import sync_folder_and_above
 
 FAILURES = (sqlite3.Error, Damage)
-"""What a request on a connection raises where the file cannot serve it; see ``File.failure``."""
+"""Errors of a request on a connection if the file cannot serve it; see ``File.failure``."""
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 BUSY_MS = 10_000
@@ -39,7 +39,7 @@ _CAUSES = {
 }
 _SPACE_MATTERS = ("SQLITE_FULL", "SQLITE_IOERR")
 _FOLDER_ERRORS = (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError)
-# An offset that is given out twice: the number it was counted from went back.
+# An offset that was given out twice: its counter went back.
 _DAMAGES = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CONSTRAINT_PRIMARYKEY")
 
 
@@ -64,7 +64,7 @@ class _ForkSafeConnection(sqlite3.Connection):
             _left_to_parent.add(self._file)
 
     def close(self) -> None:
-        """Close it in its own process only."""
+        """Close it only in the process that opened it."""
         if self._process == forking.process.generation:
             self._closed = True
             super().close()
@@ -72,7 +72,7 @@ class _ForkSafeConnection(sqlite3.Connection):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One database file, what belongs into it, and how its failures are called."""
+    """One database file, its schema, and the errors for its failures."""
 
     path: Path
     schema: Schema
@@ -81,7 +81,7 @@ class File:
     def failure(self, error: Exception) -> OperatorError:
         """Return the error to raise for one of SQLite's or of the operating system's."""
         name = getattr(error, "sqlite_errorname", "")
-        # The driver's own complaint about text that is none; it has no name.
+        # The driver's own error about invalid text, which has no name.
         undecodable = not name and "decode to UTF-8" in str(error)
         if isinstance(error, Damage) or undecodable or name.startswith(_DAMAGES):
             return self.damaged(str(error))
@@ -94,14 +94,14 @@ class File:
         return self.unavailable(f"{self.path} is not available: {detail}")
 
     def damaged(self, what: str) -> FolderDamaged:
-        """Return the error to raise where the file is not what was written."""
+        """Return the error to raise if the file's content is not what was written."""
         return FolderDamaged(
             f"{self.path} is damaged: {what}; stop every process that uses {self.path.parent},"
             " keep a copy of it, and restore the whole folder from a backup"
         )
 
     def closed(self) -> OperatorError:
-        """Return the error of a request that came after ``close``."""
+        """Return the error of a request after ``close``."""
         return self.unavailable(f"{self.path} was closed; open a new client or node to go on")
 
 
@@ -113,9 +113,9 @@ def _free_space(folder: Path) -> str:
 
 
 def examine(file: File) -> None:
-    """Read the whole file and raise FolderDamaged where its structure is not sound.
+    """Read the whole file and raise FolderDamaged if its structure is broken.
 
-    About a second for each GB that the machine has in memory.
+    Takes about a second for each GB that is cached in memory.
     """
     connection = open_connection(file, read_only=True)
     try:
@@ -129,10 +129,10 @@ def examine(file: File) -> None:
 
 
 def open_connection(file: File, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a file, made and brought to this version where needed.
+    """Open a file; create or upgrade it if necessary.
 
-    The connection may be used by any one thread at a time.  Raises ``file.unavailable``,
-    FolderDamaged, and SchemaMissing where a newer version of Hourhand wrote the file.
+    The connection may be used by any one thread at a time. Raises ``file.unavailable``,
+    FolderDamaged, and SchemaMissing if a newer version of Hourhand wrote the file.
     """
     try:
         _make_folder(file.path.parent)
@@ -169,18 +169,18 @@ def _make_folder(folder: Path) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """Make an empty file for its owner alone; what SQLite makes beside it gets the same rights.
+    """Make an empty file for its owner alone; SQLite gives its other files the same rights.
 
-    One that is there keeps its rights: who shares a folder with a group has said so.
+    An existing file keeps its rights: its owner may share the folder with a group.
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
 
 
 def _refuse_emptied(file: File) -> None:
-    """Raise where the file is gone and its write-ahead file is not.
+    """Raise FolderDamaged if the file is gone and its write-ahead file is not.
 
-    SQLite makes the file before the other one, and would throw the other one away.
+    SQLite makes the file first, and would delete the old write-ahead file.
     """
     ahead = file.path.with_name(f"{file.path.name}-wal")
     if _held_bytes(ahead) and not is_there(file):
@@ -188,10 +188,10 @@ def _refuse_emptied(file: File) -> None:
 
 
 def _refuse_inherited(file: File) -> None:
-    """Raise where the parent had the file open when this process was forked.
+    """Raise an error if the parent had the file open when this process was forked.
 
-    SQLite takes the parent's locks for this process's own then.  The parent would not see that
-    the file is in use here, and remove the write-ahead file with what was acknowledged in it.
+    SQLite then takes the parent's locks for this process's own. The parent would not see that the
+    file is in use here, and remove the write-ahead file with acknowledged data in it.
     """
     with contextlib.suppress(FileNotFoundError):
         found = file.path.stat()
@@ -204,12 +204,12 @@ def _refuse_inherited(file: File) -> None:
 
 
 def is_there(file: File) -> bool:
-    """Whether the file exists and holds anything."""
+    """True if the file exists and is not empty."""
     return _held_bytes(file.path) > 0
 
 
 def _held_bytes(path: Path) -> int:
-    """Return the size of a file, 0 where there is none: others may remove it at any moment."""
+    """Return the size of a file, 0 if it is missing: others may remove it at any moment."""
     try:
         return path.stat().st_size
     except (FileNotFoundError, NotADirectoryError):
@@ -231,14 +231,14 @@ def _prepare(connection: sqlite3.Connection, file: File) -> None:
 
 def _bring_up_to_date(connection: sqlite3.Connection, file: File) -> None:
     connection.execute("BEGIN IMMEDIATE")
-    # Asked again under the lock: another process may have been faster.
+    # Read again under the lock: another process may have been faster.
     version = _checked_version(connection, file)
     for script in file.schema.scripts[version:]:
         for statement in script:
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id={file.schema.application_id}")
     set_version(connection, max(version, file.schema.version))
-    # Before anybody sees the version: who does writes at once, and tells that it is durable.
+    # Before any process sees the version: one that does writes at once, and reports durable data.
     sync_folder_and_above(file.path.parent)
     connection.execute("COMMIT")
 
@@ -250,12 +250,12 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def set_version(connection: sqlite3.Connection, version: int) -> None:
-    """Change it as part of the transaction."""
+    """Set the version within the transaction."""
     connection.execute(f"PRAGMA user_version={version}")
 
 
 def _enter_wal_mode(connection: sqlite3.Connection) -> None:
-    """Switch a new file over; SQLite does not wait here for others who do the same."""
+    """Switch a new file to WAL mode; SQLite does not wait here for others that do the same."""
     pause = threading.Event()
     for waited_ms in range(0, BUSY_MS, _RETRY_MS):
         try:
@@ -270,9 +270,11 @@ def _enter_wal_mode(connection: sqlite3.Connection) -> None:
 
 
 def _checked_version(connection: sqlite3.Connection, file: File) -> int:
-    """Return the file's version, 0 where it is new; refuse what must not be touched."""
-    # Tables first: another process may be making the file just now, all in one transaction,
-    # so whoever sees a table sees the file's id as well, but not the other way round.
+    """Return the file's version, 0 for a new one; refuse files of other programs and newer
+    versions.
+    """
+    # Tables first: another process may be making the file just now, in one transaction, so a
+    # process that sees a table sees the file's id as well, but not the other way round.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     version = version_of(connection)

@@ -1,8 +1,8 @@
-"""One file with group commit: requests queue, one transaction serves many, futures come after.
+"""One file with group commit: requests queue, and one transaction serves many.
 
-It decides what shares a transaction and never what is in it.  A future resolves after COMMIT,
-never before.  Reads run beside the writer, on connections of their own, and see whatever was
-acknowledged before they were asked for.
+It decides only which requests share a transaction. A future resolves after COMMIT, never before.
+Reads run beside the writer, on connections of their own, and see all data that was acknowledged
+before the request.
 """
 
 import contextlib
@@ -26,18 +26,18 @@ Insert = Callable[[sqlite3.Connection, Sequence[Row]], None]
 """Writes rows of one table."""
 
 GROUP_ROWS_MAX = 5_000
-"""A transaction takes no further request above this: it bounds how long one waits."""
+"""A transaction takes no further request above this number of rows, which bounds its duration."""
 _CLOSE_TIMEOUT_S = 30.0
 _LOCK_RETRY_MS = 1
 _OUTSIDE = (sqlite3.OperationalError, sqlite3.InternalError)
-"""Failures of the file or the machine: repeating the group would only fail again."""
+"""Failures of the file or the machine: the group would fail again."""
 
 
 @dataclass(slots=True, eq=False)
 class _Queued:
     rows: int
-    # Running from the start: a caller that cancels could not take back what is on its way to the
-    # disk.  Shielded from its callbacks, as one thread resolves those of everybody.
+    # Running from the start: a caller could not cancel a write on its way to the disk. Shielded
+    # from errors of its callbacks, because one thread resolves all futures.
     future: "Future[Any]" = field(default_factory=LightFuture[Any], init=False)
 
 
@@ -49,7 +49,7 @@ class _QueuedWork(_Queued):
 @dataclass(slots=True, eq=False)
 class _QueuedSteps(_QueuedWork):
     answer: Any
-    """What the last step resolves to."""
+    """The value to which the last step resolves."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,17 +64,16 @@ _AnyQueued = _QueuedWork | _QueuedInsertion
 class Database:
     """A writer thread and ``readers`` reading threads on one file.
 
-    ``work`` is called with a connection inside a transaction.  It may raise a HourhandError
-    before it writes anything; that fails its own future and nobody else's.  Raises what
-    ``open_connection`` raises.
+    ``work`` is called with a connection inside a transaction. It may raise a HourhandError before
+    it writes anything, which fails only its own future. Raises the errors of ``open_connection``.
     """
 
     def __init__(self, file: File, *, readers: int = 0, busy_ms: int = BUSY_MS) -> None:
         self.file = file
         self._busy_ms = busy_ms
         self._connection = open_connection(file)
-        # From here on the wait for the lock is ours: SQLite's own sleeps up to 100 ms
-        # between two looks, and loses every race against a process that commits steadily.
+        # From here on this class waits for the lock: SQLite itself sleeps up to 100 ms between two
+        # tries, and loses every race against a process that commits steadily.
         self._connection.execute(f"PRAGMA busy_timeout={_LOCK_RETRY_MS}")
         self._condition = threading.Condition()
         self._queue: deque[_AnyQueued] = deque()
@@ -94,8 +93,8 @@ class Database:
         return self._enqueue(_QueuedWork(rows, work))
 
     def insert(self, insert: Insert, rows: Sequence[Row]) -> "Future[None]":
-        """Have ``insert`` write rows in the next transaction, in one call with those of other
-        requests for the same one: a call for each would take far longer.
+        """Write rows by ``insert`` in the next transaction, in one call with those of other
+        requests for the same function: a call for each would take far longer.
         """
         return self._enqueue(_QueuedInsertion(len(rows), insert, rows))
 
@@ -103,7 +102,7 @@ class Database:
         """Run ``step`` in one transaction after another until it returns False; resolve to
         ``answer``.
 
-        Others' requests are served in between, so a long piece of work delays nobody.
+        Other requests are served in between, so a long piece of work delays none of them.
         """
         return self._enqueue(_QueuedSteps(GROUP_ROWS_MAX, step, answer))
 
@@ -118,12 +117,12 @@ class Database:
             return refused
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until all that was asked to be written is answered, but not longer."""
+        """Wait until all writes are answered, but at most ``timeout_s``."""
         with self._condition:
             self._condition.wait_for(lambda: not self._unanswered, timeout_s)
 
     def close(self) -> None:
-        """Answer what was asked for, within a bounded time, and let go of the file."""
+        """Answer pending requests, within a bounded time, and close the file."""
         with self._condition:
             if self._closed:
                 return
@@ -154,7 +153,9 @@ class Database:
         self._connection.close()
 
     def _next_group(self) -> list[_AnyQueued]:
-        """Wait for requests; empty once the database is closed and all are served."""
+        """Wait for requests; return an empty list once the database is closed and all are
+        served.
+        """
         with self._condition:
             self._condition.wait_for(lambda: self._queue or self._closed)
             group: list[_AnyQueued] = []
@@ -176,7 +177,7 @@ class Database:
             if len(group) == 1 or isinstance(error, _OUTSIDE):
                 self._fail(group, error)
                 return
-            # One of them cannot be written.  Each is served by itself, to find out which.
+            # One of them cannot be written; each is served alone to find out which.
             for request in group:
                 self._serve([request])
             return
@@ -191,7 +192,7 @@ class Database:
                 together.setdefault(request.insert, []).extend(request.given)
                 answers.append(None)
             else:
-                # It may read or delete what was given so far.
+                # The next request may read or delete rows that were given so far.
                 self._insert(together)
                 answers.append(_answered(request.work, self._connection))
         self._insert(together)
@@ -208,7 +209,7 @@ class Database:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                # SQLite itself has waited before it says so.
+                # SQLite itself has waited before it reports this.
                 busy = error.sqlite_errorname.startswith("SQLITE_BUSY")
                 if not busy or waited_ms >= self._busy_ms:
                     raise
@@ -217,7 +218,7 @@ class Database:
                 return
 
     def _roll_back(self) -> None:
-        # Where even that fails the next BEGIN says so, and its group fails as this one does.
+        # If even that fails, the next BEGIN reports it, and its group fails as this one does.
         with contextlib.suppress(sqlite3.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -236,7 +237,7 @@ class Database:
             request.future.set_result(request.answer)
         else:
             with self._condition:
-                # Also after ``close``: steps that were begun are finished.
+                # Also after ``close``: steps that have begun are finished.
                 self._queue.append(request)
                 self._unanswered += 1
 

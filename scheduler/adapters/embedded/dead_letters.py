@@ -21,7 +21,7 @@ _SELECT = (
 
 
 class EmbeddedLogView:
-    """Reads the log of ``settings.embedded.folder``; raises what the writer raises."""
+    """Reads the log of ``settings.embedded.folder``; raises the errors of the writer."""
 
     def __init__(self, settings: Settings) -> None:
         check_pair(settings)
@@ -64,5 +64,5 @@ class EmbeddedLogView:
         return answered(self._database.read(work))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()

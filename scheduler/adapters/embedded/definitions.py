@@ -30,7 +30,7 @@ class EmbeddedDefinitions:
     def save(
         self, partition: int, definitions: Sequence[Definition], now_ms: int
     ) -> "Future[None]":
-        """Write rows; ``forget`` removes them, so nothing is counted from ``now_ms``."""
+        """Write rows; ``forget`` removes them later, so ``now_ms`` is not needed."""
         rows: list[Row] = [
             (
                 partition,
@@ -53,7 +53,7 @@ class EmbeddedDefinitions:
     def find(
         self, partition: int, names: Sequence[DefinitionName]
     ) -> "Future[Mapping[DefinitionName, Definition]]":
-        """Read single rows; SQLite cannot even be asked for text that UTF-8 cannot hold."""
+        """Read single rows; SQLite cannot be asked for text that UTF-8 cannot hold."""
         asked = [name for name in dict.fromkeys(names) if name.id.isascii() or _is_text(name.id)]
 
         def work(connection: sqlite3.Connection) -> Mapping[DefinitionName, Definition]:
@@ -82,7 +82,7 @@ class EmbeddedDefinitions:
         return self._database.read(work)
 
     def forget(self, partition: int, before_ms: int) -> "Future[None]":
-        """Remove what has expired, some thousand rows at a time."""
+        """Remove expired rows, some thousand at a time."""
 
         def step(connection: sqlite3.Connection) -> bool:
             removed = connection.execute(

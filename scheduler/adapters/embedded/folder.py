@@ -1,7 +1,7 @@
-"""What lies in the folder: two files, the node's lock, the node's bell.
+"""The content of the folder: two files, the node's lock, the node's bell.
 
-The lock decides which process may be the node.  The bell only wakes it: a lost ring costs a
-few milliseconds, never a record.
+The lock decides which process may be the node. The bell only wakes it: a lost ring costs a few
+milliseconds, never a record.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from scheduler.adapters.embedded.schema import LOG, STORE
 from scheduler.configuration.settings import Settings
 
 _LOOK_MS = 100.0
-"""The bell is not trusted for longer: a writer may lack the right to ring it."""
+"""Longest wait for the bell: a writer may lack the right to ring it."""
 _LOOK_WITHOUT_BELL_MS = 5.0
 
 
@@ -35,9 +35,9 @@ def store_file(folder: Path) -> File:
 
 
 def open_to_others(folder: Path) -> str | None:
-    """Return what to do about a folder whose files others of this machine may read or write.
+    """Return advice about a folder whose files other users of this machine may read or write.
 
-    None where nobody may.  Nothing is changed: it may be shared with a group on purpose.
+    None if they may not. Nothing is changed: the folder may be shared with a group on purpose.
     """
     files = [each for each in folder.glob("*.db*") if _rights_of_others(each)]
     if not files or not _rights_of_others(folder):
@@ -53,16 +53,16 @@ def _rights_of_others(path: Path) -> int:
 
 
 def lock_folder(settings: Settings) -> Callable[[], None]:
-    """Lock the folder of the settings and return what releases it; FolderLocked."""
+    """Lock the folder of the settings and return a function that unlocks it; FolderLocked."""
     return FolderLock(settings.embedded.folder).release
 
 
 class FolderLock:
     """The exclusive lock of one folder, held until ``release`` or the end of the process.
 
-    The operating system lets go of it however the process ends, so no stale lock is ever
-    left behind; a forked child lets go of its copy, so it keeps nothing locked either.
-    Raises FolderLocked, naming the holder, and LogUnavailable.
+    The operating system releases it at any end of the process, so no stale lock remains; a forked
+    child closes its copy, so it keeps nothing locked either. Raises FolderLocked, which names the
+    holder, and LogUnavailable.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -86,13 +86,13 @@ class FolderLock:
                 " embedded.folder"
             ) from None
         _held.add(self)
-        # Only for the reader of a refusal: a full disk is not a reason not to lock.
+        # The text is only for messages: the folder is locked even if the disk is full.
         with contextlib.suppress(OSError):
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, f"{_holder()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let another node have the folder."""
+        """Release the lock for another node."""
         if self in _held:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, 0)
@@ -122,9 +122,9 @@ os.register_at_fork(after_in_child=_leave_locks_to_parent)
 
 
 class Bell:
-    """The node's side: a named pipe that writers of any process put a byte into.
+    """The node's side: a named pipe into which writers of any process put a byte.
 
-    Where the file system knows no pipes, ``wait`` just returns soon.
+    On file systems without pipes, ``wait`` just returns soon.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -133,13 +133,13 @@ class Bell:
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(path, FILE_MODE)
-            # What a backup put in its place may be a plain file, which would ring for ever.
+            # A restored backup may have put a plain file in its place, which would ring for ever.
             if stat.S_ISFIFO(path.stat().st_mode):
-                # Open for writing too: with no writer left a pipe would read as ended.
+                # Opened for writing too: without a writer a pipe would read as ended.
                 self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
 
     def wait(self, timeout_ms: float) -> None:
-        """Return when rung, or after a while that is never longer than ``timeout_ms``."""
+        """Return when rung, or after a pause of at most ``timeout_ms``."""
         if self._descriptor is None:
             select.select([], [], [], min(timeout_ms, _LOOK_WITHOUT_BELL_MS) / 1000)
             return
@@ -149,7 +149,7 @@ class Bell:
                 os.read(self._descriptor, 65_536)
 
     def close(self) -> None:
-        """Take the bell down; whoever rings now rings unheard."""
+        """Remove the bell; later rings have no effect."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -157,7 +157,7 @@ class Bell:
 
 def ring(folder: Path) -> None:
     """Wake the folder's node, if there is one."""
-    # No pipe, nobody listening, or a full one: in each case there is nothing to do.
+    # Without a pipe or a listener, or with a full pipe, there is nothing to do.
     with contextlib.suppress(OSError):
         descriptor = os.open(_bell_path(folder), os.O_WRONLY | os.O_NONBLOCK)
         try:

@@ -1,8 +1,8 @@
 """``TaskLog`` on the folder's log file: one member, which owns every partition.
 
-The lock of the folder is the lease.  What is asked to be committed is written in the
-background, as a client that appends steadily must not hold up polls; a poll after that reports
-a failure.  Records far below the committed offsets are removed there too.
+The lock of the folder is the lease. Commits are written in the background, because a client that
+appends steadily must not delay polls; a later poll reports a failure. Records far below the
+committed offsets are removed there too.
 """
 
 import contextlib
@@ -40,11 +40,11 @@ from scheduler.configuration.settings import Settings
 logger = logging.getLogger("hourhand.embedded")
 
 KEPT_RECORDS = 1_000
-"""So many records below a committed offset stay, for a look back and for ``seek``."""
+"""Number of records below a committed offset that stay, for readers and for ``seek``."""
 PRUNED_TOGETHER = 1_000
-"""Pruning begins when about so many records may go."""
+"""Pruning begins when about this number of records may go."""
 _POLL_BYTES_MAX = 4_000_000
-"""A poll ends with the record that reaches this."""
+"""Bytes after which a poll ends."""
 _REVOKE_MARGIN_S = 2.0
 _FINAL_COMMIT_S = 15.0
 
@@ -52,21 +52,21 @@ _FINAL_COMMIT_S = 15.0
 def open_log(
     settings: Settings, clock: Clock, _installation_id: Callable[[], str]
 ) -> "EmbeddedLog":
-    """Open the log of a folder, which has one store, so nobody asks for which store it is read."""
+    """Open the log of a folder; the folder has one store, so the installation's id is not used."""
     return EmbeddedLog(settings, clock)
 
 
 def bring_up_to_date(_settings: Settings) -> list[str]:
-    """Say that there is nothing to create: the log makes its folder when it is opened."""
+    """Return no changes: the log makes its folder when it is opened."""
     return ["the embedded log makes its folder itself: nothing to do"]
 
 
 class EmbeddedLog:
     """The node's side of the log of ``settings.embedded.folder``.
 
-    ``subscribe`` raises FolderLocked where another node holds the folder.  Everything raises
-    LogUnavailable where the file cannot be used, FolderDamaged where it is not what was
-    written, and the constructor SchemaMissing where a newer version of Hourhand wrote it.
+    ``subscribe`` raises FolderLocked if another node holds the folder. All methods raise
+    LogUnavailable if the file cannot be used, FolderDamaged if its content is not what was written,
+    and the constructor raises SchemaMissing if a newer version of Hourhand wrote it.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -105,7 +105,7 @@ class EmbeddedLog:
         self._closed = False
 
     def subscribe(self, listener: AssignmentListener) -> None:
-        """Take the folder, once it is found sound; the next poll assigns all partitions."""
+        """Lock the folder after a check of its files; the next poll assigns all partitions."""
         lock = FolderLock(self._folder)
         try:
             for file in self._examined:
@@ -133,7 +133,9 @@ class EmbeddedLog:
         return position
 
     def seek(self, partition: int, next_offset: int | None) -> None:
-        """Deliver a started partition once more, from ``next_offset``, or nothing of it."""
+        """Deliver a started partition again from ``next_offset``; with None, deliver nothing of
+        it.
+        """
         if next_offset is None:
             self._held.add(partition)
         else:
@@ -141,7 +143,7 @@ class EmbeddedLog:
             self._positions[partition] = next_offset
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
-        """Return records, waiting for the first; an append of any process ends the wait."""
+        """Return records after a wait for the first; an append of any process ends the wait."""
         self._report_failure()
         self._assign()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
@@ -157,7 +159,7 @@ class EmbeddedLog:
         return Polled()
 
     def commit(self, next_offsets: Mapping[int, int]) -> None:
-        """Ask to store these next offsets; a failure is raised by the next poll."""
+        """Start a write of these next offsets; the next poll raises its failure."""
         next_offsets = {p: o for p, o in next_offsets.items() if p in self._assigned}
         if not next_offsets or self._lock is None:
             return
@@ -170,7 +172,7 @@ class EmbeddedLog:
         return self._lease_ends_ms
 
     def close(self) -> None:
-        """Revoke what is assigned, commit what that resolves to, give the folder free."""
+        """Revoke assigned partitions, commit the offsets that this returns, unlock the folder."""
         if self._closed:
             return
         self._closed = True
@@ -197,8 +199,8 @@ class EmbeddedLog:
         self._listener.assigned(self._assigned)
 
     def _fetch(self, records_max: int) -> Polled:
-        # The version tells whether anybody committed since, at the cost of a look at shared
-        # memory; it is read before what it guards, so a commit in between is seen next time.
+        # The version tells whether a process committed since, at the cost of a read of shared
+        # memory; it is read before the data, so that a commit in between is seen the next time.
         (version,) = self._reader.execute("PRAGMA data_version").fetchone()
         if version != self._seen_version:
             self._ends = read_ends(self._reader)
@@ -210,7 +212,7 @@ class EmbeddedLog:
         ]
         if not behind:
             return Polled()
-        # Each gets an equal share, and another one the first every time, so that no partition
+        # Each gets an equal share, and a different one is first every time, so that no partition
         # waits for a long one to be read to its end.
         self._turn += 1
         first = self._turn % len(behind)
@@ -234,7 +236,7 @@ class EmbeddedLog:
     def _prune(self, next_offsets: Mapping[int, int]) -> None:
         if self._pruning is not None and not self._pruning.done():
             return
-        # What was prunable before is gone by now: only what was committed since counts.
+        # Records that were prunable before are gone by now: only newer commits count.
         known = self._prunable
         grown = sum(offset - known.get(p, 0) for p, offset in next_offsets.items())
         if grown >= PRUNED_TOGETHER:
@@ -268,7 +270,7 @@ class EmbeddedLog:
         except FutureTimeoutError:
             logger.warning("not drained within %s s; nothing is committed", timeout_s)
         except Exception:
-            # Whatever failed, the folder goes: without a commit, records are read again.
+            # The folder is unlocked after any failure: without a commit, records are read again.
             logger.exception("draining failed; nothing is committed")
         return {}
 

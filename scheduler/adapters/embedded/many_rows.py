@@ -1,9 +1,8 @@
 """Many rows in one step of a statement, read or written.
 
-For each step sqlite3 lets go of the interpreter's lock and takes it again.  Where other threads of
-the process are busy that costs tens of microseconds of processor time, and a wait that is longer
-than all else that is done for a row.  Decides in how many steps.  Never which rows, nor whether
-they are what was written: that is ``seal``.
+For each step sqlite3 releases the interpreter's lock and takes it again. If other threads of the
+process are busy, that costs tens of microseconds of processor time, and a wait that is longer than
+all other work for a row. Decides only the number of steps; ``seal`` checks the rows.
 """
 
 import sqlite3
@@ -16,12 +15,12 @@ import msgspec
 from scheduler.adapters.embedded.seal import Damage, Row
 
 WRITTEN_MAX = 32
-"""Rows of one statement: of few sizes, so that SQLite has compiled it."""
+"""Most rows of one statement: the numbers of rows are few, so that SQLite has compiled them."""
 _READ_MIN = 3
-"""Fewer are read one by one as cheaply."""
+"""A smaller number is read one by one as cheaply."""
 _READ_BYTES_MAX = 1 << 20
-"""Of bytes and ids: a page that holds more is read row by row, as its text would be more than twice
-as long."""
+"""Limit for bytes and ids: a page that holds more is read row by row, because its text would be
+more than twice as long."""
 
 _decode_sizes = msgspec.json.Decoder(list[int]).decode
 _decode_rows = msgspec.json.Decoder(list[list[Any]]).decode
@@ -40,7 +39,7 @@ def write_rows(
 
 
 class PageQuery:
-    """A query for rows, whose last parameter is how many."""
+    """A query for rows, whose last parameter is their number."""
 
     def __init__(
         self,
@@ -50,13 +49,13 @@ class PageQuery:
         id_names: Sequence[str],
         source: str,
     ) -> None:
-        """Of the columns ``names`` those in ``bytes_names`` hold bytes or NULL, and those in
-        ``id_names`` text whose bytes count as well; ``source`` is all that follows the columns of a
-        SELECT, with its parameters, up to ``LIMIT ?``.
+        """``names`` are the columns; those in ``bytes_names`` hold bytes or NULL, and those in
+        ``id_names`` text whose bytes count as well. ``source`` is the rest of the SELECT after its
+        columns, with its parameters, up to ``LIMIT ?``.
         """
         self._bytes_at = tuple(names.index(name) for name in bytes_names)
         columns = ", ".join(names)
-        # The length of bytes is known without reading them; that of text ends at a NUL.
+        # The length of bytes is known without reading them; the length of text ends at a NUL.
         lengths = [f"ifnull(length({name}), 0)" for name in bytes_names]
         lengths += [f"length(CAST({name} AS BLOB))" for name in id_names]
         size_sum = " + ".join(lengths)
@@ -76,8 +75,7 @@ class PageQuery:
         self, connection: sqlite3.Connection, arguments: Row, limit: int, bytes_max: int
     ) -> tuple[Iterable[Row], bool]:
         """Return up to ``limit`` rows, ending with the one whose bytes reach ``bytes_max``, and
-        whether they end before the limit only because there are no more.  Raises Damage where they
-        cannot have been written.
+        True if there are no more rows. Raises Damage for rows that cannot have been written.
         """
         ((found,),) = connection.execute(self._sizes, (*arguments, limit))
         sizes = _decode_sizes(found)

@@ -32,7 +32,7 @@ _NAME = "pauses"
 _LAST = AuditPlace(2**62, "")
 _TALLY = Table("hour_tally", ("partition", "hour_ms"), ("body", "counted_offset"))
 _MARK = -(2**62)
-"""Before every hour there is."""
+"""The key of a row before every hour."""
 
 
 class EmbeddedOversight:
@@ -42,7 +42,7 @@ class EmbeddedOversight:
         self._database = database
 
     def save_report(self, report: NodeReport) -> "Future[None]":
-        """Replace the node's report, and forget nodes long silent."""
+        """Replace the node's report, and delete those of nodes that were silent for long."""
         row = sealed((report.node, report.reported_ms, encode_report(report), report.report_number))
 
         def work(connection: sqlite3.Connection) -> None:
@@ -71,7 +71,7 @@ class EmbeddedOversight:
         return self._database.read(lambda connection: _config(connection, known))
 
     def replace_config(self, config: OperatorConfig) -> "Future[bool]":
-        """Replace the operator config by its successor; a transaction is all that it takes here."""
+        """Replace the operator config by its successor in one transaction."""
         row = sealed((_NAME, encode_config(config), config.version))
 
         def work(connection: sqlite3.Connection) -> bool:
@@ -83,7 +83,7 @@ class EmbeddedOversight:
         return self._database.write(work)
 
     def append_audit(self, entry: AuditEntry, kept_ms: int) -> "Future[None]":
-        """Write or replace an entry, and forget those that were kept long enough."""
+        """Write or replace an entry, and delete those that were kept long enough."""
         row = sealed(
             (
                 entry.at_ms,
@@ -132,8 +132,8 @@ def _config(connection: sqlite3.Connection, known: OperatorConfig) -> OperatorCo
 class EmbeddedTallies:
     """Rows of ``hour_tally``.
 
-    Each carries the offset that was counted when it was written; the row of hour ``_MARK`` is
-    written every time, so it holds the latest.
+    Each holds the offset that was counted when it was written; the row of hour ``_MARK`` is written
+    every time, so it holds the latest.
     """
 
     def __init__(self, database: Database) -> None:

@@ -1,6 +1,6 @@
 """``OwnershipStore`` on the store file.
 
-Compare-and-set needs no more than a transaction here: the file has one writer at a time.
+Compare-and-set is a plain transaction here: the file has one writer at a time.
 """
 
 import sqlite3
@@ -21,10 +21,10 @@ from scheduler.futures.answers import answered
 PARTITION_COUNT = "partition_count"
 _INSTALLATION_ID = "installation_id"
 _TOPIC_ID = "topic_id:"
-"""Beside the rows they belong to: a version before would refuse a table of another shape.  The
+"""Keys beside the rows they belong to: earlier versions would refuse a table of another shape. The
 log of a folder has none, so they are of logs on servers."""
 _THINNED_UNTIL = "thinned_until_ms:"
-"""Beside them too."""
+"""Keys beside the rows, as above."""
 OUTCOME = Table(
     "command_outcome",
     ("partition", "record_offset"),
@@ -68,7 +68,7 @@ class EmbeddedOwnership:
         return self._database.write(work)
 
     def save_watermark(self, partition: int, epoch: int, watermark: Watermark) -> "Future[None]":
-        """Replace the row, unless a later save stands there; OwnershipLost by a newer epoch."""
+        """Replace the row, unless a later save is there; OwnershipLost by a newer epoch."""
 
         def work(connection: sqlite3.Connection) -> None:
             found = read_claim(connection, partition)
@@ -90,7 +90,7 @@ class EmbeddedOwnership:
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
     ) -> "Future[None]":
-        """Record what the command at ``offset`` achieved."""
+        """Record the outcome of the command at ``offset``."""
         new_key = outcome.new_key or (None, None, None)
         row = (
             partition,
@@ -108,7 +108,7 @@ class EmbeddedOwnership:
         return self._database.write(work)
 
     def find_outcome(self, partition: int, offset: int) -> "Future[RecordedOutcome | None]":
-        """Read what the command at ``offset`` achieved."""
+        """Read the outcome of the command at ``offset``."""
 
         def work(connection: sqlite3.Connection) -> RecordedOutcome | None:
             rows = read_rows(
@@ -122,7 +122,7 @@ class EmbeddedOwnership:
         return self._database.read(work)
 
     def installation_id(self) -> str:
-        """Return what tells this folder's store from every other; the first who asks names it."""
+        """Return the id of this folder's store, which the first caller creates."""
 
         def work(connection: sqlite3.Connection) -> str:
             connection.execute(
@@ -136,7 +136,7 @@ class EmbeddedOwnership:
         return answered(self._database.write(work))
 
     def agree_partition_count(self, count: int) -> "Future[int]":
-        """Store ``count`` where none is stored yet; return what is stored."""
+        """Store ``count`` if no count is stored yet; return the stored one."""
 
         def stored(connection: sqlite3.Connection) -> int:
             row = connection.execute(
@@ -154,7 +154,7 @@ class EmbeddedOwnership:
 
 
 def read_claim(connection: sqlite3.Connection, partition: int) -> Claim | None:
-    """Return a partition's row; None where it never had an owner."""
+    """Return a partition's row; None if it never had an owner."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM partition_watermark WHERE partition = ?", (partition,)
     ).fetchone()
@@ -181,7 +181,7 @@ def read_claim(connection: sqlite3.Connection, partition: int) -> Claim | None:
 
 
 def replace_claim(connection: sqlite3.Connection, partition: int, claim: Claim) -> None:
-    """Write a partition's row whatever stands there; the caller has looked."""
+    """Write a partition's row unconditionally; the caller has compared."""
     connection.execute(
         f"INSERT OR REPLACE INTO partition_watermark ({_COLUMNS})"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -23,9 +23,9 @@ _IDENTITY_BITS = 62
 
 
 def check_pair(settings: Settings) -> None:
-    """Raise FolderDamaged where one file is missing, empty, older than, or not of the other.
+    """Raise FolderDamaged if one file is missing, empty, too old, or not of the other.
 
-    Does nothing where log or store lives elsewhere.
+    Does nothing if only one of log and store is embedded.
     """
     if not is_paired(settings):
         return
@@ -33,18 +33,18 @@ def check_pair(settings: Settings) -> None:
     if is_there(log) and is_there(store):
         _compare(log, store)
     for there, other in ((log, store), (store, log)):
-        # Looked for again at the end: another process may make both just now.
+        # Checked again at the end: another process may be making both just now.
         if is_there(there) and not is_there(other) and _identity(there) and not is_there(other):
             raise other.damaged(f"it is missing or empty, but {there.path.name} belongs to one")
 
 
 def is_paired(settings: Settings) -> bool:
-    """Whether both files are used at all."""
+    """True if both files are used."""
     return settings.log == settings.store == "embedded"
 
 
 class StoreTally:
-    """Reads how many transactions the store has committed; 0 where it lives elsewhere."""
+    """Reads the number of transactions that the store has committed; 0 if it is not embedded."""
 
     def __init__(self, settings: Settings) -> None:
         self._file = store_file(settings.embedded.folder)
@@ -62,7 +62,7 @@ class StoreTally:
             raise self._file.failure(error) from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._connection is not None:
             self._connection.close()
 
@@ -70,7 +70,7 @@ class StoreTally:
 def _compare(log: File, store: File) -> None:
     with _connected(log) as to_log, _connected(store) as to_store:
         _compare_identities(log, to_log, to_store)
-        # What was seen is read before what it is compared with, as both go on growing.
+        # Each recorded number is read before the one it is compared with, as both go on growing.
         seen = _number(to_log, "SELECT store_tally FROM pair")
         tally = _number(to_store, "SELECT tally FROM pair")
         if tally < seen:
@@ -94,8 +94,8 @@ def _compare(log: File, store: File) -> None:
 def _compare_identities(
     log: File, to_log: sqlite3.Connection, to_store: sqlite3.Connection
 ) -> None:
-    """Compare, and pair the two where they are not: the log first, so that it never lacks one
-    that the store has.
+    """Compare the identities, or pair the files: the log first, so that it never lacks one that the
+    store has.
     """
     of_store = _number(to_store, "SELECT identity FROM pair")
     if not of_store:
@@ -117,7 +117,7 @@ def _identity(file: File) -> int:
 
 
 def _number(connection: sqlite3.Connection, query: str) -> int:
-    """Return the only number of the only row, 0 for none."""
+    """Return the only number of the only row, 0 without a row."""
     row = connection.execute(query).fetchone()
     return int(row[0] or 0) if row else 0
 

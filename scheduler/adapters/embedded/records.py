@@ -1,7 +1,7 @@
-"""Records as rows of the log file: ids, headers, positions.  Pure functions and SQL.
+"""Records as rows of the log file: ids, headers, positions. Pure functions and SQL.
 
-A record's id is ``partition << 48 | offset``.  Offsets are dense, and records are removed from
-the front alone: a gap anywhere else is Damage.
+A record's id is ``partition << 48 | offset``. Offsets are dense, and records are removed from the
+front alone: a gap anywhere else is Damage.
 """
 
 import sqlite3
@@ -31,12 +31,12 @@ def record_id(partition: int, offset: int) -> int:
 
 
 def packed_headers(headers: Headers) -> bytes | None:
-    """Return headers as a column; nothing for none, as most records have none."""
+    """Return headers as a column; None without headers, which most records lack."""
     return _headers_encoder.encode(list(headers)) if headers else None
 
 
 def as_record(row: Row) -> LogRecord:
-    """Return a row as the log delivers it."""
+    """Return a row in the form in which the log delivers it."""
     identity, timestamp_ms, key, value, headers = row
     return LogRecord(
         identity >> _OFFSET_BITS,
@@ -65,7 +65,7 @@ def insert_records(
         offsets.append(offset)
         row = (partition << _OFFSET_BITS | offset, timestamp_ms, key, value, headers)
         rows.append(sealed(row))
-    # In the order of ids the B-tree walks from page to page instead of jumping.
+    # In the order of ids SQLite walks the B-tree from page to page instead of jumping.
     rows.sort(key=_by_id)
     connection.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?)", rows)
     connection.executemany("INSERT OR REPLACE INTO log_end VALUES (?, ?)", ends.items())
@@ -73,7 +73,7 @@ def insert_records(
 
 
 def now_ms(connection: sqlite3.Connection) -> int:
-    """Return the wall clock in UTC milliseconds, as SQLite reads it.
+    """Return SQLite's wall clock in UTC milliseconds.
 
     A record is dated when it is appended, so dates grow with offsets unless the clock steps.
     """
@@ -99,10 +99,10 @@ def read_records(
     limit: int,
     bytes_max: int = sys.maxsize,
 ) -> list[LogRecord]:
-    """Return up to ``limit`` records of a partition, from ``next_offset`` on; they end with the
-    one that reaches ``bytes_max``.
+    """Return up to ``limit`` records of a partition, from ``next_offset`` on; they end with the one
+    that reaches ``bytes_max``.
 
-    Raises Damage for a record that is not what was written, and for one that is missing.
+    Raises Damage for a record that is not what was written, and for a missing one.
     """
     rows = connection.execute(
         "SELECT id, timestamp_ms, key, value, headers, checksum FROM record"
@@ -130,10 +130,9 @@ def read_records(
 def starting_position(
     connection: sqlite3.Connection, partition: int, stored_next_offset: int | None
 ) -> StartPosition:
-    """Return where reading begins: the highest known next offset that the log can hold.
+    """Return the position of reading: the highest known next offset that the log can hold.
 
-    Raises Damage where the log does not end behind its last record, or before what was
-    committed.
+    Raises Damage if the log's end is not behind its last record, or is before the committed offset.
     """
     end = _next_offset(connection, "log_end", partition) or 0
     committed = _committed(connection, partition)
@@ -152,7 +151,7 @@ def starting_position(
 def store_committed(
     connection: sqlite3.Connection, next_offsets: Mapping[int, int], store_tally: int
 ) -> None:
-    """Keep the group's next offsets, and how far the store was when all before was durable."""
+    """Store the group's next offsets, and the store's count at that time."""
     connection.executemany(
         "INSERT OR REPLACE INTO committed VALUES (?, ?, ?)", map(sealed, next_offsets.items())
     )
@@ -162,7 +161,7 @@ def store_committed(
 
 
 def prune_records(connection: sqlite3.Connection, keep: int) -> bool:
-    """Remove some records more than ``keep`` below the committed offsets; whether more wait."""
+    """Remove some records more than ``keep`` below the committed offsets; True if more can go."""
     left = _PRUNE_STEP
     for row in connection.execute("SELECT * FROM committed").fetchall():
         partition, committed = opened(row)
@@ -192,7 +191,7 @@ def _committed(connection: sqlite3.Connection, partition: int) -> int | None:
 
 
 def _last_offset(connection: sqlite3.Connection, partition: int) -> int:
-    """Return the last offset that is there, -1 where none is."""
+    """Return the last existing offset, -1 if there is none."""
     row = connection.execute(
         "SELECT id FROM record WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT 1",
         (record_id(partition, 0), record_id(partition + 1, 0)),
@@ -201,7 +200,7 @@ def _last_offset(connection: sqlite3.Connection, partition: int) -> int:
 
 
 def _first_offset(connection: sqlite3.Connection, partition: int, end: int) -> int:
-    """Return the first offset that is still there, ``end`` where none is."""
+    """Return the first existing offset, ``end`` if there is none."""
     row = connection.execute(
         "SELECT id FROM record WHERE id >= ? AND id < ? ORDER BY id LIMIT 1",
         (record_id(partition, 0), record_id(partition + 1, 0)),
@@ -210,7 +209,7 @@ def _first_offset(connection: sqlite3.Connection, partition: int, end: int) -> i
 
 
 def agree_partition_count(connection: sqlite3.Connection, wanted: int) -> int:
-    """Return the log's number of partitions, ``wanted`` where it is not fixed yet."""
+    """Return the log's number of partitions, ``wanted`` if it is not fixed yet."""
     row = connection.execute("SELECT partition_count FROM topic").fetchone()
     if row is None:
         connection.execute("INSERT INTO topic VALUES (?)", (wanted,))

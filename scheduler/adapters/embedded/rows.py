@@ -1,7 +1,7 @@
-"""What the tables of the store file share: ranges, write times, whole-hour deletes.
+"""Parts that the tables of the store file share: ranges, write times, whole-hour deletes.
 
-Every table begins with partition and key and ends with ``write_time``, which alone decides
-which of two versions of a row stands, and the row's checksum.
+Every table begins with partition and key and ends with ``write_time``, which alone decides which of
+two versions of a row counts, and the row's checksum.
 """
 
 import sqlite3
@@ -17,36 +17,36 @@ from scheduler.adapters.embedded.many_rows import write_rows
 from scheduler.adapters.embedded.seal import Row, opened, sealed
 
 _DELETE_STEP = 5_000
-"""Rows removed in one transaction: a crowded hour must not hold up other writes for long."""
+"""Rows removed in one transaction: a crowded hour must not block other writes for long."""
 _TOMBSTONES_MAX = 4_096
-"""Kept for each kind and partition, the latest hours: half a year of hourly sweeps.  What a
-node deletes is long past, and whoever writes below the owner reads ``loaded_until`` first."""
+"""Number of latest hours that are kept for each kind and partition: half a year of hourly sweeps. A
+node deletes hours that are long past, and other writers read ``loaded_until`` first."""
 
 _FOUND_MAX = 32
-"""Keys that one statement looks up: a statement for each costs far more than to look."""
+"""Most keys of one statement: a statement for each costs far more than the look-up."""
 
 KEY_COLUMNS = "scheduled_ms, ordering_id, uniqueness_key"
 RANGE = f"partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND ({KEY_COLUMNS}) <= (?, ?, ?)"
-"""Of one partition, open below and closed above."""
+"""A range of one partition, open below and closed above."""
 
 
 class Table(NamedTuple):
-    """One table: its columns, all of them, and which of them make up its key."""
+    """One table: all its columns, and the ones of its key."""
 
     name: str
     key: tuple[str, ...]
     columns: tuple[str, ...]
-    """Without the key, ``write_time`` and ``checksum``."""
+    """The columns without the key, ``write_time`` and ``checksum``."""
 
     @property
     def upsert(self) -> str:
-        """The statement that writes a sealed row unless a later version stands there."""
+        """The statement that writes a sealed row unless a later version is there."""
         columns, marks = ", ".join(self.names), ", ".join("?" * len(self.names))
         return f"INSERT INTO {self.name} ({columns}) VALUES ({marks}) {self.unless_later}"
 
     @property
     def unless_later(self) -> str:
-        """The clause by which the later of two versions of a row stands."""
+        """The clause by which the later of two versions of a row counts."""
         changes = ", ".join(f"{each} = excluded.{each}" for each in self.names[len(self.key) :])
         return (
             f"ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {changes}"
@@ -60,7 +60,7 @@ class Table(NamedTuple):
 
     @property
     def selected(self) -> str:
-        """The columns of a row that is read, all of them; ``read_rows`` checks them."""
+        """All columns of a row for reading; ``read_rows`` checks them."""
         return ", ".join(self.names)
 
 
@@ -102,13 +102,13 @@ ATTEMPT_HISTORY = Table(
 def insert_rows(
     connection: sqlite3.Connection, rows: Sequence[Row], *, table: Table, kind: str
 ) -> None:
-    """Write rows, each unless a later version stands there, or its hour was deleted later."""
+    """Write rows, each unless a later version is there, or its hour was deleted later."""
     write_rows(connection, partial(_insertion, table, kind), list(map(sealed, rows)))
 
 
 @cache
 def _insertion(table: Table, tombstone_kind: str, count: int) -> str:
-    """Return the statement that writes so many sealed rows of a table; see ``insert_rows``."""
+    """Return the statement that writes ``count`` sealed rows of a table; see ``insert_rows``."""
     columns = ", ".join(table.names)
     marks = ", ".join([f"({', '.join('?' * len(table.names))})"] * count)
     partition_column, time_column, version_column = (
@@ -127,7 +127,7 @@ def _insertion(table: Table, tombstone_kind: str, count: int) -> str:
 def read_rows(connection: sqlite3.Connection, query: str, arguments: Row) -> list[Row]:
     """Return rows of ``Table.selected``, each the key without its partition, then the columns.
 
-    Raises Damage where one is not what was written.
+    Raises Damage if one is not what was written.
     """
     return [opened(row)[1:-1] for row in connection.execute(query, arguments)]
 
@@ -137,12 +137,13 @@ def find_rows(
 ) -> list[Row]:
     """Return rows of ``Table.selected`` without checksum, of distinct keys, in key order.
 
-    Raises Damage where one is not what was written.
+    Raises Damage if one is not what was written.
     """
     found: list[Row] = []
     for first in range(0, len(keys), _FOUND_MAX):
         some = keys[first : first + _FOUND_MAX]
-        # Of few sizes, so that SQLite has compiled the statement: NULL is the key of no row.
+        # The numbers of keys are few, so that SQLite has compiled the statement: NULL is the key of
+        # no row.
         size = 1 << (len(some) - 1).bit_length()
         missing = (None,) * (len(TaskKey._fields) * (size - len(some)))
         arguments = (*chain.from_iterable(some), *missing, partition)
@@ -154,7 +155,9 @@ def find_rows(
 
 @cache
 def _find(table: Table, size: int) -> str:
-    """Return the statement that looks up so many task keys, the partition given last."""
+    """Return the statement that looks up ``size`` task keys; the partition is its last
+    parameter.
+    """
     marks = ", ".join(["(?, ?, ?)"] * size)
     # A cross join goes from the keys to the rows, never from all rows to the keys.
     return (
@@ -172,7 +175,7 @@ def tombstones_over(
     span: tuple[int, int],
     write_time: int,
 ) -> list[tuple[int, int]]:
-    """Return the deleted stretches of time that meet [first, last] and outlive a write time."""
+    """Return the deleted ranges of time that meet [first, last] and outlive a write time."""
     first_ms, last_ms = span
     return connection.execute(
         "SELECT first_ms, end_ms FROM tombstone WHERE kind = ? AND partition = ?"
@@ -188,7 +191,7 @@ def bury(
     span: tuple[int, int],
     write_time: int,
 ) -> None:
-    """Remember a whole-hour delete, in place of the older ones it covers."""
+    """Record a whole-hour delete, in place of the older ones that it covers."""
     first_ms, end_ms = span
     connection.execute(
         "DELETE FROM tombstone WHERE kind = ? AND partition = ?"
@@ -216,9 +219,9 @@ def sweep(
     span: tuple[int, int],
     write_time: int,
 ) -> bool:
-    """Remove some thousand rows of a span up to a write time; whether there may be more.
+    """Remove some thousand rows of a span up to a write time; True if there may be more.
 
-    It remembers nothing, so a call whose transaction was rolled back is simply made again.
+    It keeps no state, so a call whose transaction was rolled back is simply repeated.
     """
     doomed = "partition = ? AND scheduled_ms >= ? AND scheduled_ms < ? AND write_time <= ?"
     arguments = (partition, *span, write_time)
@@ -229,7 +232,7 @@ def sweep(
     if last is None:
         connection.execute(f"DELETE FROM {table} WHERE {doomed}", arguments)
         return False
-    # Up to and with that key: however many rows one key has, every call makes progress.
+    # Up to and including that key: every call makes progress, even if one key has many rows.
     connection.execute(
         f"DELETE FROM {table} WHERE {doomed} AND ({KEY_COLUMNS}) <= (?, ?, ?)",
         (*arguments, *last),
@@ -238,7 +241,7 @@ def sweep(
 
 
 def whole_hours(first_hour_ms: int, end_hour_ms: int) -> tuple[int, int]:
-    """Return the span to delete; raises ValueError where it cuts an hour."""
+    """Return the span to delete; raises ValueError if it cuts an hour."""
     for each in (first_hour_ms, end_hour_ms):
         if each != hour_of(each):
             raise ValueError(f"{each} is not the start of an hour")
@@ -248,7 +251,7 @@ def whole_hours(first_hour_ms: int, end_hour_ms: int) -> tuple[int, int]:
 def storable(keys: Iterable[TaskKey]) -> list[TaskKey]:
     """Return the distinct keys that a row can have, sorted.
 
-    An operator may ask for any text; SQLite cannot even be asked for a lone surrogate.
+    An operator may ask for any text; SQLite cannot be asked for a lone surrogate.
     """
     return sorted({key for key in keys if _is_text(key.ordering_id + key.uniqueness_key)})
 

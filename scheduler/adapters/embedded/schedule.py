@@ -38,8 +38,8 @@ _LOAD = PageQuery(
     f" WHERE partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"
     f" ORDER BY {KEY_COLUMNS} LIMIT ?",
 )
-# One row for all keys: for each row this interpreter's lock is let go of, and waited for again.
-# Without the checksum of a row: a task's whole row is read, and checked, before it runs.
+# One row for all keys: for each row sqlite3 releases the interpreter's lock and waits for it again.
+# Rows are not checked here: a task's whole row is read, and checked, before it runs.
 _FIND_KEYS = (
     f"SELECT json_group_array(json_array({KEY_COLUMNS})) FROM ("
     f" SELECT {KEY_COLUMNS} FROM task_schedule"
@@ -62,7 +62,7 @@ class EmbeddedSchedule:
     def insert_tasks(
         self, partition: int, tasks: Sequence[StoredTask], write_time: int
     ) -> "Future[None]":
-        """Write rows, in key order, which is how they lie in the file."""
+        """Write rows in key order, which is their order in the file."""
         newest = {task.key: task for task in tasks}.values()
         rows: list[Row] = [
             (partition, *task.key, task.body, task.offset, write_time) for task in newest
@@ -83,7 +83,7 @@ class EmbeddedSchedule:
 
         def load(connection: sqlite3.Connection) -> TaskPage:
             rows, is_all = _LOAD.page(connection, arguments, limit + 1, page_bytes)
-            # SQLite promises nothing about the order of what it puts together.
+            # SQLite guarantees no order of combined rows.
             tasks = sorted(map(_task, rows), key=_key_of)
             return TaskPage(tasks[:limit], is_all and len(tasks) <= limit)
 
@@ -113,8 +113,8 @@ class EmbeddedSchedule:
     ) -> "Future[TaskPage]":
         """Read a page of one ordering id.
 
-        A scan of the range: an index by ordering id would cost every insert what only ids
-        that are held up would gain.
+        It scans the range: an index by ordering id would cost every insert time, and only blocked
+        ids would gain.
         """
         arguments = (partition, *after, *up_to, ordering_id, limit + 1)
 
@@ -157,6 +157,6 @@ class EmbeddedSchedule:
 
 
 def _task(row: Row) -> StoredTask:
-    """Return the task of a row of all columns; raises Damage."""
+    """Return the task in a row of all columns; raises Damage."""
     _, scheduled_ms, ordering_id, uniqueness_key, data, offset, _ = opened(row)
     return StoredTask(TaskKey(scheduled_ms, ordering_id, uniqueness_key), data, offset)

@@ -1,11 +1,11 @@
-"""What the two files of a folder hold, as statements to run once, in order.
+"""The schema of the folder's two files, as statements to run once, in order.
 
 A file's ``user_version`` is the number of scripts that were applied to it; a new version of
-Hourhand appends a script and never changes one.  A file that holds what a version before must
-not overlook has one more, from its first write on until that is taken out again.
+Hourhand appends a script and never changes one. While a file holds data that an earlier version
+would miss, its number is one higher.
 
-Times are UTC milliseconds.  A ``checksum`` covers its row (``seal``); rows of version 1,
-outcomes of version 4 and dead letters of a version before have none.  ``pair`` holds what ``pair``
+Times are UTC milliseconds. A ``checksum`` covers its row (``seal``); rows of version 1, outcomes of
+version 4 and dead letters of earlier versions have none. ``pair`` holds the numbers that ``pair``
 compares.
 """
 
@@ -21,26 +21,26 @@ class Schema:
     scripts: tuple[tuple[str, ...], ...]
     """Statements of version 1, of version 2, …"""
     unversioned: tuple[str, ...] = ()
-    """Statements that may be run again, for tables that a version before does not miss while
-    they are empty."""
+    """Repeatable statements for tables that an earlier version does not miss while they are
+    empty."""
     overlooked: tuple[str, ...] = ()
-    """Statements that may be run again, for tables that a version before never misses."""
+    """Repeatable statements for tables that an earlier version never misses."""
     tally: str = ""
-    """The statement that counts transactions, run as the last one of each."""
+    """The statement that counts transactions; it is the last one of each."""
 
     @property
     def version(self) -> int:
-        """Of a file that a version before may open, if it knows all scripts."""
+        """The version of a file that earlier versions may open if they know all scripts."""
         return len(self.scripts)
 
     @property
     def version_max(self) -> int:
-        """Of a file whose unversioned tables hold something."""
+        """The version of a file whose unversioned tables hold rows."""
         return self.version + bool(self.unversioned)
 
 
-# A record's id is ``partition << 48 | offset``: the row id itself, so a partition's records
-# lie together, in order, without an index.
+# A record's id is ``partition << 48 | offset``: it is the row id itself, so a partition's records
+# are stored together, in order, without an index.
 LOG = Schema(
     application_id=0x48484C47,
     scripts=(
@@ -63,13 +63,13 @@ LOG = Schema(
         (
             "ALTER TABLE record ADD COLUMN checksum INTEGER",
             "ALTER TABLE committed ADD COLUMN checksum INTEGER",
-            # Which store this log belongs to, and how far that was when offsets were committed.
+            # The store that this log belongs to, and its count when offsets were committed.
             "CREATE TABLE pair (identity INTEGER, store_tally INTEGER NOT NULL)",
             "INSERT INTO pair VALUES (NULL, 0)",
         ),
     ),
     overlooked=(
-        # Of dead letters: a version before writes letters without one, and reads these.
+        # Checksums of dead letters: earlier versions write letters without one, and read these.
         """CREATE TABLE IF NOT EXISTS letter_checksum (
             id INTEGER PRIMARY KEY, checksum INTEGER NOT NULL)""",
     ),
@@ -101,8 +101,8 @@ STORE = Schema(
                 error_stack TEXT, fence INTEGER NOT NULL, write_time INTEGER NOT NULL,
                 PRIMARY KEY (partition, scheduled_ms, ordering_id, uniqueness_key, attempt)
                 ) WITHOUT ROWID""",
-            # What whole-hour deletes leave behind, so that a write below their write time
-            # which arrives later stays dead.
+            # Traces of whole-hour deletes, so that a later write below their write time stays
+            # deleted.
             """CREATE TABLE tombstone (
                 kind TEXT NOT NULL, partition INTEGER NOT NULL,
                 end_ms INTEGER NOT NULL, first_ms INTEGER NOT NULL,
@@ -168,7 +168,7 @@ STORE = Schema(
         ),
         (
             "ALTER TABLE command_outcome ADD COLUMN moved_data BLOB",
-            # They cover the columns there were.
+            # The old checksums cover the previous columns.
             "UPDATE command_outcome SET checksum = NULL",
         ),
     ),

@@ -1,7 +1,7 @@
 """A checksum at the end of each row: SQLite notices broken pages, but not a changed value.
 
-It decides whether a row that is read is the row that was written, and never mends one.  The
-cost is a third of a microsecond for each row, written or read.
+It decides whether a row is the row that was written, and never repairs one. The cost is a third of
+a microsecond for each row, written or read.
 """
 
 import zlib
@@ -15,7 +15,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class Damage(Exception):
-    """What a file holds cannot be what was written into it; ``File.failure`` names the file."""
+    """A row that cannot be what was written; ``File.failure`` names the file."""
 
 
 def sealed(row: Row) -> Row:
@@ -24,9 +24,9 @@ def sealed(row: Row) -> Row:
 
 
 def opened(row: Row) -> Row:
-    """Return a row without its checksum; raises Damage where the two do not agree.
+    """Return a row without its checksum; raises Damage if they do not match.
 
-    A row of a version that knew no checksums has none, and is believed.
+    A row of a version without checksums has none, and is accepted.
     """
     content, checksum = row[:-1], row[-1]
     if checksum is not None and checksum != zlib.crc32(_encoder.encode(content)):

@@ -1,10 +1,10 @@
 """``completion_segment``: plain successes of one hour, some hundred in one row of the store file.
 
-It decides which segments are read for a range or a key and how one is taken apart again.  It
-never decides what may be deleted, nor what a segment holds or which version of a key stands:
-``completion_segments`` does.  A version before overlooks segments, so the file's version keeps
-it out while there are any (ADR 32).  Entries leave here as rows of ``TASK_STATUS.selected`` without
-checksum, so a reader sees one table.
+It decides which segments are read for a range or a key and how one is unpacked.
+``completion_segments`` decides the content of a segment and which version of a key counts; others
+decide deletes. Earlier versions do not see segments, so the file's version keeps them out while
+there are any (ADR 32). Entries leave here as rows of ``TASK_STATUS.selected`` without checksum, so
+a reader sees one table.
 """
 
 import sqlite3
@@ -65,11 +65,11 @@ def entries_between(
 ) -> Iterator[Row]:
     """Yield entries scheduled in [first, last], in key order; raises Damage.
 
-    Of the segments it holds those whose times overlap where it stands.  The list of segments is
-    open from the call to the last entry, and with it a snapshot: who reads rows in between misses
-    nothing that is turned from one into the other.
+    Only overlapping segments are held at a time. The query for segments is open from the call to
+    the last entry, and with it a snapshot: a caller that reads rows in between misses no segment
+    that is turned into rows.
     """
-    # Numbers alone: a sort would carry the bodies of all of them.
+    # Numbers only: a sort would carry the bodies of all of them.
     numbers = connection.execute(
         "SELECT id FROM completion_segment WHERE partition = ? AND hour_ms >= ? AND hour_ms <= ?"
         " AND last_ms >= ? AND first_ms <= ? ORDER BY first_ms",
@@ -126,7 +126,7 @@ def remove_entries(
         if len(kept) == len(entries):
             continue
         if kept:
-            # In its place: a scan beside this one still finds what is left.
+            # The row is replaced in place: a concurrent scan still finds the rest.
             row = (*_sealed(partition, hour_ms, packed(kept), write_time), number)
             connection.execute(_UPDATE, row)
         else:
@@ -136,7 +136,7 @@ def remove_entries(
 def sweep_segments(
     connection: sqlite3.Connection, partition: int, span: tuple[int, int], write_time: int
 ) -> bool:
-    """Remove some segments of whole hours up to a write time; whether there may be more."""
+    """Remove some segments of whole hours up to a write time; True if there may be more."""
     removed = connection.execute(
         "DELETE FROM completion_segment WHERE id IN (SELECT id FROM completion_segment"
         " WHERE partition = ? AND hour_ms >= ? AND hour_ms < ? AND write_time <= ? LIMIT ?)",
@@ -146,12 +146,12 @@ def sweep_segments(
 
 
 def turn_into_rows(connection: sqlite3.Connection) -> bool:
-    """Turn some segments into rows; whether there are more.  With the last one a version before
+    """Turn some segments into rows; True if there are more. After the last one an earlier version
     may open the file again.
     """
     segments = connection.execute(f"{_SELECT_WITH_ID} ORDER BY id LIMIT ?", (_TURNED_STEP,))
     for *segment, number in segments.fetchall():
-        # What a delete that goes on in steps is about to take must not come back as rows.
+        # ``insert_rows`` leaves out rows that a delete under way in steps is about to remove.
         insert_rows(connection, list(_rows(tuple(segment))), table=TASK_STATUS, kind=STATUS)
         connection.execute("DELETE FROM completion_segment WHERE id = ?", (number,))
     if connection.execute("SELECT 1 FROM completion_segment LIMIT 1").fetchone():

@@ -54,7 +54,7 @@ class EmbeddedStatus:
     """Rows of ``task_status``, ``completion_segment`` and ``attempt_history``."""
 
     def __init__(self, database: Database, *, in_segments: bool = True) -> None:
-        """``in_segments``: whether to write segments; they are read in any case."""
+        """``in_segments``: True to write segments; they are always read."""
         self._database = database
         self._in_segments = in_segments
 
@@ -99,7 +99,7 @@ class EmbeddedStatus:
     def load_completions(
         self, partition: int, after: TaskKey, up_to: TaskKey, failed_max: int | None = None
     ) -> "Future[Sequence[Completion]]":
-        """Read a range; segments hold nothing that failed."""
+        """Read a range; segments hold no failed completions."""
         if failed_max is not None:
             failed = (partition, *after, *up_to, failed_max)
             return self._database.read(
@@ -197,14 +197,14 @@ class EmbeddedStatus:
             more = False
             for table in ("task_status", "attempt_history"):
                 more |= sweep(connection, table, partition, span, write_time)
-            # Last: what shows meanwhile is a success, never the row that it replaced.
+            # Segments last: readers see a success meanwhile, never the row that it replaced.
             return more or sweep_segments(connection, partition, span, write_time)
 
         return self._database.write_in_steps(step, end_hour_ms)
 
 
 def _by_key(row: Row) -> Row:
-    """Sort by the columns that are never NULL."""
+    """Return the columns that are never NULL, to sort by."""
     return row[1:5]
 
 

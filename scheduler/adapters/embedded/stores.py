@@ -1,7 +1,7 @@
-"""Opens the stores of a folder, beside whoever else has it open.
+"""Opens the stores of a folder, beside other processes that have it open.
 
-Only the log takes the folder's lock; which node may write is decided there, and by the owner
-epoch of each write.
+Only the log takes the folder's lock; the lock and the owner epoch of each write decide which node
+may write.
 """
 
 from actors.ports.store import Stores
@@ -19,15 +19,15 @@ from scheduler.adapters.embedded.status import EmbeddedStatus
 from scheduler.configuration.settings import Settings
 
 _READERS = 2
-"""A long scan leaves the other one to short reads."""
+"""Number of reading threads: a long scan leaves one to short reads."""
 
 
 def open_stores(settings: Settings) -> Stores:
-    """Open the stores of ``settings.embedded.folder``, made where they do not exist.
+    """Open the stores of ``settings.embedded.folder``; create missing ones.
 
-    Raises StoreUnavailable where the file cannot be used, FolderDamaged where it is not what
-    was written, SchemaMissing where a newer version of Hourhand wrote it.  Without
-    ``embedded.completion_segments`` it turns segments into rows first.
+    Raises StoreUnavailable if the file cannot be used, FolderDamaged if its content is not what was
+    written, SchemaMissing if a newer version of Hourhand wrote it. With
+    ``embedded.completion_segments`` off it turns segments into rows first.
     """
     check_pair(settings)
     database = Database(store_file(settings.embedded.folder), readers=_READERS)
@@ -52,7 +52,7 @@ def open_stores(settings: Settings) -> Stores:
 
 
 def bring_up_to_date(settings: Settings) -> list[str]:
-    """Turn segments into rows where segments are off; return what was done, one line each."""
+    """Turn segments into rows if segments are off; return the changes, one line each."""
     if settings.embedded.completion_segments:
         return ["the embedded store makes its tables itself: nothing to do"]
     open_stores(settings).close()

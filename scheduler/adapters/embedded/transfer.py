@@ -1,6 +1,6 @@
-"""``TransferStore`` and ``LogTail`` on a folder; whoever opens them holds the folder's lock.
+"""``TransferStore`` and ``LogTail`` on a folder; the caller holds the folder's lock.
 
-Reading takes connections that may only read; the writing side is opened with the first note.
+Reading takes read-only connections; the writing side is opened with the first note.
 """
 
 import sqlite3
@@ -120,7 +120,7 @@ class EmbeddedTransfer:
 
 
 class EmbeddedTail:
-    """The log file of one folder; InvalidInput where there is none."""
+    """The log file of one folder; InvalidInput if it is missing."""
 
     def __init__(self, settings: Settings) -> None:
         self._file = log_file(settings.embedded.folder)

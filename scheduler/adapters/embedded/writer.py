@@ -1,7 +1,7 @@
 """``LogWriter`` on the folder's log file; beside a running node, from any process.
 
-Appends that arrive while a transaction is on its way to the disk share the next one.  It never
-asks who the node is; it rings the bell and goes on.
+Appends that arrive during a transaction share the next one. It does not know the node; it only
+rings the bell.
 """
 
 import sqlite3
@@ -34,8 +34,8 @@ _Appended = tuple[int, bytes, bytes, bytes | None]
 
 
 class EmbeddedGroup:
-    """Records of one thread, which share transactions as all do; nothing is made for a record but
-    its row.
+    """Records of one thread, which share transactions as all do; each record creates only its
+    row.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class EmbeddedGroup:
         self._answered = 0
         self._failures: dict[int, BaseException] = {}
         self._awaited = -1
-        """With how many answers the one that waits may go on."""
+        """Number of answers after which the waiting thread continues."""
         self._settled = threading.Event()
 
     def append(self, ordering_id: str, value: bytes) -> None:
@@ -61,8 +61,8 @@ class EmbeddedGroup:
         self._appends.ask_for((partition, key, value, None), self)
 
     def settle(self) -> Mapping[int, HourhandError]:
-        """Wait for every record; what is not a HourhandError is raised."""
-        # Whichever of the two threads comes second sees what the other one has written.
+        """Wait for every record; errors other than HourhandError are raised."""
+        # The second of the two threads sees the first one's value, whichever it is.
         self._awaited = self._appended
         if self._answered < self._appended:
             self._settled.wait()
@@ -74,13 +74,13 @@ class EmbeddedGroup:
         return failures
 
     def set_result(self, _position: Position) -> None:
-        """Count a record; called in the order of the records, never by two threads at a time."""
+        """Count a record; called in the order of the records, by one thread at a time."""
         self._answered += 1
         if self._answered == self._awaited:
             self._settled.set()
 
     def set_exception(self, exception: BaseException) -> None:
-        """Note what a record failed with, and count it."""
+        """Keep the error of a record, and count it."""
         self._failures[self._answered] = exception
         self._answered += 1
         if self._answered == self._awaited:
@@ -90,9 +90,9 @@ class EmbeddedGroup:
 class EmbeddedWriter:
     """Appends to the log of ``settings.embedded.folder``.
 
-    A future resolves once the record is on the disk.  Raises LogUnavailable where the folder
-    cannot be used, FolderDamaged where it is not what was written, SchemaMissing where a newer
-    version of Hourhand wrote it.
+    A future resolves once the record is on the disk. Raises LogUnavailable if the folder cannot be
+    used, FolderDamaged if its content is not what was written, SchemaMissing if a newer version of
+    Hourhand wrote it.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -112,7 +112,7 @@ class EmbeddedWriter:
             raise
 
     def partition_count(self) -> int:
-        """Return the number the log was begun with."""
+        """Return the log's number of partitions."""
         return self._partition_count
 
     def append(
@@ -128,7 +128,7 @@ class EmbeddedWriter:
     def append_for(
         self, appended: AppendListener, partition: int, key: bytes, value: bytes
     ) -> None:
-        """Append a record without headers, and have ``appended`` told."""
+        """Append a record without headers, and call ``appended`` with the result."""
         if len(key) + len(value) > self._record_bytes_max:
             appended.set_exception(_too_large(key, value, self._record_bytes_max))
         else:
@@ -139,19 +139,19 @@ class EmbeddedWriter:
         return EmbeddedGroup(self._appends, self._partition_count, self._record_bytes_max)
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
-        """Keep the record, the reason and where it stood in a table of their own."""
+        """Store the record, the reason and its original place in a table of their own."""
         noted = [*record.headers, *letter_headers(self._topic, record, reason)]
         row = (record.key, record.value, packed_headers(noted))
         return self._database.write(partial(_insert_dead_letter, row=row))
 
     def flush(self, timeout_ms: int) -> int:
-        """Wait for what was appended; return how many records are still unacknowledged."""
+        """Wait for appended records; return the number of unacknowledged ones."""
         self._database.flush(timeout_ms / 1000)
         return self._appends.unanswered
 
     def close(self) -> None:
-        """Write what was appended, within a bounded time, and let go of the file."""
-        # What waits for the transaction under way is asked for only when that has ended.
+        """Write appended records, within a bounded time, and close the file."""
+        # Records that wait for the current transaction are requested only after its end.
         self._database.flush(_CLOSE_TIMEOUT_S)
         self._database.close()
 
