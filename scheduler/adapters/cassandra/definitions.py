@@ -91,7 +91,7 @@ class CassandraDefinitionStore:
         """Read a page of one shard; ``after`` is the shard's number and the last id read there."""
         number, _, last = (after or "0:").partition(":")
         if number not in _SHARD_NUMBERS:
-            raise ValueError(f"{after!r} is where no page of definitions ended")
+            raise ValueError(f"{after!r} is not a cursor of a page of definitions")
         shard = int(number)
 
         def work() -> DefinitionPage:

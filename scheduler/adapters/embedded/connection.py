@@ -30,8 +30,8 @@ _CACHE_KIB = 16_384
 CHECKPOINT_PAGES = 4_000
 _WAL_BYTES_MAX = 67_108_864
 _CAUSES = {
-    "SQLITE_FULL": "the disk is full; free space on it, then all goes on",
-    "SQLITE_BUSY": "another process keeps it locked; see who else has the folder open",
+    "SQLITE_FULL": "the disk is full; free space on it, then work continues",
+    "SQLITE_BUSY": "another process keeps it locked; find the process that has the folder open",
     "SQLITE_READONLY": "it may not be written; check owner and permissions",
     "SQLITE_CANTOPEN": "it cannot be opened; check that the folder exists and its permissions",
     "SQLITE_PERM": "it may not be accessed; check owner and permissions",
@@ -109,7 +109,7 @@ def _free_space(folder: Path) -> str:
     try:
         return f"{folder} has {shutil.disk_usage(folder).free // 1024} KiB left"
     except OSError as error:
-        return f"how much {folder} has left cannot be told: {error}"
+        return f"the free space of {folder} cannot be read: {error}"
 
 
 def examine(file: File) -> None:

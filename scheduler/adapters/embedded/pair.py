@@ -87,7 +87,7 @@ def _compare(log: File, store: File) -> None:
             if end < next_offset:
                 raise log.damaged(
                     f"partition {partition} ends at {end}, but {store.path.name} holds what"
-                    f" stood up to {next_offset}: what it had acknowledged last is gone"
+                    f" stood up to {next_offset}: its last acknowledged data is lost"
                 )
 
 

@@ -120,7 +120,7 @@ class EmbeddedWriter:
     ) -> "Future[Position]":
         """Append a record; the future fails with TaskTooLarge above ``record_bytes_max``."""
         if not 0 <= partition < self._partition_count:
-            raise ValueError(f"partition {partition} is none of {self._partition_count}")
+            raise ValueError(f"partition {partition} is not one of {self._partition_count}")
         if len(key) + len(value) > self._record_bytes_max:
             return failed(_too_large(key, value, self._record_bytes_max))
         return self._appends.ask((partition, key, value, packed_headers(headers)))

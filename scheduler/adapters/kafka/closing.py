@@ -1,7 +1,7 @@
-"""Ends a call of the driver that may never return: a client whose brokers are gone waits in its
-``close`` for an answer that nobody will send.
+"""Bounds the closing of a client of the driver, which may never return: a client without brokers
+waits in its ``close`` for an answer that will not come.
 
-Decides how long is long enough; never how a client is closed.
+Decides only the time limit.
 """
 
 import logging
@@ -16,14 +16,14 @@ from scheduler.futures.light_future import resolve
 logger = logging.getLogger("hourhand.kafka")
 
 CLIENT_CLOSE_S = 5.0
-"""For a client that is not a member: above what an answer under way is waited for."""
+"""Seconds for a client that is not a member: more than the wait for an answer under way."""
 
 
 def close_within(close: Callable[[], object], timeout_s: float) -> bool:
-    """Call ``close`` on a thread of its own and wait for it; return whether it came to an end.
+    """Call ``close`` on a thread of its own and wait for it; return True if it ended in time.
 
-    Raises what it raises.  What does not end is left behind on a daemon thread, which the end
-    of the process takes along; of a member the group learns when its session has expired.
+    Raises the errors of ``close``. A call that does not end stays on a daemon thread, which ends
+    with the process; the group notices a member's end when its session expires.
     """
     closed: Future[object] = Future()
     threading.Thread(
@@ -44,6 +44,6 @@ def close_within(close: Callable[[], object], timeout_s: float) -> bool:
 def close_client(client: Any) -> bool:
     """Close a client that is not a member of a group within ``CLIENT_CLOSE_S``.
 
-    It has nothing to leave, and has been seen to wait for its brokers all the same.
+    It has no group to leave, but has been seen to wait for its brokers.
     """
     return close_within(client.close, CLIENT_CLOSE_S)

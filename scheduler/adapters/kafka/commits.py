@@ -1,11 +1,10 @@
 """Offset commits: one in flight, each tied to the moment it was sent.
 
-Every commit carries a number in its metadata, which the answer brings back.  So an answer
-that comes late, after a loss of membership or out of order, is never taken for the answer
-to a later commit, which would stretch the lease beyond what the coordinator granted.
-The metadata also name the topic, as the group may keep an offset of one that is gone, and the
-store that is read for.
-The lease is how long this member may rely on owning its partitions.
+Every commit has a number in its metadata, which the answer returns. So an answer that comes late,
+after a loss of membership or out of order, is never taken for the answer to a later commit, which
+would extend the lease beyond the coordinator's grant. The metadata also name the topic, because the
+group may keep an offset of a deleted one, and the store of the installation. The lease is the time
+for which this member may rely on owning its partitions.
 """
 
 import logging
@@ -26,7 +25,7 @@ _NOTE = re.compile(r"\d+;topic=(\w*);store=(\w*);(.*)", re.ASCII)
 
 
 class CommitNote(NamedTuple):
-    """What a commit's metadata tell; all of it is empty where another program wrote them."""
+    """The content of a commit's metadata; all fields are empty if another program wrote them."""
 
     topic_id: str = ""
     store: StoreIdentity = StoreIdentity()
@@ -47,10 +46,10 @@ def note_of(metadata: str | None) -> CommitNote:
 class MembershipLease:
     """The end of the lease, as monotonic milliseconds; written by the polling thread alone.
 
-    Only arithmetic on times that are handed in.  Another member can own a partition of ours
-    once the coordinator gave up on us: because it heard nothing for the session timeout, or
-    because we did not poll for the poll interval.  An offset commit that was accepted proves
-    that we were a member when it was sent, hence the earlier moment counts, not the answer's.
+    Only arithmetic on given times. Another member can own a partition of ours once the coordinator
+    gave us up: because it heard nothing for the session timeout, or because we did not poll for the
+    poll interval. An accepted offset commit proves that we were a member when it was sent, so that
+    moment counts, not the answer's.
     """
 
     def __init__(self, group: GroupSettings) -> None:
@@ -62,17 +61,17 @@ class MembershipLease:
         """One float, replaced as a whole, so that other threads need no lock to read it."""
 
     def polled(self, now_ms: float) -> None:
-        """A poll begins."""
+        """Note the begin of a poll."""
         self._polled_ms = now_ms
         self._renew()
 
     def accepted(self, sent_ms: float) -> None:
-        """The coordinator accepted a commit that was sent at ``sent_ms``."""
+        """Note that the coordinator accepted a commit that was sent at ``sent_ms``."""
         self._accepted_sent_ms = max(self._accepted_sent_ms, sent_ms)
         self._renew()
 
     def end(self) -> None:
-        """Membership is gone; only a commit sent from now on brings the lease back."""
+        """Note the end of the membership; only a commit sent from now on renews the lease."""
         self._accepted_sent_ms = -math.inf
         self._renew()
 
@@ -84,10 +83,10 @@ class MembershipLease:
 
 
 class OffsetCommits:
-    """What this member asks the coordinator to keep, and whether it did.
+    """The offsets that this member asks the coordinator to store, and its answers.
 
-    Used from the polling thread.  ``positions`` holds the next offset of every started
-    partition: all of them go with each commit, so that there is always one to send.
+    Used from the polling thread. ``positions`` holds the next offset of every started partition:
+    all of them go with each commit, so that there is always one to send.
     """
 
     def __init__(
@@ -99,26 +98,26 @@ class OffsetCommits:
         self._answer_timeout_ms = answer_timeout_ms
         self._positions: dict[int, int] = {}
         self._accepted: dict[int, int] = {}
-        """What the coordinator said last that it keeps of these partitions."""
+        """The offsets of these partitions in the coordinator's last answer."""
         self.note = CommitNote()
-        """What goes with each commit."""
+        """The metadata of each commit."""
         self._number = 0
         self._in_flight: tuple[str | None, float] | None = None
         self._waiting = False
 
     def begin(self, partition: int, next_offset: int) -> None:
-        """A partition was started there."""
+        """Note that a partition was started at an offset."""
         self._positions[partition] = next_offset
         self._accepted.pop(partition, None)
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Partitions went to another member."""
+        """Drop partitions that went to another member."""
         for partition in partitions:
             self._positions.pop(partition, None)
             self._accepted.pop(partition, None)
 
     def abandon(self) -> None:
-        """Ignore the answer still to come: it was asked for by a membership that ended."""
+        """Ignore the pending answer: it belongs to a membership that ended."""
         self._in_flight = None
         self._waiting = False
         self._accepted.clear()
@@ -136,7 +135,7 @@ class OffsetCommits:
         self._send(consumer)
 
     def answered(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        """Take the coordinator's answer; called by the driver on the polling thread."""
+        """Handle the coordinator's answer; called by the driver on the polling thread."""
         note = next((each.metadata for each in partitions), None)
         if self._in_flight is None or note != self._in_flight[0]:
             return
@@ -151,17 +150,17 @@ class OffsetCommits:
             logger.warning("offset commit refused: %s: %s", failed.name(), failed.str())
 
     def send_waiting(self, consumer: Any) -> None:
-        """Send what was asked for while a commit was in flight."""
+        """Send the commit that was requested while another was in flight."""
         if self._waiting and self._in_flight is None:
             self._send(consumer)
 
     def settle(self, consumer: Any, next_offsets: Mapping[int, int]) -> None:
-        """Commit the last offsets of partitions about to go, and wait for the answer, unless the
-        coordinator keeps them already: the next owner waits as long.
+        """Commit the last offsets of partitions that are given up, and wait for the answer, unless
+        the coordinator already has them: the next owner waits as long.
 
-        The driver bounds the wait: by the session timeout without a coordinator, by its
-        socket timeout with a silent one.  It lets no other thread commit inside a callback.
-        A commit that fails leaves records to be read again by the next owner.
+        The driver bounds the wait: by the session timeout without a coordinator, by its socket
+        timeout with a silent one. It lets no other thread commit inside a callback. After a failed
+        commit the next owner reads records again.
         """
         held = {p: o for p, o in next_offsets.items() if p in self._positions}
         offsets = {p: o for p, o in held.items() if self._accepted.get(p) != o}

@@ -1,8 +1,8 @@
-"""How a broker is reached: driver properties, what the driver logs, whose fault an error is.
+"""Connections to brokers: driver properties, the driver's log, and errors with their causes.
 
-Nothing here remembers anything.  Secrets go into the driver's configuration and nowhere else:
-no message or log line is built from them.  The security protocol follows from what is set, so that
-it cannot contradict the rest.
+It keeps no state. Secrets go into the driver's configuration and nowhere else: no message or log
+line is built from them. The security protocol follows from the other settings, so that it cannot
+contradict them.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ Answer = TypeVar("Answer")
 Client = TypeVar("Client")
 
 _ANSWER_MARGIN_S = 1.0
-"""The driver ends a request at its own timeout; waiting a little longer lets it say why."""
+"""The driver ends a request at its own timeout; this extra wait lets it report the reason."""
 
 driver_logger = logging.getLogger("hourhand.kafka.driver")
 UNAUTHORIZED = frozenset(
@@ -45,7 +45,7 @@ UNAUTHORIZED = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-"""Answers to a client that the broker knows and does not allow."""
+"""Answers to a client that the broker knows but does not authorize."""
 _MECHANISMS = frozenset({"sasl.mechanism", "sasl.mechanisms"})
 _PROTOCOLS = {
     (False, False): "PLAINTEXT",
@@ -56,16 +56,16 @@ _PROTOCOLS = {
 """By (encrypted, logs in)."""
 
 
-# The driver reports every failed connection attempt.  Without a handler Python would print
-# these lines on stderr in programs that have not set up logging.
+# The driver reports every failed connection attempt. Without a handler Python would print these
+# lines on stderr in programs without configured logging.
 driver_logger.addHandler(logging.NullHandler())
 
 
 class LastError:
-    """The most telling of the driver's last complaints, for the message of a timeout.
+    """The most informative one of the driver's last errors, for the message of a timeout.
 
-    A broker that refuses a certificate or a password is also one that is down, and the
-    driver says so next; the refusal is what has to be told.
+    After a refused certificate or password the driver also reports that the broker is down; the
+    refusal is what the message needs.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class LastError:
         self.code: int | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        """Take note of an error of the driver's own; it retries by itself."""
+        """Keep an error of the driver's own, which it retries by itself."""
         driver_logger.warning("%s: %s", error.name(), error.str())
         if error.code() == KafkaError._ALL_BROKERS_DOWN and self.text:
             return
@@ -83,9 +83,9 @@ class LastError:
 def shared_properties(
     settings: Settings, chosen: Mapping[str, str], last_error: Callable[[KafkaError], None]
 ) -> dict[str, Any]:
-    """Return what consumer, producer and admin client have in common, ``chosen`` included.
+    """Return the common properties of consumer, producer and admin client, with ``chosen``.
 
-    Raises SettingsInvalid, and LogUnavailable where a provider of tokens gives none.
+    Raises SettingsInvalid, and LogUnavailable if a provider of tokens gives none.
     """
     kafka = settings.kafka
     return {
@@ -101,14 +101,14 @@ def shared_properties(
 
 
 def admin_client(settings: Settings, last_error: LastError) -> AdminClient:
-    """Open a client for questions about topics; LogUnavailable where a property is refused."""
+    """Open a client for questions about topics; LogUnavailable if a property is refused."""
     return opened(AdminClient, shared_properties(settings, {}, last_error))
 
 
 def opened(
     kind: Callable[..., Client], properties: dict[str, Any], logger: Any = driver_logger
 ) -> Client:
-    """Construct a client of the driver; SettingsInvalid where it refuses its properties."""
+    """Construct a client of the driver; SettingsInvalid if it refuses its properties."""
     try:
         return kind(properties, logger=logger)
     except (KafkaException, TypeError, ValueError) as error:
@@ -126,7 +126,7 @@ def answer_within(
     last_error: LastError,
     what: str,
 ) -> Answer:
-    """Wait for an answer of the broker, bounded; LogUnavailable names the servers tried."""
+    """Wait for an answer of the broker, for a bounded time; LogUnavailable names the servers."""
     timeout_s = settings.kafka.connect_timeout_ms / 1000 + _ANSWER_MARGIN_S
     try:
         return future.result(timeout_s)
@@ -134,7 +134,7 @@ def answer_within(
         admin.poll(0)
         raise unreachable(settings, last_error, what) from None
     except KafkaException as error:
-        # What it complained about meanwhile, an admin client tells only when it is polled.
+        # An admin client reports its errors only when it is polled.
         admin.poll(0)
         raise translated(error.args[0], settings, last_error, what) from error
 
@@ -153,7 +153,7 @@ def unreachable(settings: Settings, last_error: LastError, what: str) -> LogUnav
 
 
 def missing_topic(settings: Settings, topic: str) -> TopicMissing:
-    """Return the error of a topic that is not there."""
+    """Return the error for a missing topic."""
     return TopicMissing(
         f"topic {topic!r} does not exist on {settings.kafka.bootstrap_servers};"
         " create it with: hourhand migrate"
@@ -194,12 +194,11 @@ def bounds_of(
     timeout_s: float | None = None,
     wait: Callable[[float], None] = pause,
 ) -> tuple[int, int]:
-    """Return the first offset there is of a partition, and the one that comes next.
+    """Return the first existing offset of a partition, and the next one to be written.
 
-    Asks the broker, and again where its leader is just being chosen: of a topic that was made a
-    moment ago, or after a broker went.  ``timeout_s`` bounds the wait for that, and for one
-    answer; without it ``kafka.connect_timeout_ms`` does.  ``wait`` lets time pass between two
-    looks.  Raises TopicMissing, LogUnavailable.
+    Asks the broker again while a leader is being chosen: for a new topic, or after a broker failed.
+    ``timeout_s`` bounds this wait, and that for one answer; by default ``kafka.connect_timeout_ms``
+    does. ``wait`` lets time pass between two tries. Raises TopicMissing, LogUnavailable.
     """
     asked = TopicPartition(topic, partition)
     timeout_s = timeout_s or settings.kafka.connect_timeout_ms / 1000
@@ -213,7 +212,7 @@ def bounds_of(
         else:
             return int(first), int(end)
         wait(_LEADER_PAUSE_S)
-        # The driver remembers who led the partition until it is told to look.
+        # The driver remembers the partition's old leader until it is told to refresh.
         with contextlib.suppress(KafkaException):
             consumer.list_topics(topic, timeout=timeout_s)
     raise AssertionError("the last look returns or raises")
@@ -239,7 +238,7 @@ def describe_topic(
 
 
 def security_properties(kafka: KafkaSettings) -> dict[str, str]:
-    """Return the driver's properties; SettingsInvalid where a file cannot be read."""
+    """Return the driver's properties; SettingsInvalid if a file cannot be read."""
     passed_on = {
         name: value.get_secret_value() for name, value in kafka.security_properties.items()
     }
@@ -254,7 +253,7 @@ def security_properties(kafka: KafkaSettings) -> dict[str, str]:
 
 
 def security_advice(kafka: KafkaSettings, code: int | None, text: str) -> str:
-    """Return what to check where an error is one of trust, login or rights, else nothing."""
+    """Return advice for an error about trust, login or rights, else an empty text."""
     if code == KafkaError._AUTHENTICATION and kafka.oauth.provider is not None:
         return (
             f"Check kafka.oauth: that provider {kafka.oauth.provider!r} gives a token, and that"
@@ -275,7 +274,7 @@ def security_advice(kafka: KafkaSettings, code: int | None, text: str) -> str:
         who = f"user {kafka.username!r}" if kafka.username else "this node's principal"
         return f"Grant {who} what docs/security.md lists for it"
     if code == KafkaError._ALL_BROKERS_DOWN:
-        # A broker that waits for TLS or for a login closes the connection without a word.
+        # A broker that expects TLS or a login closes the connection without a message.
         return (
             "Check kafka.bootstrap_servers, that a broker runs, and that this port is meant for"
             f" kafka.tls.enabled, which is {str(kafka.tls.enabled).lower()}, and"

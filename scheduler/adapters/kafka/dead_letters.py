@@ -1,7 +1,7 @@
 """``LogView`` on Kafka: bounds of the task topic, and the dead-letter topic read backwards.
 
-A page takes from each partition as many letters as it may hold at most, and keeps the newest of
-all; its continuation names where each partition was left.
+A page reads from each partition as many letters as the page may hold, and keeps the newest of all;
+its cursor has the place reached in each partition.
 """
 
 import threading
@@ -16,7 +16,7 @@ from scheduler.ports.dead_letters import LetterPage, LogEnd
 
 
 class KafkaLogView:
-    """Reads ``topic.name`` and ``topic.dead_letter``; opened when it is first asked."""
+    """Reads ``topic.name`` and ``topic.dead_letter``; opened at its first use."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -30,7 +30,7 @@ class KafkaLogView:
         return {partition: LogEnd(*each) for partition, each in bounds.items()}
 
     def letters(self, before: str | None, limit: int) -> LetterPage:
-        """Read dead letters; a topic that is not there has none."""
+        """Read dead letters; a missing topic has none."""
         left = _parsed(before) if before else {}
         with self._lock:
             try:
@@ -72,7 +72,7 @@ class KafkaLogView:
         return found
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         with self._lock:
             while self._readers:
                 self._readers.popitem()[1].close()

@@ -1,9 +1,9 @@
-"""Records on their way from the driver to ``poll``: which count, which are stale, which wait.
+"""Records on their way from the driver to ``poll``: which are delivered, dropped or kept.
 
-A partition's records count from ``begin`` to ``forget``; what is fetched before, from where it
-will most likely begin, is kept aside until then.  A batch the driver hands over may
-have been collected before a callback, in the same call, gave the partition up or began it
-somewhere else; such a batch is dropped for that partition, which is then read once more.
+A partition's records are delivered from ``begin`` to ``forget``; records that are fetched earlier,
+from its most likely position, are kept aside until then. A batch from the driver may have been
+collected before a callback, in the same call, gave the partition up or began it somewhere else;
+such a batch is dropped for that partition, which is then read again.
 """
 
 import contextlib
@@ -27,44 +27,45 @@ _AHEAD_RECORDS_MAX = 1_000
 _AHEAD_BYTES_MAX = 4_000_000
 _AHEAD_STEP_RECORDS = 100
 _ENOUGH_RECORDS = 500
-"""With so many at hand no others are waited for."""
+"""With this number of records no others are waited for."""
 _EXPECTED_RECORDS_MAX = 500
 _EXPECTED_BYTES_MAX = 1_000_000
-"""What is kept aside of a partition whose owner the store does not name for long."""
+"""Most bytes that are kept aside of a partition while the store has not answered about its
+owner."""
 _SEEK_ATTEMPTS = 100
 _SEEK_PAUSE_S = 0.02
 
 
 @dataclass(slots=True)
 class _Expected:
-    """What was fetched of a partition that has not begun."""
+    """Fetched records of a partition that has not begun."""
 
     next_offset: int | None
-    """Where it should begin; None where too much came, and it was paused again."""
+    """The expected begin; None if too much came, and the partition was paused again."""
     kept: list[LogRecord | tuple[int, int]] = field(default_factory=list)
     size_bytes: int = 0
 
 
 class Fetching:
-    """What is fetched and not yet delivered; used from the polling thread."""
+    """Records that are fetched and not yet delivered; used from the polling thread."""
 
     def __init__(self, consumer: Any, topic: str) -> None:
         self._consumer = consumer
         self._topic = topic
         self._begun: dict[int, int] = {}
-        """Started partition to the offset it was last begun at."""
+        """By started partition, the offset at which it last began."""
         self._expected: dict[int, _Expected] = {}
         self._moved: set[int] = set()
-        """Partitions begun or forgotten since the last call of the driver began."""
+        """Partitions begun or forgotten since the last call of the driver."""
         self._waiting: deque[LogRecord | tuple[int, int]] = deque()
         """Records, and (partition, next offset) for an end of log, in order of arrival."""
         self._waiting_bytes = 0
         self._paused = False
         self.ends: dict[int, int] = {}
-        """Partitions that are read up to what readers get, and how far that is."""
+        """By partition that was read up to the last visible record, the offset reached."""
 
     def begin(self, partition: int, next_offset: int) -> None:
-        """Deliver from ``next_offset`` on, and forget what was fetched of this partition."""
+        """Deliver from ``next_offset`` on, and drop earlier fetched records of this partition."""
         expected = self._expected.get(partition)
         self.forget((partition,))
         self._begun[partition] = next_offset
@@ -77,10 +78,12 @@ class Fetching:
             self._consumer.pause([TopicPartition(self._topic, partition)])
 
     def expect(self, partition: int, next_offset: int) -> None:
-        """Fetch from where an assigned partition should begin while its owner is being settled."""
+        """Fetch from the expected begin of an assigned partition while its owner is being
+        settled.
+        """
         if partition in self._begun or partition in self._expected or self._paused:
             return
-        # Refused where the driver has not begun with the partition: the next call may be in time.
+        # Refused while the driver has not begun with the partition: the next call may succeed.
         with contextlib.suppress(KafkaException):
             target = TopicPartition(self._topic, partition, next_offset)
             self._consumer.resume([target])
@@ -93,7 +96,7 @@ class Fetching:
         self._consumer.pause([TopicPartition(self._topic, partition)])
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Drop what is fetched of these partitions and what may still arrive of them."""
+        """Drop fetched records of these partitions, and those that still arrive."""
         gone = frozenset(partitions)
         self._moved |= gone
         for partition in gone:
@@ -107,9 +110,9 @@ class Fetching:
             self._keep(each)
 
     def fetch(self, records_max: int, timeout_s: float, more_s: float) -> None:
-        """Take what is there; wait ``timeout_s`` for a first record, ``more_s`` for others.
+        """Collect fetched records; wait ``timeout_s`` for a first one, ``more_s`` for others.
 
-        The driver waits a whole timeout for a batch that is not full, hence the short ones.
+        The driver waits a whole timeout for a batch that is not full, so the waits are short.
         """
         wanted = max(records_max - len(self._waiting), 1)
         if self._paused and not self._waiting:
@@ -122,7 +125,7 @@ class Fetching:
             self._collect(missing, more_s)
 
     def fetch_ahead(self, timeout_s: float) -> None:
-        """Serve callbacks; what arrives meanwhile waits, bounded, for the next ``take``."""
+        """Serve callbacks; arriving records wait, up to a limit, for the next ``take``."""
         full = len(self._waiting) >= _AHEAD_RECORDS_MAX or self._waiting_bytes >= _AHEAD_BYTES_MAX
         if full and not self._paused:
             self._paused = True
@@ -132,7 +135,7 @@ class Fetching:
             self._collect(1, timeout_s - 0.002)
 
     def take(self, records_max: int) -> Polled:
-        """Return the oldest records that wait, and how far each partition has come."""
+        """Return the oldest waiting records, and the position of each partition."""
         records: list[LogRecord] = []
         reached: dict[int, int] = {}
         waiting = self._waiting
@@ -150,7 +153,7 @@ class Fetching:
         return Polled(records, reached)
 
     def _collect(self, records_max: int, timeout_s: float) -> None:
-        """Call the driver once: callbacks run inside, and what it returns is sorted out."""
+        """Call the driver once; callbacks run inside, and its messages are sorted."""
         self._moved.clear()
         messages = self._consumer.consume(records_max, timeout_s)
         moved = self._moved & self._begun.keys()
@@ -187,10 +190,10 @@ class Fetching:
         self._waiting_bytes += _size_bytes(each)
 
     def _seek(self, partition: int, next_offset: int) -> None:
-        """Make the driver fetch from there.
+        """Make the driver fetch from an offset.
 
-        It refuses while it has not begun with a partition assigned a moment ago, which no
-        event tells, hence the bounded attempts.
+        It refuses while it has not begun with a newly assigned partition, which no event reports,
+        so a bounded number of attempts is made.
         """
         target = TopicPartition(self._topic, partition, next_offset)
         for attempts_left in range(_SEEK_ATTEMPTS, 0, -1):
@@ -225,10 +228,10 @@ def _size_bytes(each: LogRecord | tuple[int, int]) -> int:
 
 
 def record_of(message: Any) -> LogRecord:
-    """Return what the driver read as a record of the log."""
+    """Return the driver's message as a record of the log."""
     headers: Headers = ()
-    # A header whose name is not UTF-8 makes the driver refuse all of them; nothing of a task
-    # depends on headers, so the record is read without.
+    # A header whose name is not UTF-8 makes the driver refuse all of them; tasks do not depend on
+    # headers, so the record is read without.
     with contextlib.suppress(UnicodeDecodeError):
         headers = message.headers() or ()
     return LogRecord(
@@ -242,7 +245,7 @@ def record_of(message: Any) -> LogRecord:
 
 
 def _report(error: KafkaError) -> None:
-    """Errors of a poll pass by themselves, but for those the driver calls fatal."""
+    """Log an error of a poll, which passes by itself; raise fatal ones."""
     if error.fatal():
         raise LogUnavailable(f"Kafka refuses this member for good: {error.name()}: {error.str()}")
     if error.code() in UNAUTHORIZED:

@@ -1,6 +1,7 @@
-"""The node's group from outside: its offsets, its members, and what it has not read yet.
+"""The node's group from outside: its offsets, its members, and its unread records.
 
-Decides where a node would go on reading, as a node does; never joins the group or commits for it.
+Decides where a node would continue, by the rules of a node; it never joins the group or commits for
+it.
 """
 
 import logging
@@ -50,29 +51,29 @@ class KafkaGroupOffsets:
         self._partitions = [TopicPartition(topic, each.id) for each in found.partitions]
 
     def members(self) -> int:
-        """Return how many nodes the group has now."""
+        """Return the group's number of nodes."""
         futures = self._admin.describe_consumer_groups([self._settings.group.id])
         return len(self._answer(futures[self._settings.group.id]).members)
 
     def committed(self) -> Mapping[int, int]:
-        """Return the group's next offsets, where it has any."""
+        """Return the group's next offsets, for partitions that have one."""
         asked = ConsumerGroupTopicPartitions(self._settings.group.id, self._partitions)
         futures = self._admin.list_consumer_group_offsets([asked])
         answer = self._answer(futures[self._settings.group.id])
         return {each.partition: each.offset for each in answer.topic_partitions if each.offset >= 0}
 
     def bounds(self) -> Mapping[int, tuple[int, int]]:
-        """Return each partition's first offset and the one that comes next."""
+        """Return each partition's first offset and the next one to be written."""
         firsts, ends = self._listed(_SPEC.earliest()), self._listed(_SPEC.latest())
         return {partition: (first, ends[partition]) for partition, first in firsts.items()}
 
     def since(self, time_ms: int) -> Mapping[int, int]:
-        """Return the first offset of each partition written at this time or later, or its end."""
+        """Return each partition's first offset written at this time or later, or its end."""
         found, ends = self._listed(_SPEC.for_timestamp(time_ms)), self.bounds()
         return {each: at if at >= 0 else ends[each][1] for each, at in found.items()}
 
     def set(self, next_offsets: Mapping[int, int]) -> None:
-        """Have the group begin there; refused by the broker while it has members."""
+        """Set the group's offsets; the broker refuses that while it has members."""
         topic, group = self._settings.topic.name, self._settings.group.id
         places = [TopicPartition(topic, each, offset) for each, offset in next_offsets.items()]
         futures = self._admin.alter_consumer_group_offsets(
@@ -90,7 +91,9 @@ class KafkaGroupOffsets:
 
 
 class KafkaTail:
-    """``LogTail``: the topic as the group left it, and records read outside it; TopicMissing."""
+    """``LogTail``: the topic from the group's offsets on, and records read outside it;
+    TopicMissing.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -40,18 +40,18 @@ _HEARD_MAX = 64
 
 
 class _CoordinatorCounts(msgspec.Struct):
-    """What the driver counted on its connections to a broker."""
+    """The driver's counts for its connections to a broker."""
 
     connects: int = 0
     disconnects: int = 0
     tx: int = 0
-    """Requests of every kind."""
+    """Requests of all kinds."""
     req: dict[str, int] = {}
 
     def heartbeats(self) -> int | None:
-        """Return how many heartbeats were sent, None where that is not told.
+        """Return the number of heartbeats sent, None if it is unknown.
 
-        The driver names every kind of request a consumer may send but this one.
+        The driver counts every other kind of request of a consumer, so heartbeats are the rest.
         """
         if _HEARTBEAT in self.req:
             return self.req[_HEARTBEAT]
@@ -60,7 +60,7 @@ class _CoordinatorCounts(msgspec.Struct):
 
 class _Statistics(msgspec.Struct):
     ts: int
-    """The driver's monotonic clock, in microseconds, as they were taken."""
+    """The driver's monotonic clock, in microseconds, at the time of the counts."""
     brokers: dict[str, _CoordinatorCounts]
 
 
@@ -79,7 +79,7 @@ class _Heard(NamedTuple):
 
 
 class _Accepted(NamedTuple):
-    """A heartbeat that a commit followed; ``driver_ms`` is when the answer was taken."""
+    """A heartbeat that a commit followed; ``driver_ms`` is the time of the answer."""
 
     driver_ms: float
     heard: _Heard
@@ -91,8 +91,8 @@ decoder = msgspec.json.Decoder(_Statistics)
 class HeartbeatLease(MembershipLease):
     """A lease that counts from heartbeats; used from the polling thread.
 
-    ``clock`` counts suspended time and the driver's does not: what was taken before a suspension
-    is dropped.
+    ``clock`` includes suspended time and the driver's does not: values from before a suspension are
+    dropped.
     """
 
     def __init__(self, group: GroupSettings, clock: Clock) -> None:
@@ -106,23 +106,23 @@ class HeartbeatLease(MembershipLease):
         self._is_blind = False
 
     def polled(self, now_ms: float) -> None:
-        """A poll begins."""
+        """Note the begin of a poll."""
         self._note_suspension()
         super().polled(now_ms)
 
     def accepted(self, sent_ms: float) -> None:
-        """The coordinator accepted a commit that was asked for at ``sent_ms``."""
+        """Note that the coordinator accepted a commit that was requested at ``sent_ms``."""
         known = [each for each in self._heard if each.known_ms <= sent_ms]
         if known and self._accepted is None:
             self._accepted = _Accepted(driver_ms(), known[-1])
 
     def end(self) -> None:
-        """Membership is gone; only a heartbeat sent from now on brings the lease back."""
+        """Note the end of the membership; only a heartbeat sent from now on renews the lease."""
         self._forget()
         super().end()
 
     def observe(self, statistics: str) -> None:
-        """Take the driver's statistics, as JSON."""
+        """Read the driver's statistics, as JSON."""
         told = decoder.decode(statistics)
         self._note_suspension()
         taken_driver_ms = told.ts / 1000
@@ -153,7 +153,7 @@ class HeartbeatLease(MembershipLease):
             super().accepted(accepted.heard.after_ms)
 
     def _note_suspension(self) -> None:
-        # How far the clock is ahead only grows, so what was true before is a lower bound.
+        # The difference of the clocks only grows, so an earlier one is a lower bound.
         now_ms = driver_ms()
         ahead_ms = self._clock.monotonic_ms() - now_ms
         if abs(ahead_ms - self._ahead_ms) > _SUSPENDED_MS:
@@ -175,7 +175,7 @@ class HeartbeatLease(MembershipLease):
 
 
 def check_session(settings: Settings, admin: AdminClient, last_error: LastError) -> None:
-    """Raise SettingsInvalid where a lease would outlive a membership (P3), or LogUnavailable."""
+    """Raise SettingsInvalid if a lease would outlive a membership (P3), or LogUnavailable."""
     group = settings.group
     session_ms = broker_session_ms(settings, admin, last_error)
     if session_ms < group.session_timeout_ms:
@@ -196,7 +196,7 @@ def check_session(settings: Settings, admin: AdminClient, last_error: LastError)
 
 
 def broker_session_ms(settings: Settings, admin: AdminClient, last_error: LastError) -> int:
-    """Return after how much silence the brokers give up a member of the group."""
+    """Return the time of silence after which the brokers give up a member of the group."""
     asked = ConfigResource(ConfigResource.Type.GROUP, settings.group.id)
     timeout_s = settings.kafka.connect_timeout_ms / 1000
     future = admin.describe_configs([asked], request_timeout=timeout_s)[asked]

@@ -1,8 +1,8 @@
 """``TaskLog`` on a Kafka consumer group.
 
-A partition that is assigned stays paused until ``start`` says where it begins.  All of the
-driver's callbacks run inside ``poll``, ``close`` and nowhere else.  While one waits for a
-revocation to be drained, the driver's own threads go on sending heartbeats.
+An assigned partition stays paused until ``start`` sets its position. All of the driver's callbacks
+run inside ``poll`` or ``close``. While one waits for a revocation to be drained, the driver's own
+threads go on sending heartbeats.
 """
 
 import contextlib
@@ -41,29 +41,29 @@ from scheduler.consumer.store_identity import StoreIdentity
 logger = logging.getLogger("hourhand.kafka")
 
 _LEAVE_S = 30.0
-"""Above what the driver takes to give up on a broker that is connected and silent."""
+"""Longer than the driver's wait for a broker that is connected but silent."""
 _LEAVE_POLL_S = 0.05
-"""The callback of a revocation is served within such a poll."""
+"""Duration of the polls that serve the callback of a revocation."""
 _LEFT_POLL_S = 0.01
 _LEFT_POLLS_MAX = 100
-"""Polls within which a member forgets the name it had in its group, as it does when it leaves."""
+"""Polls within which a leaving member loses its name in the group."""
 _REVOKE_MARGIN_S = 2.0
-"""A tree that is drained may need this much longer to say so."""
+"""A drained tree may need this much longer to report its end."""
 _WAKES_PER_HEARTBEAT = 4
 FEW_WAIT_S = 0.002
-"""Where few records come: whoever waits for one should have it soon."""
+"""Wait for more records where few come: a single record should arrive soon."""
 MANY_WAIT_S = 0.02
-"""Where many come: less than what a round of single records would fall behind."""
+"""Wait for more records where many come: less than the delay of reading them one by one."""
 MANY_PER_S = 1_000
 _WINDOW_MS = 100.0
 
 
 class PollBatching:
-    """How long a poll waits for more records once it has one: longer where many come.
+    """The wait of a poll for more records after the first one: longer if many come.
 
-    Every poll is a round through the tree and, by partition, a request to the store; a few
-    records at a time they cost several times what they cost together.  It counts what the polls
-    of one member return; told monotonic times.
+    Every poll costs a round through the tree and, by partition, a request to the store; for a few
+    records at a time these cost several times as much as together. It counts the records of one
+    member's polls; times are monotonic.
     """
 
     def __init__(self) -> None:
@@ -81,17 +81,17 @@ class PollBatching:
 
     @property
     def wait_s(self) -> float:
-        """How long to wait for more."""
+        """Seconds to wait for more records."""
         return MANY_WAIT_S if self._many else FEW_WAIT_S
 
 
 class HeartbeatWaker:
     """Wakes the driver's main thread, without which heartbeats come late.
 
-    librdkafka looks whether a heartbeat is due only when something else has woken that thread, at
-    worst its timer of one second.  They come about half as often as asked then, and a member
-    learns by a heartbeat that partitions wait for it.  Used from the polling thread; told
-    monotonic times.
+    librdkafka checks whether a heartbeat is due only when something else has woken that thread, at
+    worst its timer of one second. Heartbeats then come about half as often as configured, and a
+    member learns by a heartbeat that partitions wait for it. Used from the polling thread; times
+    are monotonic.
     """
 
     def __init__(self, consumer: Any, heartbeat_interval_ms: int) -> None:
@@ -100,26 +100,26 @@ class HeartbeatWaker:
         self._next_ms = 0.0
 
     def polled(self, now_ms: float) -> None:
-        """Wake the driver where it was not for a part of the interval."""
+        """Wake the driver if it was not woken for a part of the interval."""
         if now_ms < self._next_ms:
             return
         self._next_ms = now_ms + self._pause_ms
-        # Nothing to commit is the one request that the driver's main thread takes without the
-        # caller having to wait for its answer, which is that there was nothing.
+        # An empty commit is the one request that the driver's main thread takes without a wait for
+        # the answer, which is that there was nothing.
         with contextlib.suppress(KafkaException):
             self._consumer.commit(offsets=[], asynchronous=True)
 
 
 def lease_of(group: GroupSettings, clock: Clock) -> MembershipLease:
-    """Return the lease that follows from the protocol of a group."""
+    """Return the lease for the protocol of a group."""
     return HeartbeatLease(group, clock) if group.protocol == "consumer" else MembershipLease(group)
 
 
 def open_log(settings: Settings, clock: Clock, installation_id: Callable[[], str]) -> "KafkaLog":
-    """Open a member of the group, and log what the brokers' configuration takes from the promises.
+    """Open a member of the group, and log configurations of the brokers that weaken the promises.
 
-    ``installation_id`` returns that of the store that the group is read for.  Raises
-    LogUnavailable and TopicMissing.
+    ``installation_id`` returns the id of the store of this installation. Raises LogUnavailable and
+    TopicMissing.
     """
     for warning in topic_warnings(settings):
         logger.warning("%s", warning)
@@ -130,12 +130,12 @@ class KafkaLog:
     """One member of the group ``settings.group.id`` on ``settings.topic.name``.
 
     ``subscribe`` raises LogUnavailable and TopicMissing within ``kafka.connect_timeout_ms``, and
-    GroupShared where the group is read for another store.
-    Later failures are waited out: the driver reconnects by itself, and the lease ends.
+    GroupShared if the group is used with another store. During later failures the driver reconnects
+    by itself, and the lease ends.
     """
 
     def __init__(self, settings: Settings, clock: Clock, installation_id: str = "") -> None:
-        """``installation_id`` is that of the store that the group is read for, if there is one."""
+        """``installation_id`` is the id of this installation's store, if there is one."""
         self._settings = settings
         self._store = StoreIdentity(installation_id, _store_name(settings))
         self._clock = clock
@@ -160,11 +160,11 @@ class KafkaLog:
         self._watch = TopicWatch(self._positions.ask_topic_id, clock)
         self._transactions = OpenTransactions(self._known_end)
         self._shifts: dict[int, int] = {}
-        """What lies between the broker's offsets of a started partition and those that are kept;
-        only of a topic that was made anew."""
+        """By started partition, the difference between the broker's offsets and the stored ones;
+        only for a topic that was deleted and made again."""
 
     def subscribe(self, listener: AssignmentListener) -> None:
-        """Check that broker and topics are there, then join the group."""
+        """Check that brokers and topics are there, then join the group."""
         admin = admin_client(self._settings, self._last_error)
         described = describe_topic(self._settings, self._topic, admin, self._last_error)
         describe_topic(self._settings, self._settings.topic.dead_letter, admin, self._last_error)
@@ -186,9 +186,9 @@ class KafkaLog:
     def start(
         self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
     ) -> StartPosition:
-        """Begin to deliver an assigned partition; LogUnavailable where the broker is silent."""
+        """Begin to deliver an assigned partition; LogUnavailable if the broker is silent."""
         if partition not in self._assigned:
-            # It would be committed from then on, whoever owns it.
+            # Otherwise its offset would be committed from then on, whoever owns it.
             raise ValueError(f"partition {partition} is not assigned")
         noted = Noted(stored_next_offset, stored_topic_id)
         beginning = self._positions.take(partition, noted)
@@ -204,14 +204,16 @@ class KafkaLog:
         return StartPosition(beginning.next_offset, beginning.end_offset, beginning.topic_id)
 
     def seek(self, partition: int, next_offset: int | None) -> None:
-        """Deliver a started partition once more, from ``next_offset``, or nothing of it."""
+        """Deliver a started partition again from ``next_offset``; with None, deliver nothing of
+        it.
+        """
         if next_offset is None:
             self._fetching.hold(partition)
         else:
             self._fetching.begin(partition, broker_offset(next_offset))
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
-        """Serve membership and return records; LogUnavailable on a fatal error only."""
+        """Serve the group's protocol and return records; LogUnavailable on a fatal error only."""
         now_ms = self._clock.monotonic_ms()
         self._lease.polled(now_ms)
         self._waker.polled(now_ms)
@@ -238,7 +240,7 @@ class KafkaLog:
         return replace(polled, waiting=waiting) if waiting else polled
 
     def commit(self, next_offsets: Mapping[int, int]) -> None:
-        """Ask to store next offsets; what was said of other started partitions goes along."""
+        """Request a commit of next offsets; those of other started partitions go along."""
         if not self._closed:
             self._commits.ask(self._consumer, _at_broker(next_offsets))
 
@@ -247,28 +249,28 @@ class KafkaLog:
         return self._lease.ends_ms
 
     def close(self) -> None:
-        """Revoke what is assigned, leave the group, let go of connections."""
+        """Revoke assigned partitions, leave the group, close connections."""
         if self._closed:
             return
         self._closed = True
         deadline_s = self._settings.tree.recovery.drain_deadline_ms / 1000
         try:
-            # A last revocation may have to be drained, and then the broker is told.
+            # A last revocation may have to be drained before the broker is told.
             close_within(self._leave, deadline_s + _REVOKE_MARGIN_S + _LEAVE_S)
         finally:
             close_client(self._positions)
             self._lease.end()
 
     def _leave(self) -> None:
-        """Let go of what is assigned, and only then close: a driver that is closing may never
-        answer the callback that lets go, which holds the interpreter meanwhile (librdkafka 4527).
+        """Give up assigned partitions, and only then close: a closing driver may never answer the
+        callback of a revocation, which holds the interpreter meanwhile (librdkafka 4527).
         """
         self._consumer.unsubscribe()
         while self._assigned:
             self._consumer.poll(_LEAVE_POLL_S)
-        # The driver lets go of partitions in the background and leaves after that, unless it is
-        # told to close first: then nobody hears of it before the session has expired.
-        # Under the consumer protocol it leaves in any case, and keeps its name.
+        # The driver gives up partitions in the background and leaves after that, unless it is
+        # closed first: then the group notices only when the session has expired. Under the consumer
+        # protocol it leaves in any case, and keeps its name.
         for _ in range(0 if self._by_broker else _LEFT_POLLS_MAX):
             if not self._consumer.memberid():
                 break
@@ -276,7 +278,7 @@ class KafkaLog:
         self._consumer.close()
 
     def _known_end(self, partition: int) -> int | None:
-        """Return a partition's end as the last fetch told it, also what is not committed."""
+        """Return a partition's end as of the last fetch, including uncommitted records."""
         place = TopicPartition(self._topic, partition)
         with contextlib.suppress(KafkaException):
             if bounds := self._consumer.get_watermark_offsets(place, cached=True):
@@ -284,7 +286,7 @@ class KafkaLog:
         return None
 
     def _begin_anew(self, topic_id: str) -> None:
-        """Give all partitions up, and join for those of the topic that there is now."""
+        """Give all partitions up, and join again for those of the new topic."""
         logger.warning(
             "topic %r was made anew (id %s, before %s): its partitions are given up and read from"
             " their beginning; what the topic before held unread is gone",
@@ -304,8 +306,8 @@ class KafkaLog:
         partitions = [each.partition for each in assigned]
         self._assigned.update(partitions)
         self._positions.ask(partitions)
-        # Paused, and at an offset of no meaning: with a logical one (end, beginning, committed)
-        # the driver asks the broker, and the answer may overrun the seek of ``start``.
+        # Paused, and at an arbitrary offset: with a logical one (end, beginning, committed) the
+        # driver asks the broker, and the answer may come after the seek of ``start``.
         held = [TopicPartition(self._topic, each, 0) for each in partitions]
         if self._incremental:
             consumer.incremental_assign(held)
@@ -344,7 +346,7 @@ class KafkaLog:
                 deadline_ms,
             )
         except Exception:
-            # Whatever failed, the partitions go: without a commit they are read again.
+            # Partitions are given up after any failure: without a commit they are read again.
             logger.exception("draining partitions %s failed", sorted(partitions))
         return {}
 
@@ -388,12 +390,12 @@ class KafkaLog:
                 f" group.session_timeout_ms {group.session_timeout_ms}: Kafka refuses it"
             )
         chosen = {
-            # Bounds what is fetched ahead, in memory (P13); a full queue is looked at again
-            # after a few milliseconds instead of a second.
+            # Bounds the fetched records in memory (P13); a full queue is checked again after a few
+            # milliseconds instead of a second.
             "queued.max.messages.kbytes": "16384",
             "fetch.queue.backoff.ms": "5",
-            # Bounds the wait for a broker that is connected and silent, above all that of
-            # the last commit before partitions go.
+            # Bounds the wait for a broker that is connected but silent, mainly that of the last
+            # commit of partitions.
             "socket.timeout.ms": "10000",
             **self._settings.kafka.consumer_properties,
         }
@@ -406,14 +408,14 @@ class KafkaLog:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",
-            # The end of a partition is told too, which steps over control records.
+            # The end of a partition is reported too, which skips control records.
             "enable.partition.eof": True,
             "on_commit": self._on_commit,
         }
 
 
 def _store_name(settings: Settings) -> str:
-    """Return what an operator knows the store by."""
+    """Return an operator's name for the store."""
     if settings.store == "cassandra":
         return f"keyspace {settings.cassandra.keyspace}"
     return "an embedded folder"
@@ -424,7 +426,7 @@ def _at_broker(next_offsets: Mapping[int, int]) -> Mapping[int, int]:
 
 
 def _shifted(polled: Polled, shifts: Mapping[int, int]) -> Polled:
-    """Return what was polled with its offsets as they are kept."""
+    """Return polled records with offsets in their stored form."""
     reached = {each: shifts.get(each, 0) + offset for each, offset in polled.reached.items()}
     return Polled([_shifted_record(each, shifts) for each in polled.records], reached)
 

@@ -1,33 +1,35 @@
-"""Which partitions end for their readers before their log does: a transaction is open there.
+"""Watches for open transactions, which end a partition for readers before its log ends.
 
-A reader gets what is committed only.  A producer that begins a transaction and never ends it holds
-up all that stands behind it, until the broker ends it: after fifteen minutes by default.  Decides
-when that has lasted so long that somebody should know; it can do nothing about it.
+A reader gets only committed records. A producer that begins a transaction and never ends it blocks
+all records behind it, until the broker ends it: after fifteen minutes by default. Decides when that
+has lasted long enough to be reported; it cannot do anything about it.
 """
 
 from collections.abc import Callable, Mapping
 
 LOOK_MS = 5_000
-"""Only what is a second look old is told: where much is written, a log grows while it is read."""
+"""Time between two looks. Only a state that two looks saw is reported: a busy log grows while it is
+read."""
 _TOLD_AFTER_MS = 10_000
 
 
 class OpenTransactions:
-    """What is known of the started partitions; used from the polling thread."""
+    """The state of started partitions; used from the polling thread."""
 
     def __init__(self, end_of: Callable[[int], int | None]) -> None:
-        """``end_of`` tells a partition's end, read or not, as far as it is known here."""
+        """``end_of`` returns a partition's known end, including unread records."""
         self._end_of = end_of
         self._since: dict[int, tuple[int, float]] = {}
-        """Where a partition stands still, and since when (monotonic time)."""
+        """The offset at which a partition stands still, and since when (monotonic time)."""
         self._look_at_ms = 0.0
         self.waiting: Mapping[int, str] = {}
-        """Why nothing more of a partition can be read."""
+        """By partition, the reason why nothing more of it can be read."""
 
     def look(self, ends: Mapping[int, int], now_ms: float) -> None:
-        """Look again where it is time.
+        """Look again if it is time.
 
-        ``ends`` has the partitions that were read up to what readers get, and how far that is.
+        ``ends`` has the partitions that were read up to the last visible record, and the offset
+        reached.
         """
         if now_ms < self._look_at_ms:
             return
@@ -48,5 +50,5 @@ class OpenTransactions:
         self._since, self.waiting = since, waiting
 
     def restart(self) -> None:
-        """Forget how long anything lasts: nothing is being read just now."""
+        """Reset all durations: nothing is being read now."""
         self._since, self.waiting = {}, {}

@@ -1,4 +1,4 @@
-"""Asks group and broker what decides where reading of a partition begins."""
+"""Asks group and broker for the positions at which reading of partitions begins."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,24 +29,24 @@ from scheduler.process.pause import pause
 logger = logging.getLogger("hourhand.kafka")
 
 _ANSWER_S_MAX = 1.0
-"""Longest wait for one answer: the polling thread waits too, and is needed for the lease of what
-is read already.  Who gets none asks again."""
+"""Longest wait for one answer: the polling thread waits too, and is needed for the lease of other
+partitions. Without an answer the caller asks again."""
 _ANSWER_MS_OLD = 2_000
-"""An answer so old is not taken: the store took its time, or the tree had to be built."""
+"""An older answer is not used: the store was slow, or the tree had to be built."""
 _ASKED_AT_ONCE = 8
 _SECOND_LOOKS = 3
 _SECOND_LOOK_PAUSE_S = 0.2
 
 
 class Committed(NamedTuple):
-    """A next offset that the group keeps, and what was noted with it."""
+    """A next offset that the group keeps, with the metadata of its commit."""
 
     next_offset: int | None
     note: CommitNote
 
 
 def committed_of(answer: TopicPartition) -> Committed:
-    """Return what the coordinator answered for a partition; raises KafkaException."""
+    """Return the coordinator's answer for a partition; raises KafkaException."""
     if answer.error is not None:
         raise KafkaException(answer.error)
     next_offset = answer.offset if answer.offset >= 0 else None
@@ -54,7 +54,7 @@ def committed_of(answer: TopicPartition) -> Committed:
 
 
 class _PositionQuery(NamedTuple):
-    """What is asked for a partition, and when (monotonic time)."""
+    """The pending requests about a partition, and their time (monotonic)."""
 
     at_ms: float
     committed: "Future[Mapping[int, Committed]]"
@@ -63,11 +63,11 @@ class _PositionQuery(NamedTuple):
 
 
 class StartingPositions:
-    """Asks for partitions from the moment they are assigned, side by side, on threads of its own.
+    """Asks for partitions from the moment of their assignment, concurrently, on threads of its own.
 
-    Meanwhile the store is asked to claim them, so that a partition that changes hands waits for
-    the slower of the two.  Fetches nothing and never joins the group: on the member's own
-    connection every answer would wait behind a fetch that waits for records.
+    The store claims them at the same time, so a partition that changes hands waits only for the
+    slower of the two. It never fetches or joins the group: on the member's own connection every
+    answer would wait behind a fetch that waits for records.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class StartingPositions:
         clock: Clock,
         store: StoreIdentity,
     ) -> None:
-        """``store`` is what the group is read for."""
+        """``store`` identifies the store of this installation."""
         self._consumer: Any = opened(Consumer, properties)
         self._admin = admin_client(settings, last_error)
         self._settings = settings
@@ -90,7 +90,7 @@ class StartingPositions:
         self._asked: dict[int, _PositionQuery] = {}
 
     def ask(self, partitions: Iterable[int]) -> None:
-        """Begin to ask for partitions that are about to be started."""
+        """Begin to ask for partitions that will be started soon."""
         now_ms, together = self._clock.monotonic_ms(), tuple(partitions)
         if not together:
             return
@@ -107,24 +107,24 @@ class StartingPositions:
             self._asked[partition] = _PositionQuery(now_ms, committed, asked, topic_id)
 
     def ask_topic_id(self) -> "Future[str]":
-        """Ask which topic of its name there is; empty where the broker does not name topics."""
+        """Ask for the topic's id; empty if the broker has no ids of topics."""
         return self._pool.submit(self._topic_id)
 
     def require_own_group(self, partitions: Sequence[int]) -> None:
-        """Raise GroupShared where the group was read for another store; LogUnavailable."""
+        """Raise GroupShared if the group is used with another store; LogUnavailable."""
         try:
             self._pool.submit(self._committed, partitions).result(_ANSWER_S_MAX)
         except (KafkaException, FutureTimeoutError):
-            # The coordinator may still be looked for: each partition is asked for once more.
+            # The coordinator may not be known yet: each partition is asked for once more.
             logger.debug("the group's offsets are not known yet")
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Drop what was asked for partitions that are gone."""
+        """Drop answers for partitions that are gone."""
         for partition in partitions:
             self._asked.pop(partition, None)
 
     def committed(self) -> dict[int, int]:
-        """Return the next offsets that the group is known to have, of partitions not taken yet."""
+        """Return the group's known next offsets, of partitions that are not taken yet."""
         known = {}
         for partition, asked in self._asked.items():
             answer = asked.committed
@@ -135,17 +135,17 @@ class StartingPositions:
         return known
 
     def take(self, partition: int, noted: Noted) -> Beginning:
-        """Choose where to begin; LogUnavailable where the broker does not answer."""
+        """Return the position at which to begin; LogUnavailable if the broker does not answer."""
         asked = self._asked.pop(partition, None)
         try:
             if asked is None or self._clock.monotonic_ms() - asked.at_ms > _ANSWER_MS_OLD:
-                # What came to the log since would not be waited for (P4).
+                # With an old answer, records that arrived since would not be waited for (P4).
                 found = self._look(partition)
             else:
                 found = _found(asked, partition)
             stored = broker_offset(noted.next_offset or 0)
-            # Just after a change of leader a partition may look shorter than it is; believing
-            # that would mean to read all of it again.
+            # Just after a change of leader a partition may look shorter than it is; with that end
+            # all of it would be read again.
             for _ in range(_SECOND_LOOKS):
                 if max(found.committed or 0, stored) <= found.end:
                     break
@@ -156,7 +156,7 @@ class StartingPositions:
             raise translated(error.args[0], self._settings, self._last_error, what) from error
         except FutureTimeoutError as error:
             raise LogUnavailable(
-                f"Kafka did not say within {_ANSWER_S_MAX:g} s where partition {partition} begins"
+                f"Kafka did not answer within {_ANSWER_S_MAX:g} s where partition {partition} begins"
             ) from error
         beginning = chosen_beginning(noted, found)
         if beginning.complaint:
@@ -164,7 +164,7 @@ class StartingPositions:
         return beginning
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         self._pool.shutdown(cancel_futures=True)
         self._consumer.close()
 
@@ -182,8 +182,8 @@ class StartingPositions:
         return identity_of(describe_topic(settings, name, self._admin, self._last_error))
 
     def _refresh(self) -> None:
-        """Have the driver look who leads: it asks the leader it remembers, and a client that reads
-        nothing remembers one that is gone for five minutes.
+        """Make the driver refresh leaders: it asks the leader that it remembers, and a client that
+        reads nothing remembers a dead one for five minutes.
         """
         self._consumer.list_topics(self._settings.topic.name, timeout=self._timeout_s)
 

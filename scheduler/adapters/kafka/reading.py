@@ -1,6 +1,6 @@
 """``TopicReader`` on a Kafka consumer that joins no group and commits nothing.
 
-Decides nothing about what is read: whoever asks keeps the offsets.
+The caller decides the range and keeps the offsets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _WAIT_S = 1.0
 
 
 class KafkaTopicReader:
-    """Reads one topic; raises TopicMissing where it is not there."""
+    """Reads one topic; raises TopicMissing if it does not exist."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
         self._settings = settings
@@ -37,7 +37,7 @@ class KafkaTopicReader:
         self._consumer: Any = opened(Consumer, self._properties())
 
     def bounds(self) -> Mapping[int, tuple[int, int]]:
-        """Return, by partition, the first offset there is and the one that comes next."""
+        """Return, by partition, the first existing offset and the next one to be written."""
         admin = admin_client(self._settings, self._last_error)
         described = describe_topic(self._settings, self._topic, admin, self._last_error)
         return {
@@ -68,11 +68,11 @@ class KafkaTopicReader:
         self._consumer.unassign()
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         close_client(self._consumer)
 
     def _taken(self, messages: Sequence[Any], start: int, end: int) -> tuple[list[LogRecord], int]:
-        """Return the records that were asked for, and the next offset to expect."""
+        """Return the requested records, and the next expected offset."""
         records = []
         for message in messages:
             error = message.error()
@@ -81,7 +81,7 @@ class KafkaTopicReader:
                     records.append(record_of(message))
                 start = message.offset() + 1
             elif error.code() == KafkaError._PARTITION_EOF:
-                # What is left before the end are offsets without a record.
+                # The rest before the end are offsets without a record.
                 start = max(start, message.offset())
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                 raise LogUnavailable(
@@ -101,7 +101,7 @@ class KafkaTopicReader:
         chosen = {"fetch.wait.max.ms": "100", **self._settings.kafka.consumer_properties}
         return {
             **shared_properties(self._settings, chosen, self._last_error),
-            # A name is needed, a membership is not: nothing is subscribed or committed.
+            # The driver requires a name; nothing is subscribed or committed.
             "group.id": f"{self._settings.group.id}-reading",
             "enable.auto.commit": False,
             "enable.partition.eof": True,

@@ -1,10 +1,10 @@
-"""A producer whose acknowledgements are served by one thread at a time, and that holds records of
-groups until the driver gets many at once.
+"""A producer whose acknowledgements are served by one thread at a time, and that gathers records of
+groups for the driver.
 
-Decides which thread that is: whoever appends steadily or waits for its own records serves all
-of them, else a thread of this module.  Left to another thread, each acknowledgement costs a
-change of threads, and the rate of a busy producer is a fraction.  Decides too what follows where
-the driver gives a producer up for good: see ``ServedProducer``.
+Decides which thread serves: one that appends steadily or waits for its own records serves all, else
+a thread of this module. On another thread each acknowledgement would cost a change of threads,
+which reduces a busy producer's rate to a fraction. Decides also the replacement of a driver that
+fails for good: see ``ServedProducer``.
 """
 
 import logging
@@ -20,33 +20,34 @@ from actors.model.errors import HourhandError, LogUnavailable, NodeStopped
 from actors.ports.clock import Clock
 
 Delivered = Callable[[KafkaError | None, Any], None]
-"""Takes the driver's report of a record: its error or None, and the record."""
+"""Gets the driver's report of a record: its error or None, and the record."""
 
 ANY_PARTITION = -1
 """Leaves the choice to the producer's partitioner."""
 
 Refused = Callable[[bytes, HourhandError], None]
-"""Takes the value of a record that the driver never got, and why."""
+"""Gets the value of a record that the driver never got, and the error."""
 _Held = tuple[str, bytes, bytes, Delivered, Refused]
-"""A record's topic, value and key, and who hears of it; no class, as one is made for each."""
+"""A record's topic, value and key, and its listeners; a tuple, because one is made for each
+record."""
 
 HOLD_MS = 50
-"""How long a record of a group waits for others.  The driver sends what a partition got within its
-linger as one request, which costs a broker about what a record does."""
+"""Longest wait of a record of a group for others. The driver sends the records that a partition got
+within its linger as one request, which costs a broker about as much as one record."""
 HELD_RECORDS_MAX = 1_000
 _POLL_S = 0.1
 _WAIT_S = 0.02
-"""Between two looks of a thread that waits for its own records, which another may serve."""
+"""Interval of checks of a thread that waits for its own records, which another may serve."""
 _FULL_QUEUE_WAIT_S = 0.01
 _PAUSE_S = 0.003
-"""Between two looks of the polling thread: not longer than a record lingers anyway."""
+"""Interval of checks of the polling thread: not longer than a record lingers anyway."""
 _APPENDS_PER_SERVE = 50
 _LASTED_MS = 30_000
-"""A producer that worked for so long is replaced at once; others after a pause that grows."""
+"""A producer that worked for this time is replaced at once; others after a growing pause."""
 _REOPEN_PAUSE_S_MIN = 0.1
 _REOPEN_PAUSE_S_MAX = 10.0
 _PURGE_S = 5.0
-"""Longest wait for the reports of what was taken out of a driver's queues, which are there."""
+"""Longest wait for the reports of records that were taken out of a driver's queues."""
 
 logger = logging.getLogger("hourhand.kafka")
 
@@ -54,12 +55,11 @@ logger = logging.getLogger("hourhand.kafka")
 class ServedProducer:
     """Produces from any thread; delivery callbacks never run in two threads at a time.
 
-    What is held keeps its place: whatever is produced later goes to the driver after it.
+    Held records keep their place: records that are produced later go to the driver after them.
 
-    An idempotent producer may fail for good: of a partition whose leader lost the end of its log,
-    for example, the driver cannot know any more what was stored.  It takes no record then, for
-    any topic.  Such a driver is replaced; what it had not reported fails, which says nothing
-    about where it is stored.
+    An idempotent producer may fail for good: for example, if a partition's leader lost the end of
+    its log, the driver cannot know which records are stored. It then takes no record for any topic.
+    Such a driver is replaced; its unreported records fail, and may be stored or not.
     """
 
     def __init__(
@@ -69,27 +69,28 @@ class ServedProducer:
         room_timeout_s: float,
         clock: Clock,
     ) -> None:
-        """``failure`` translates an error about a topic; ``room_timeout_s`` bounds the wait
-        for room in the driver's queue.
+        """``failure`` translates an error about a topic; ``room_timeout_s`` bounds the wait for
+        room in the driver's queue.
         """
         self._open_driver = open_driver
         self._failure = failure
         self._room_timeout_s = room_timeout_s
         self._clock = clock
         self._held: deque[_Held] = deque()
-        """What the driver gets next: any thread adds to its end; ``_taking`` guards its start."""
+        """The next records for the driver: any thread adds to its end; ``_taking`` guards its
+        start."""
         self._held_since_ms = self._handed_ms = clock.monotonic_ms() - HOLD_MS
         self._appended = 0
         self._waiting = 0
         self._closed = False
-        # A record is taken or refused, with nothing in between: none comes after the last flush,
-        # and none gets into a driver that is replaced.
+        # A record is either taken or refused: none comes after the last flush, and none gets into a
+        # driver that is being replaced.
         self._taking = threading.Lock()
-        # Held while callbacks run, which may append and serve themselves, hence reentrant.
+        # Held while callbacks run, which may append and serve themselves, so it is reentrant.
         self._serving = threading.RLock()
         self._stopped = threading.Event()
         self._given_up: Any = None
-        """The driver that failed for good, while it is not replaced."""
+        """The driver that failed for good, until it is replaced."""
         self._pause_s = 0.0
         self._reopens_ms = 0.0
         self._use(open_driver())
@@ -98,7 +99,7 @@ class ServedProducer:
 
     @property
     def driver(self) -> Any:
-        """The driver at the moment; another one after the next failure for good."""
+        """The current driver; another one after the next failure for good."""
         return self._driver
 
     def _use(self, driver: Any) -> None:
@@ -115,10 +116,10 @@ class ServedProducer:
         delivered: Delivered,
         headers: Headers = (),
     ) -> None:
-        """Take a record, whose report ``delivered`` hears; a full queue slows the caller.
+        """Take a record, for which ``delivered`` gets the report; a full queue slows the caller.
 
-        Raises NodeStopped when closed, LogUnavailable and what ``failure`` makes of errors;
-        then there will be no report.
+        Raises NodeStopped when closed, LogUnavailable and the errors of ``failure``; then there
+        will be no report.
         """
         if self._held:
             self.hand_over()
@@ -153,11 +154,11 @@ class ServedProducer:
     def hold(
         self, topic: str, value: bytes, key: bytes, delivered: Delivered, refused: Refused
     ) -> None:
-        """Take a record that the driver may get later, of any partition: with many others, or when
-        it has waited for them.
+        """Take a record, of any partition, that the driver may get later: with many others, or
+        after ``HOLD_MS``.
 
-        Raises as ``produce`` does where it is not taken.  One that was taken and that the driver
-        refuses then is told to ``refused``, by any thread.
+        Raises as ``produce`` does if it is not taken. A taken record that the driver then refuses
+        is passed to ``refused``, on any thread.
         """
         held = self._held
         if len(held) >= HELD_RECORDS_MAX:
@@ -166,7 +167,7 @@ class ServedProducer:
             self._refuse_when_closed()
             now_ms = self._clock.monotonic_ms()
             if now_ms - self._handed_ms >= HOLD_MS:
-                # Of a stream that is slow: there is no company to wait for.
+                # In a slow stream no further records are waited for.
                 self._handed_ms = now_ms
                 self.produce(topic, value, key, ANY_PARTITION, delivered)
                 return
@@ -174,15 +175,15 @@ class ServedProducer:
         held.append((topic, value, key, delivered, refused))
 
     def hand_over(self) -> None:
-        """Give the driver all that is held.
+        """Give the driver all held records.
 
-        Raises NodeStopped, LogUnavailable and what ``failure`` makes of an error for good; then
-        all that was held hears of it.
+        Raises NodeStopped, LogUnavailable and the error of ``failure`` for a failure for good; then
+        all held records get it.
         """
         waited_s, waiting = 0.0, None
         try:
             while (first := self._take_held()) is not None:
-                # Another one than before: some went meanwhile.
+                # It is another record than before: some were given to the driver meanwhile.
                 waited_s = self._wait_for_room(waited_s if first is waiting else 0.0)
                 waiting = first
         except HourhandError as error:
@@ -191,7 +192,7 @@ class ServedProducer:
         self.serve(0.0)
 
     def _take_held(self) -> _Held | None:
-        """Give the driver what it has room for; return the first that it has no room for."""
+        """Give the driver the records that it has room for; return the first one without room."""
         held = self._held
         with self._taking:
             if held:
@@ -220,7 +221,7 @@ class ServedProducer:
         return self._take_held()
 
     def _try_hand_over(self) -> None:
-        """Give the driver what is held as far as it has room, from a thread that cannot wait."""
+        """Give the driver held records as far as it has room, from a thread that cannot wait."""
         try:
             self._take_held()
         except HourhandError as error:
@@ -245,7 +246,7 @@ class ServedProducer:
         return waited_s + _FULL_QUEUE_WAIT_S
 
     def serve(self, wait_s: float) -> None:
-        """Serve what is there, or wait for the first; another thread that does so is enough."""
+        """Serve existing reports, or wait for the first; only one thread at a time does."""
         if self._serving.acquire(timeout=wait_s):
             driver = self._driver
             try:
@@ -267,7 +268,7 @@ class ServedProducer:
                 self._waiting -= 1
 
     def flush(self, timeout_s: float) -> int:
-        """Wait for acknowledgements; return how many are still to come."""
+        """Wait for acknowledgements; return the number that is missing."""
         self._try_hand_over()
         if not self._serving.acquire(timeout=timeout_s):
             return len(self._driver) + len(self._held)
@@ -281,7 +282,7 @@ class ServedProducer:
             self._serving.release()
 
     def close(self, timeout_s: float) -> None:
-        """Take nothing more and flush for so long; what is unacknowledged then fails."""
+        """Take no more records and flush for ``timeout_s``; unacknowledged ones then fail."""
         if not self._closed:
             self._try_hand_over()
         with self._taking:
@@ -296,7 +297,7 @@ class ServedProducer:
             self.flush(1.0)
 
     def _poll(self) -> None:
-        """Serve unless somebody else does."""
+        """Serve unless another thread does."""
         seen = 0
         while not self._stopped.wait(_PAUSE_S):
             steady = self._appended - seen > _APPENDS_PER_SERVE
@@ -310,17 +311,17 @@ class ServedProducer:
                 elif not steady and not self._waiting:
                     self.serve(_POLL_S)
             except BaseException:
-                # Futures shield this thread from their callbacks; whatever it is, without this
-                # thread nobody would hear of a record again.
+                # Futures shield this thread from their callbacks; after any other error it must go
+                # on, or no record would be reported again.
                 logger.exception("serving reports failed and goes on; please report this")
 
-    # After a failure for good.
+    # Replacement after a failure for good.
 
     def _replace(self, failed: Any, why: KafkaError) -> None:
-        """Fail what a driver that failed for good had under way, and open another one.
+        """Fail the pending records of a driver that failed for good, and open another one.
 
-        The first thread that meets the failure does it.  Where the driver did not work
-        for long it stays for a while, and refuses what it is given.
+        The first thread that meets the failure does it. A driver that did not work for long stays
+        for a while, and refuses records.
         """
         with self._serving:
             with self._taking:
@@ -331,7 +332,7 @@ class ServedProducer:
                     self._give_up(failed, why)
                 if not self._closed and self._clock.monotonic_ms() >= self._reopens_ms:
                     self._reopen()
-            # The new driver takes what the callbacks append now.
+            # The new driver takes records that the callbacks append now.
             if found:
                 _fail_outstanding(failed, self._clock)
 
@@ -353,9 +354,9 @@ class ServedProducer:
         try:
             self._use(self._open_driver())
         except Exception:
-            # Of a machine without room for a thread, perhaps; the next record tries again.
+            # Perhaps the machine has no room for a thread; the next record tries again.
             self._reopens_ms = self._clock.monotonic_ms() + 1000 * _REOPEN_PAUSE_S_MAX
-            logger.exception("no new Kafka producer could be opened; tried again")
+            logger.exception("no new Kafka producer could be opened; it is tried again")
         else:
             self._given_up = None
 
@@ -365,10 +366,10 @@ def _is_fatal(error: KafkaError) -> bool:
 
 
 def _report_all(driver: Any, clock: Clock, timeout_s: float) -> int:
-    """Serve until everything is reported, but not longer; return how many reports are to come.
+    """Serve until everything is reported, for a bounded time; return the number of missing reports.
 
-    The driver's own ``flush`` loses reports: it goes on with them after its failure for good, which
-    Python's driver keeps as an exception under way.
+    The driver's own ``flush`` loses reports: it continues with them after its failure for good,
+    which Python's driver keeps as a pending exception.
     """
     ends_ms = clock.monotonic_ms() + 1000 * timeout_s
     while (left := len(driver)) and (wait_ms := ends_ms - clock.monotonic_ms()) > 0:
@@ -377,13 +378,13 @@ def _report_all(driver: Any, clock: Clock, timeout_s: float) -> int:
 
 
 def _fail_outstanding(driver: Any, clock: Clock) -> None:
-    """Have the reports made of all that a driver was given."""
+    """Make the driver report all records that it was given."""
     driver.purge()
     for _ in range(2):
         try:
             left = _report_all(driver, clock, _PURGE_S)
         except KafkaException:
-            # It tells its failure once, in place of what it was asked for.
+            # It reports its failure once, in place of the requested reports.
             continue
         if left:
             logger.error("%d records were never reported by a given up producer", left)

@@ -1,10 +1,10 @@
-"""Tokens for logins with OAUTHBEARER, from a provider that is named in the settings.
+"""Tokens for logins with OAUTHBEARER, from a provider that the settings name.
 
-Decides when a provider is asked, how long it is waited for, and what of its answer is a token.
-It is asked on threads of this module, and all clients of a process share its answer: a provider
-that raises, blocks or answers nonsense is an error in the log, and the driver keeps the last token
-for as long as that is valid.  A message of a provider is never shown, as it may quote a secret.
-Tokens of OIDC come from the driver itself and never pass through here.
+Decides when a provider is called, how long to wait for it, and which answers are valid tokens. It
+is called on threads of this module, and all clients of a process share its answer: a provider that
+raises, blocks or answers nonsense is an error in the log, and the driver keeps the last token while
+that is valid. A message of a provider is never shown, because it may quote a secret. OIDC tokens
+come from the driver itself and never pass through here.
 """
 
 import functools
@@ -31,19 +31,20 @@ from scheduler.process import forking
 logger = logging.getLogger("hourhand.kafka")
 
 VALID_MS_MIN = 3_000
-"""A token that expires sooner would be gone before a connection stands."""
+"""A token that expires sooner would be invalid before a connection is ready."""
 _VALID_MS_MAX = 10 * 365 * 86_400_000
-"""Above it, milliseconds were taken for seconds."""
+"""With a longer life, milliseconds were given as seconds."""
 _KEPT = 0.75
-"""Of a token's life.  The driver asks again after four fifths of what was left, so each client that
-asks finds a new one, or one that another client got a moment ago."""
+"""Share of a token's life after which a new one is requested. The driver asks after four fifths of
+the remaining life, so each client that asks finds a new token, or one that another client got a
+moment ago."""
 _REFRESH_WAIT_S = 3.0
-"""The driver's thread that asks has other work; it comes again after ten seconds."""
+"""The driver's thread that asks has other work; it asks again after ten seconds."""
 _AGAIN_MS = 5_000
-"""After a failure; every client asks for itself."""
+"""Pause after a failure; every client asks for itself."""
 _GIVEN_UP_MS = 60_000
-"""A provider that has not answered by then is asked again on another thread, and then after twice
-as long each time: a thread that blocks can never be ended."""
+"""A provider that has not answered by then is called again on another thread, and then after twice
+as long each time: a blocked thread can never be ended."""
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 """RFC 6750, section 2.1."""
 _EXTENSION_NAME, _EXTENSION_VALUE = re.compile(r"[A-Za-z]+"), re.compile(r"[\x21-\x7e \t\r\n]+")
@@ -51,7 +52,7 @@ _EXTENSION_NAME, _EXTENSION_VALUE = re.compile(r"[A-Za-z]+"), re.compile(r"[\x21
 
 
 class Token(NamedTuple):
-    """What the driver takes as the answer of its callback."""
+    """The answer of the driver's callback."""
 
     text: str
     expires_s: float
@@ -74,7 +75,7 @@ class TokenSource:
         self._renewed_ms = 0.0
 
     def token(self, timeout_s: float) -> Token:
-        """Return a valid token, waiting so long for a new one; raises LogUnavailable."""
+        """Return a valid token; wait at most ``timeout_s`` for a new one; raises LogUnavailable."""
         with self._lock:
             asked = self._current() or self._ask()
         try:
@@ -82,7 +83,7 @@ class TokenSource:
         except FutureTimeoutError:
             raise self._failure(f"did not answer within {timeout_s:g} s") from None
         except LogUnavailable as error:
-            # Each waiting thread raises one of its own.
+            # Each waiting thread raises an exception of its own.
             raise LogUnavailable(*error.args) from None
 
     def refresh(self, _: str) -> Token:
@@ -94,7 +95,7 @@ class TokenSource:
             raise
 
     def _current(self) -> "Future[Token] | None":
-        """Return what answers now or soon, or None where the provider has to be asked."""
+        """Return the current or pending answer, or None if the provider has to be called."""
         if self._asked is None:
             return None
         waited_ms = self._clock.monotonic_ms() - self._asked_ms
@@ -137,7 +138,7 @@ class TokenSource:
         text, expires_s, principal = filled[:3]
         extensions = answer[3] if len(answer) > 3 else {}
         if not (isinstance(text, str) and _TOKEN.fullmatch(text)):
-            raise self._failure("returned a token with characters that RFC 6750 has not")
+            raise self._failure("returned a token with characters that RFC 6750 does not allow")
         if isinstance(expires_s, bool) or not isinstance(expires_s, int | float):
             raise self._failure(f"returned a {type(expires_s).__name__} as expiry: {wanted}")
         left_ms = expires_s * 1000 - self._clock.now_ms()
@@ -148,7 +149,7 @@ class TokenSource:
             )
         if not (isinstance(principal, str) and _are_extensions(extensions)):
             raise self._failure(
-                f"returned a principal or extensions that RFC 7628 does not have: {wanted}"
+                f"returned a principal or extensions that RFC 7628 does not allow: {wanted}"
             )
         return Token(text, float(expires_s), principal, dict(extensions))
 
@@ -160,11 +161,11 @@ class TokenSource:
 
 
 def token_callback(kafka: KafkaSettings) -> dict[str, Callable[[str], Token]]:
-    """Return the driver's property that gets tokens, empty where no provider is named.
+    """Return the driver's property that gets tokens, empty if no provider is named.
 
-    A token is there when this returns: a driver without one waits ten seconds for it and says
-    nothing of the cause.  Raises SettingsInvalid where the provider cannot be found, and
-    LogUnavailable where it gives no token within ``kafka.connect_timeout_ms``.
+    A token exists when this returns: a driver without one waits ten seconds for it and does not
+    report the cause. Raises SettingsInvalid if the provider cannot be found, and LogUnavailable if
+    it gives no token within ``kafka.connect_timeout_ms``.
     """
     oauth = kafka.oauth
     if oauth.provider is None or oauth.provider == OIDC:
@@ -181,7 +182,7 @@ def _source(provider: str, region: str | None) -> TokenSource:
     return TokenSource(provider, fetch, SystemClock())
 
 
-# Its threads, and a lock that one of them may have held, are the parent's.
+# Its threads, and a lock that one of them may have held, belong to the parent.
 forking.in_child(_source.cache_clear)
 
 
@@ -197,7 +198,7 @@ def _msk_iam(region: str) -> Callable[[], object]:
 
 
 def _own(path: str) -> Callable[[], object]:
-    # As for executors: the working folder is searched first.
+    # As for executors, the working folder is searched first.
     if (folder := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, folder)
     try:
@@ -227,7 +228,7 @@ def _are_extensions(extensions: object) -> bool:
 
 
 def _class_and_place(error: BaseException) -> str:
-    """Return an error's class and the line that raised it, and nothing of its message."""
+    """Return an error's class and the line that raised it, without its message."""
     frames = extract_tb(error.__traceback__)
     where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{where}"

@@ -1,7 +1,7 @@
-"""Makes Hourhand's topics, and says what about them would break a promise.
+"""Creates Hourhand's topics, and reports configurations that would break a promise.
 
-An existing topic is never changed: its number of partitions is fixed for life, and what its
-operator configured is theirs.  What does not fit is told as a warning.
+An existing topic is never changed: its number of partitions is fixed for life, and its
+configuration is the operator's. Unsuitable values are reported as warnings.
 """
 
 import hashlib
@@ -26,23 +26,23 @@ _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _KNOWN_PAUSE_MS = 50
 _LETTER_HEADROOM_BYTES = 65_536
-"""What a dead letter's additional headers may take."""
+"""Room for a dead letter's additional headers."""
 _ID_CHARS = 8
 _BROKER_RECORD_BYTES_MAX = 1_048_588
 """Kafka's own default for ``max.message.bytes``."""
 
 
 def create_topics(settings: Settings) -> list[str]:
-    """Create the task topic and the dead-letter topic where they are missing.
+    """Create the task topic and the dead-letter topic if they are missing.
 
-    Returns the names it created; another process that creates them meanwhile is not an error.
-    Raises LogUnavailable.
+    Returns the created names; another process that creates them meanwhile is not an error. Raises
+    LogUnavailable.
     """
     return create_missing(settings, [_task_topic(settings), dead_letter_topic(settings)])
 
 
 def create_events_topic(settings: Settings) -> list[str]:
-    """Create the topic of lifecycle events where it is missing; as ``create_topics``."""
+    """Create the topic of lifecycle events if it is missing; as ``create_topics``."""
     assert settings.events.topic is not None, "only asked for where it is named"
     config = {"cleanup.policy": "delete"}
     return create_missing(
@@ -52,13 +52,13 @@ def create_events_topic(settings: Settings) -> list[str]:
 
 
 def require_topic(settings: Settings, topic: str) -> None:
-    """Raise TopicMissing where a topic is not there, LogUnavailable where nobody answers."""
+    """Raise TopicMissing if a topic does not exist, LogUnavailable if no broker answers."""
     last_error = LastError()
     describe_topic(settings, topic, admin_client(settings, last_error), last_error)
 
 
 def create_missing(settings: Settings, wanted: list[NewTopic]) -> list[str]:
-    """Create those topics that are not there and return their names; as ``create_topics``."""
+    """Create the missing topics and return their names; as ``create_topics``."""
     last_error = LastError()
     admin = admin_client(settings, last_error)
     missing = [each for each in wanted if not _exists(settings, each.topic, admin, last_error)]
@@ -84,7 +84,8 @@ def create_missing(settings: Settings, wanted: list[NewTopic]) -> list[str]:
 def raise_partitions(
     settings: Settings, topic: str, count: int, admin: AdminClient, last_error: LastError
 ) -> bool:
-    """Give a topic so many partitions; whether it had fewer.  Raises TopicMissing, LogUnavailable.
+    """Raise a topic's number of partitions to ``count``; True if it had fewer. Raises TopicMissing,
+    LogUnavailable.
 
     Never for the task topic, whose number is fixed.
     """
@@ -99,7 +100,7 @@ def raise_partitions(
 
 
 def topic_warnings(settings: Settings) -> list[str]:
-    """Return what the brokers' configuration takes from the promises, one sentence each.
+    """Return configurations of the brokers that weaken the promises, one sentence each.
 
     Raises LogUnavailable and TopicMissing.
     """
@@ -120,9 +121,10 @@ def topic_warnings(settings: Settings) -> list[str]:
 
 
 def topic_identity(settings: Settings, topic: str) -> str:
-    """Return what tells a topic from one of its name that was deleted; empty where brokers do not.
+    """Return the topic's id, which a new topic of the same name does not share; empty if brokers
+    have none.
 
-    Brokers name topics since version 2.8.  Raises TopicMissing, LogUnavailable.
+    Brokers have ids of topics since version 2.8. Raises TopicMissing, LogUnavailable.
     """
     last_error = LastError()
     admin = admin_client(settings, last_error)
@@ -192,15 +194,15 @@ def _task_topic(settings: Settings) -> NewTopic:
     config = {
         "cleanup.policy": "delete",
         "retention.ms": str(max(_HOUR_MS, min(7 * _DAY_MS, completions_ms // 2))),
-        # The broker's own time: a producer's wrong clock can neither make a record expire
-        # unread nor keep it beyond its retention.
+        # The broker's own time: a producer's wrong clock can neither make a record expire unread
+        # nor keep it beyond its retention.
         "message.timestamp.type": "LogAppendTime",
     }
     return new_topic(settings, settings.topic.name, config)
 
 
 def dead_letter_topic(settings: Settings) -> NewTopic:
-    """Return the dead-letter topic to create; a letter is longer than what is put aside."""
+    """Return the dead-letter topic to create; a letter is longer than its record."""
     largest = max(settings.client.record_bytes_max, _BROKER_RECORD_BYTES_MAX)
     config = {
         "cleanup.policy": "delete",
@@ -235,7 +237,7 @@ def _exists(settings: Settings, topic: str, admin: AdminClient, last_error: Last
 def _wait_until_known(
     settings: Settings, names: list[str], admin: AdminClient, last_error: LastError
 ) -> None:
-    """The controller answers before every broker knows of a new topic."""
+    """Wait until every broker knows new topics: the controller answers earlier."""
     pause = threading.Event()
     for _ in range(settings.kafka.connect_timeout_ms // _KNOWN_PAUSE_MS):
         if all(_exists(settings, each, admin, last_error) for each in names):

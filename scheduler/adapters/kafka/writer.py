@@ -1,7 +1,7 @@
 """``LogWriter`` on one idempotent Kafka producer, and ``AppendGroup`` and ``MessageWriter`` on it.
 
 The caller names the partition, or the driver finds it by Kafka's default rule, which is set
-explicitly: the driver's own default is another one.
+explicitly because the driver's own default differs.
 """
 
 import logging
@@ -37,28 +37,28 @@ logger = logging.getLogger("hourhand.kafka")
 
 _CLOSE_TIMEOUT_S = 10.0
 _HELD_BYTES_MAX = 10_000
-"""Larger records of a group are a request's worth soon, and a thousand of them much memory."""
+"""Larger records of a group soon fill a request, and a thousand of them need much memory."""
 _GIVEN_UP = frozenset(
     {
         KafkaError._FATAL,
         KafkaError._PURGE_QUEUE,
         KafkaError._PURGE_INFLIGHT,
-        # A report has its code alone: the driver's idempotent producer gives up with these.
+        # A report has only its code: the driver's idempotent producer gives up with these.
         KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
         KafkaError.UNKNOWN_PRODUCER_ID,
     }
 )
 _DRIVER_RECORD_BYTES_MAX = 110_000_000
-"""Sizes are judged by ``client.record_bytes_max`` and the broker; the driver's own limit
-must let a dead letter pass that another producer was allowed to write."""
+"""``client.record_bytes_max`` and the broker limit sizes; the driver's own limit must admit a dead
+letter for a record of another producer."""
 
 
 class KafkaGroup:
     """Records of one thread, in one topic; the driver finds each one's partition.
 
-    All records share one callback, which counts; nothing is made for a record but its bytes.
-    Which of them failed is found by these, when one does; of several with the same bytes it does
-    not matter which one is told.
+    All records share one callback, which counts; each record creates only its bytes. After a
+    failure the failed records are found by their bytes; of several with equal bytes any one may be
+    reported.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class KafkaGroup:
         refuse_large: Callable[[bytes, bytes], None],
         failure: Callable[[KafkaError, str], HourhandError],
     ) -> None:
-        """``refuse_large`` raises TaskTooLarge for a key and value that are."""
+        """``refuse_large`` raises TaskTooLarge for a key and value above the limit."""
         self._producer = producer
         self._topic = topic
         self._refuse_large = refuse_large
@@ -77,7 +77,7 @@ class KafkaGroup:
         self._reported = 0
         self._failed: list[tuple[bytes, HourhandError]] = []
         self._refused: list[tuple[bytes, HourhandError]] = []
-        """Records that the driver never got, which any thread is told of at any time."""
+        """Records that the driver never got; any thread may add one at any time."""
 
     def append(self, ordering_id: str, value: bytes) -> None:
         """Append a record to the partition of its ordering id."""
@@ -91,7 +91,7 @@ class KafkaGroup:
 
     def settle(self) -> Mapping[int, HourhandError]:
         """Wait for the reports of all records, which the driver's own timeout bounds."""
-        # What hinders it is told of each record that it hinders.
+        # An error here is also reported for each record that it affects.
         with suppress(HourhandError):
             self._producer.hand_over()
         self._producer.serve_until(self._is_told)
@@ -110,7 +110,7 @@ class KafkaGroup:
         self._refused.append((value, error))
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
-        """Count a report; called by the driver, once a record, never by two threads at a time."""
+        """Count a report; called by the driver, once a record, by one thread at a time."""
         self._reported += 1
         if error is not None:
             self._failed.append((message.value(), self._failure(error, self._topic)))
@@ -120,8 +120,8 @@ class KafkaWriter:
     """Appends to ``settings.topic``; usable from any thread, and right after construction."""
 
     linger_ms = 2
-    """How long a record waits for others of its partition; a batch costs the broker about what a
-    record does."""
+    """Time for which a record waits for others of its partition; a batch costs the broker about as
+    much as a record."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
@@ -132,7 +132,7 @@ class KafkaWriter:
         self._producer = ServedProducer(self._open_driver, self.failure, room_timeout_s, clock)
 
     def partition_count(self) -> int:
-        """Return the topic's number of partitions, asked for once."""
+        """Return the topic's number of partitions, which is read once."""
         if self._partition_count is None:
             topic = self._settings.topic.name
             admin = admin_client(self._settings, self._last_error)
@@ -145,7 +145,9 @@ class KafkaWriter:
     ) -> "Future[Position]":
         """Append a record to the task topic."""
         if partition < 0:
-            raise ValueError(f"partition {partition} is none: Kafka would choose one itself")
+            raise ValueError(
+                f"partition {partition} is not a partition: Kafka would choose one itself"
+            )
         try:
             self._refuse_large(key, value)
         except TaskTooLarge as error:
@@ -155,19 +157,20 @@ class KafkaWriter:
     def append_for(
         self, appended: AppendListener, partition: int, key: bytes, value: bytes
     ) -> None:
-        """Append a record without headers, and have ``appended`` told."""
+        """Append a record without headers, and call ``appended`` with the result."""
         try:
             self._refuse_large(key, value)
             reported = partial(self._reported, appended)
             self._producer.produce(self._topic, value, key, partition, reported)
         except HourhandError as error:
-            # The traces hold the frames of this call, and these the one that will hold the error.
+            # Their traces refer to the frames of this call, which refer to the future with the
+            # error.
             if error.__cause__ is not None:
                 error.__cause__.with_traceback(None)
             appended.set_exception(error.with_traceback(None))
 
     def _reported(self, appended: AppendListener, error: KafkaError | None, message: Any) -> None:
-        """Tell of a record; called by the driver, once."""
+        """Report a record's result; called by the driver, once."""
         if error is None:
             appended.set_result(Position(message.partition(), message.offset()))
         else:
@@ -180,8 +183,8 @@ class KafkaWriter:
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Append a record to the dead-letter topic.
 
-        Where the broker finds it too large there, a letter without key and value takes its
-        place, as a record that cannot be put aside would block its partition.
+        If the broker finds it too large, a letter without key and value is written instead, because
+        a record that cannot be put aside would block its partition.
         """
         return begun(
             self._letter(record, letter_headers(self._settings.topic.name, record, reason))
@@ -190,8 +193,8 @@ class KafkaWriter:
     def _letter(self, record: LogRecord, noted: Headers) -> Steps[Position]:
         topic = self._settings.topic.dead_letter
         whole, short = [*record.headers, *noted], [*noted, *LEFT_OUT]
-        # The new letter takes the time of its writing: with the record's own, which may be
-        # years off, the broker could refuse it or its retention could remove it at once.
+        # The new letter gets the time of its writing: with the record's own, which may be years
+        # off, the broker could refuse it or remove it at once.
         try:
             at: Position = yield self._produce(topic, record.value, record.key, headers=whole)
         except TaskTooLarge:
@@ -199,11 +202,11 @@ class KafkaWriter:
         return at
 
     def flush(self, timeout_ms: int) -> int:
-        """Wait for acknowledgements; return how many are still to come."""
+        """Wait for acknowledgements; return the number that is missing."""
         return self._producer.flush(timeout_ms / 1000)
 
     def close(self) -> None:
-        """Flush for up to ten seconds; what is unacknowledged then fails."""
+        """Flush for up to ten seconds; unacknowledged records then fail."""
         self._producer.close(_CLOSE_TIMEOUT_S)
 
     def _produce(
@@ -248,8 +251,8 @@ class KafkaWriter:
         chosen = {
             "linger.ms": str(self.linger_ms),
             "compression.type": "lz4",
-            # A broker refuses a batch as a whole, so a small one keeps records that are small
-            # enough apart from one that is not.
+            # A broker refuses a batch as a whole, so small batches separate small records from one
+            # that is too large.
             "batch.size": "262144",
             "queue.buffering.max.kbytes": "65536",
             "partitioner": "murmur2_random",
@@ -265,13 +268,13 @@ class KafkaWriter:
 
 
 class _ReportedAppend(LightFuture[Position]):
-    """A record's future, which takes the driver's report itself."""
+    """A record's future, which gets the driver's report itself."""
 
     def __init__(self, writer: KafkaWriter) -> None:
         self._writer = writer
 
     def delivered(self, error: KafkaError | None, message: Any) -> None:
-        """Resolve; called by the driver, once."""
+        """Resolve the future; called by the driver, once."""
         if error is None:
             self.set_result(Position(message.partition(), message.offset()))
         else:
@@ -279,23 +282,23 @@ class _ReportedAppend(LightFuture[Position]):
 
 
 def open_writer(settings: Settings) -> KafkaWriter:
-    """Open a producer for the log; nothing is asked of the broker yet."""
+    """Open a producer for the log; no request is sent yet."""
     return KafkaWriter(settings, SystemClock())
 
 
 def open_messages(settings: Settings) -> "KafkaMessages":
-    """Open a producer for topics of others; nothing is asked of the broker yet."""
+    """Open a producer for topics of others; no request is sent yet."""
     return KafkaMessages(settings, SystemClock())
 
 
 class KafkaMessages(KafkaWriter):
-    """The same producer for topics of others; nothing is asked of the broker before a message."""
+    """The same producer for topics of others; no request is sent before a message."""
 
     linger_ms = 5
 
     def produce(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers
     ) -> "Future[None]":
-        """Produce a message; an empty list of headers is the same as none to Kafka."""
+        """Produce a message; an empty list of headers equals none in Kafka."""
         produced = self._produce(topic, value, key, headers=headers)
         return then(produced, lambda _position: None)

@@ -1,7 +1,7 @@
 """The log itself: partitions, dead letters, and one coordinator for each group.
 
-It keeps records, says what is where, and which are too large; who may read them is the
-coordinator's matter.
+It stores records, knows their places, and refuses large ones; the coordinator decides who may read
+them.
 """
 
 import zlib
@@ -14,14 +14,14 @@ from scheduler.adapters.memory.delivery import Deliver, at_once
 from scheduler.adapters.memory.group import Coordinator
 
 BATCH_BYTES_MAX = 1_048_588
-"""A broker's own limit, where nobody sets another one."""
+"""A broker's default limit."""
 _BATCH_HEAD_BYTES = 61
 _RECORD_HEAD_BYTES = 21
 _HEADER_HEAD_BYTES = 4
 
 
 def encoded_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """Return about what a batch of this one record takes, before it is compressed."""
+    """Return the approximate size of a batch with this one record, before compression."""
     size_bytes = _BATCH_HEAD_BYTES + _RECORD_HEAD_BYTES + len(key or b"") + len(value or b"")
     for name, content in headers:
         size_bytes += _HEADER_HEAD_BYTES + len(name.encode()) + len(content or b"")
@@ -54,7 +54,7 @@ class MemoryPartition:
         self.end_offset += count
 
     def trim(self, before_offset: int) -> None:
-        """Forget what lies before an offset, as retention does."""
+        """Drop records before an offset, as retention does."""
         index = bisect_left(self._offsets, before_offset)
         del self._offsets[:index]
         del self._records[:index]
@@ -79,7 +79,7 @@ class MemoryBroker:
         deliver: Deliver = at_once,
         batch_bytes_max: int = BATCH_BYTES_MAX,
     ) -> None:
-        """``batch_bytes_max`` is what ``message.max.bytes`` is to Kafka, dead letters included."""
+        """``batch_bytes_max`` is Kafka's ``message.max.bytes``, also for dead letters."""
         self.clock = clock
         self.deliver = deliver
         self.batch_bytes_max = batch_bytes_max
@@ -92,24 +92,24 @@ class MemoryBroker:
 
     @property
     def topic_id(self) -> str:
-        """What tells the topic from those that were here before."""
+        """An id that differs for each incarnation of the topic."""
         return f"topic{self._topics}"
 
     def make_anew(self) -> None:
         """Delete the topic and make it again: its records are gone, and offsets begin at 0.
 
-        The groups keep what was committed.
+        The groups keep their committed offsets.
         """
         self._topics += 1
         self.partitions = [MemoryPartition(number) for number in range(len(self.partitions))]
 
     def check_leader(self, partition: int) -> None:
-        """Raise LogUnavailable where a partition has no leader."""
+        """Raise LogUnavailable if a partition has no leader."""
         if partition in self.refused:
             raise LogUnavailable(f"partition {partition} has no leader; try again")
 
     def check_size(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Raise TaskTooLarge where a record is refused, also as its producer compresses it."""
+        """Raise TaskTooLarge if a record is too large, also after its producer's compression."""
         size_bytes = encoded_bytes(key, value, headers)
         if size_bytes <= self.batch_bytes_max:
             return
@@ -122,7 +122,7 @@ class MemoryBroker:
             )
 
     def group(self, group_id: str) -> Coordinator:
-        """Return the coordinator of a group, made when it is first asked for."""
+        """Return the coordinator of a group, which is made at its first use."""
         if group_id not in self._groups:
             self._groups[group_id] = Coordinator(len(self.partitions), self.clock)
         return self._groups[group_id]

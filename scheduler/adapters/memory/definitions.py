@@ -72,7 +72,7 @@ class MemoryDefinitions:
             self._data.expiries[place] = clock.monotonic_ms() + left_ms
 
     def _has(self, partition: int, name: DefinitionName) -> bool:
-        """Whether a row has not vanished meanwhile."""
+        """True if a row has not expired."""
         clock, place = self._data.clock, (partition, name)
         gone_ms = self._data.expiries.get(place)
         if clock is None or gone_ms is None or clock.monotonic_ms() < gone_ms:
@@ -81,7 +81,7 @@ class MemoryDefinitions:
         return False
 
     def forget(self, partition: int, before_ms: int) -> "Future[None]":
-        """Remove what has expired."""
+        """Remove expired rows."""
 
         def effect() -> None:
             rows = self._data.definitions.get(partition, {})

@@ -1,8 +1,7 @@
-"""The one seam between a fake and whoever plays the network: when a request takes effect.
+"""The one place where a simulated network decides when a request to a fake takes effect.
 
-A fake hands every request to its ``Deliver``.  By default it is served at once.  A simulation
-may keep it and serve it later, let it take effect and lose the answer, or fail it before or
-after the effect, which is all that a real server can do to a client.
+A fake hands every request to its ``Deliver``. By default it is served at once. A simulation may
+keep it and serve it later, let it take effect and lose the answer, or fail it.
 """
 
 from collections.abc import Callable
@@ -13,10 +12,10 @@ Answer = TypeVar("Answer")
 
 
 class Request(Generic[Answer]):
-    """Something asked of the log or the store, not yet served.
+    """A request to the log or the store that is not yet served.
 
-    Requests of one ``kind`` and ``partition`` have the order in which they were made;
-    ``append`` requests of one partition must be applied in it.
+    Requests of one ``kind`` and ``partition`` have the order in which they were made; ``append``
+    requests of one partition must be applied in it.
     """
 
     def __init__(self, kind: str, partition: int, effect: Callable[[], Answer]) -> None:
@@ -28,7 +27,7 @@ class Request(Generic[Answer]):
         self._result: Answer | None = None
         self._error: Exception | None = None
         self._applied = False
-        # A caller cannot take back what may be under way.
+        # A caller cannot cancel a request that may be under way.
         self.future.set_running_or_notify_cancel()
 
     def __call__(self) -> None:
@@ -37,7 +36,7 @@ class Request(Generic[Answer]):
         self.answer()
 
     def apply(self) -> None:
-        """Take effect; once, however often it is called, also after a failed answer."""
+        """Take effect; only once, even if called again after a failed answer."""
         if self._applied:
             return
         self._applied = True
@@ -47,7 +46,7 @@ class Request(Generic[Answer]):
             self._error = error
 
     def answer(self) -> None:
-        """Tell the caller what the effect was; nothing where it was told before."""
+        """Resolve the caller's future with the effect; nothing if it was answered before."""
         assert self._applied, "there is nothing to tell before the effect"
         if self.future.done():
             return
@@ -57,7 +56,7 @@ class Request(Generic[Answer]):
             self.future.set_result(cast("Answer", self._result))
 
     def fail(self, error: Exception) -> None:
-        """Tell the caller that it failed, whether it took effect or not."""
+        """Fail the caller's future, whether the request took effect or not."""
         if not self.future.done():
             self.future.set_exception(error)
 

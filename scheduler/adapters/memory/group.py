@@ -1,8 +1,8 @@
-"""Who owns which partition of a group, and until when: the coordinator's side.
+"""Owners of a group's partitions: the coordinator's side.
 
-It decides; members learn of it during their own polls.  A partition is given to its next
-owner only after the one before let go of it or was expelled.  Cooperative members give up
-just what moves to another; with an eager assignor all give up everything first.
+It decides; members learn of it during their own polls. A partition goes to its next owner only
+after the previous one released it or was expelled. Cooperative members give up only partitions that
+move to another; with an eager assignor all give up everything first.
 """
 
 import math
@@ -23,13 +23,13 @@ class Membership:
         self.assigned: set[int] = set()
         self.alive = True
         self.contact_ms = now_ms
-        """When the coordinator last heard of it."""
+        """Time at which the coordinator last heard of it."""
         self.polled_ms = now_ms
         self.reachable = True
-        """Whether its heartbeats and commits reach the coordinator; a simulation cuts it off."""
+        """True if its heartbeats and commits reach the coordinator; a simulation may cut it off."""
 
     def expiry_ms(self) -> float:
-        """Return when the group gives up on it, unless it is heard of before."""
+        """Return the time at which the group gives it up, unless it hears of it before."""
         return min(
             self.contact_ms + self.settings.session_timeout_ms,
             self.polled_ms + self.settings.max_poll_interval_ms,
@@ -54,17 +54,18 @@ class Coordinator:
         """The same by member, so that a poll looks at no other member's partitions."""
         self._eager = False
         self._expiry_ms = math.inf
-        """No member is overdue before; a member's contact only makes that later."""
+        """Earliest time at which a member can be overdue; a member's contact only makes that
+        later."""
         self._releasing: set[int] = set()
         """Members that an eager rebalance waits for."""
         self._away = False
 
     def reaches(self, member: Membership) -> bool:
-        """Whether a member and the coordinator can talk."""
+        """True if a member and the coordinator can communicate."""
         return member.reachable and not self._away
 
     def go_away(self) -> None:
-        """Answer nobody: the coordinator's broker is gone, and decides nothing meanwhile."""
+        """Stop answering: the coordinator's broker is gone, and decides nothing meanwhile."""
         self._away = True
 
     def come_back(self, *, sessions_renewed: bool) -> None:
@@ -75,7 +76,7 @@ class Coordinator:
                 member.contact_ms = self._clock.monotonic_ms()
 
     def move(self, partition: int, member: Membership) -> None:
-        """Plan another owner for a partition; a later rebalance may plan anew."""
+        """Plan another owner for a partition; a later rebalance may change it again."""
         if member.number not in self._members:
             return
         self._target[partition] = member.number
@@ -84,7 +85,7 @@ class Coordinator:
             self._releasing = {each.number for each in self._members.values() if each.assigned}
 
     def join(self, settings: GroupSettings) -> Membership:
-        """Add a member; everybody's assignment is planned anew."""
+        """Add a member; all assignments are planned again."""
         self._joined += 1
         member = Membership(self._joined, settings, self._clock.monotonic_ms())
         self._members[member.number] = member
@@ -93,7 +94,7 @@ class Coordinator:
         return member
 
     def expel_overdue(self) -> None:
-        """Give up on members that were silent too long."""
+        """Remove members that were silent for too long."""
         now_ms = self._clock.monotonic_ms()
         if self._away or now_ms < self._expiry_ms:
             return
@@ -103,9 +104,9 @@ class Coordinator:
         self._expiry_ms = min(times, default=math.inf)
 
     def remove(self, member: Membership) -> None:
-        """Take a member out, with all it holds.
+        """Remove a member, and release all its partitions.
 
-        ``member.assigned`` stays as it is: it is what the member is told to have lost.
+        ``member.assigned`` stays unchanged: it is reported to the member as lost.
         """
         if not member.alive:
             return
@@ -117,7 +118,7 @@ class Coordinator:
         self._plan()
 
     def partitions_to_revoke(self, member: Membership) -> Sequence[int]:
-        """Return what a member must give up before others go on."""
+        """Return the partitions that a member must give up before others go on."""
         if member.number in self._releasing:
             return sorted(member.assigned)
         if self._eager:
@@ -125,7 +126,9 @@ class Coordinator:
         return sorted(p for p in member.assigned if self._target[p] != member.number)
 
     def partitions_to_assign(self, member: Membership) -> Sequence[int]:
-        """Return what a member gets now: planned for it, and let go of by everybody else."""
+        """Return the partitions that a member gets now: planned for it, and released by all
+        others.
+        """
         if self._releasing:
             return ()
         planned = self._planned.get(member.number, ())
@@ -139,7 +142,7 @@ class Coordinator:
         member.assigned.update(partitions)
 
     def release(self, member: Membership, partitions: Collection[int]) -> None:
-        """A member let go."""
+        """Note that a member released partitions."""
         for partition in partitions:
             del self._owners[partition]
         member.assigned.difference_update(partitions)
@@ -163,7 +166,7 @@ class Coordinator:
             self._planned.setdefault(number, []).append(partition)
 
     def _dealt(self, numbers: Sequence[int]) -> dict[int, int]:
-        """Share out from nothing: in stretches (range) or one by one (roundrobin)."""
+        """Assign from the start: in ranges (range) or one by one (roundrobin)."""
         count = self._partition_count
         if all(each.settings.assignor == "roundrobin" for each in self._members.values()):
             return {p: numbers[p % len(numbers)] for p in range(count)}
@@ -175,9 +178,9 @@ class Coordinator:
         }
 
     def _balanced(self, numbers: Sequence[int]) -> dict[int, int]:
-        """Share out so that counts differ by one at most and as little as possible moves."""
+        """Assign so that counts differ by at most one and as few partitions as possible move."""
         held = {number: sorted(self._members[number].assigned) for number in numbers}
-        # Who holds most keeps the odd one, so that it need not move.
+        # Members with the most partitions keep the odd one, so that it need not move.
         order = sorted(numbers, key=lambda number: (-len(held[number]), number))
         quota, rest = divmod(self._partition_count, len(numbers))
         room = {number: quota + (rank < rest) for rank, number in enumerate(order)}

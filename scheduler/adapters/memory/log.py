@@ -1,7 +1,7 @@
 """``TaskLog`` on a ``MemoryBroker``: one member, which lives by its polls.
 
-It behaves as a Kafka consumer does, but never waits: what a consumer would block on, such as a
-revocation that is being drained, is looked at again by the next poll.
+It behaves as a Kafka consumer does, but never waits: a condition on which a consumer would block,
+such as a revocation that is being drained, is checked again by the next poll.
 """
 
 import math
@@ -56,9 +56,9 @@ class MemoryLog:
         self._turn = 0
         self._topic_id = broker.topic_id
         self._shifts: dict[int, int] = {}
-        """What lies between the broker's offsets of a partition and those that are kept."""
+        """By partition, the difference between the broker's offsets and the stored ones."""
         self._answered_sent_ms = -math.inf
-        """When the last accepted commit was sent; counts from the next poll on."""
+        """Time at which the last accepted commit was sent; valid from the next poll on."""
         self._accepted_sent_ms = -math.inf
         self._polled_ms = -math.inf
 
@@ -92,7 +92,9 @@ class MemoryLog:
         return StartPosition(begun.next_offset, begun.end_offset, begun.topic_id)
 
     def seek(self, partition: int, next_offset: int | None) -> None:
-        """Deliver a started partition once more, from ``next_offset``, or nothing of it."""
+        """Deliver a started partition again from ``next_offset``; with None, deliver nothing of
+        it.
+        """
         if next_offset is None:
             self._held.add(partition)
         else:
@@ -100,11 +102,11 @@ class MemoryLog:
             self._positions[partition] = broker_offset(next_offset)
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
-        """Serve membership and return what is there; never waits."""
+        """Serve the group's protocol and return existing records; never waits."""
         if self._listener is None or self._member is None:
             return Polled()
         self._coordinator.expel_overdue()
-        # Whoever cannot ask the coordinator does not learn that it was expelled.
+        # A member that cannot reach the coordinator does not learn that it was expelled.
         reaches = self._coordinator.reaches(self._member)
         if reaches and not self._member.alive:
             self._lose(self._member, self._listener)
@@ -124,12 +126,12 @@ class MemoryLog:
             self._send_commit()
         if reaches:
             self._serve_membership(self._member, self._listener)
-        # Nothing of a new topic has the offsets of the one before.
+        # The offsets of the old topic do not fit the new one.
         is_known = self._topic_id == self._broker.topic_id
         return self._fetch(records_max) if records_max > 0 and is_known else Polled()
 
     def commit(self, next_offsets: Mapping[int, int]) -> None:
-        """Ask to store next offsets; what was said of other started partitions goes along."""
+        """Request a commit of next offsets; those of other started partitions go along."""
         for partition, next_offset in next_offsets.items():
             if partition in self._to_commit:
                 self._to_commit[partition] = broker_offset(next_offset)
@@ -170,7 +172,7 @@ class MemoryLog:
             self._part(member, listener)
 
     def vanish(self) -> None:
-        """Die without a word: nothing is revoked or committed, and the group knows at once."""
+        """Die silently: nothing is revoked or committed, and the group knows at once."""
         if self._member is not None:
             self._coordinator.remove(self._member)
         self._member = None
@@ -191,8 +193,8 @@ class MemoryLog:
             self._coordinator.remove(member)
 
     def _lose(self, member: Membership, listener: AssignmentListener) -> None:
-        # What was being revoked is not lost as well: its listener gave it up already, and
-        # what that resolves to is not committed.
+        # Partitions that were being revoked are not lost as well: the listener has already given
+        # them up, and the offsets of that are not committed.
         draining = self._revocation.partitions if self._revocation is not None else ()
         lost = sorted(member.assigned.difference(draining))
         self._revocation = None
@@ -218,7 +220,7 @@ class MemoryLog:
 
     def _revoke(self, partitions: Sequence[int], listener: AssignmentListener) -> _GroupRevocation:
         started = frozenset(each for each in partitions if each in self._positions)
-        # Nothing more is delivered of them, also if the listener takes its time.
+        # Nothing more of them is delivered, even if the listener is slow.
         self._forget(partitions)
         offsets = listener.revoking(partitions)
         deadline_ms = self._clock.monotonic_ms() + self._revoke_ms
@@ -242,7 +244,7 @@ class MemoryLog:
             self._held.discard(partition)
 
     def _end_lease(self) -> None:
-        """Only a commit that is sent from now on brings a lease."""
+        """End the lease; only a commit that is sent from now on renews it."""
         self._accepted_sent_ms = self._answered_sent_ms = -math.inf
         self._commit_in_flight = None
         self._commit_waiting = False

@@ -1,4 +1,6 @@
-"""``OversightStore`` and ``TallyStore`` in memory: what is served at once is never interleaved."""
+"""``OversightStore`` and ``TallyStore`` in memory: requests are served at once, so they never
+interleave.
+"""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -18,7 +20,7 @@ class MemoryOversight:
         self._ask = view.ask
 
     def save_report(self, report: NodeReport) -> "Future[None]":
-        """Replace the node's report, and forget nodes long silent."""
+        """Replace the node's report, and delete those of nodes that were silent for long."""
 
         def effect() -> None:
             reports = self._data.reports
@@ -56,7 +58,7 @@ class MemoryOversight:
         return self._ask("replace_config", -1, effect)
 
     def append_audit(self, entry: AuditEntry, kept_ms: int) -> "Future[None]":
-        """Write an entry; memory is never long enough to forget one."""
+        """Write an entry; memory keeps all of them."""
         del kept_ms
 
         def effect() -> None:

@@ -1,4 +1,4 @@
-"""``OwnershipStore`` in memory: what is served at once cannot be interleaved."""
+"""``OwnershipStore`` in memory: requests are served at once, so they never interleave."""
 
 from concurrent.futures import Future
 
@@ -31,7 +31,7 @@ class MemoryOwnership:
         return self._ask("claim", partition, effect)
 
     def save_watermark(self, partition: int, epoch: int, watermark: Watermark) -> "Future[None]":
-        """Replace the row, unless a later save stands there; OwnershipLost by a newer epoch."""
+        """Replace the row, unless a later save is there; OwnershipLost by a newer epoch."""
 
         def effect() -> None:
             found = self._data.claims.get(partition)
@@ -53,7 +53,7 @@ class MemoryOwnership:
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
     ) -> "Future[None]":
-        """Record what the command at ``offset`` achieved."""
+        """Record the outcome of the command at ``offset``."""
 
         def effect() -> None:
             found = self._data.outcomes.get((partition, offset))
@@ -63,7 +63,7 @@ class MemoryOwnership:
         return self._ask("insert_outcome", partition, effect)
 
     def find_outcome(self, partition: int, offset: int) -> "Future[RecordedOutcome | None]":
-        """Read what the command at ``offset`` achieved."""
+        """Read the outcome of the command at ``offset``."""
 
         def effect() -> RecordedOutcome | None:
             found = self._data.outcomes.get((partition, offset))
@@ -72,7 +72,7 @@ class MemoryOwnership:
         return self._ask("find_outcome", partition, effect)
 
     def agree_partition_count(self, count: int) -> "Future[int]":
-        """Store ``count`` where none is stored yet; return what is stored."""
+        """Store ``count`` if no count is stored yet; return the stored one."""
 
         def effect() -> int:
             if self._data.partition_count is None and count:

@@ -22,7 +22,7 @@ class MemorySchedule:
     def insert_tasks(
         self, partition: int, tasks: Sequence[StoredTask], write_time: int
     ) -> "Future[None]":
-        """Write rows; of a task only what a row holds."""
+        """Write rows; of a task only the columns of a row."""
         written = {task.key: StoredTask(task.key, task.body, task.offset) for task in tasks}
 
         def effect() -> None:

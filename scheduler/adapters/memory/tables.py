@@ -1,4 +1,4 @@
-"""What a memory store holds, and one node's view of it: rows in key order, with write times."""
+"""The content of a memory store, and one node's view of it: rows in key order, with write times."""
 
 import sys
 from bisect import bisect_left, bisect_right, insort
@@ -32,7 +32,7 @@ class Rows(Generic[Value]):
         self._keys: dict[int, list[_RowKey]] = defaultdict(list)
         self._cells: dict[int, dict[_RowKey, tuple[int, Value]]] = defaultdict(dict)
         self._tombstones: dict[int, dict[int, int]] = defaultdict(dict)
-        """Of each partition: the start of an hour, and the highest time it was deleted at."""
+        """By partition and start of an hour, the highest write time of its deletes."""
 
     def insert(
         self, partition: int, key: TaskKey, value: Value, write_time: int, number: int = 0
@@ -96,9 +96,9 @@ def _index_at(keys: list[_RowKey], time_ms: int) -> int:
 
 
 class MemoryStores:
-    """What a store holds, whoever has it open.
+    """The content of a store, independent of its views.
 
-    Rows that expire vanish by ``clock``; without one, nothing vanishes by itself.
+    Rows expire by ``clock``; without one they never expire.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -123,7 +123,7 @@ class MemoryStores:
         self.counted_offsets: dict[int, tuple[int, int]] = {}
         """By partition: write time and offset."""
         self.page_limit: Callable[[int], int] = lambda limit: limit
-        """How many rows a page holds where so many were asked for; a store may answer fewer."""
+        """Returns the number of rows for a page of a requested size; a store may answer fewer."""
 
 
 class View:

@@ -45,7 +45,7 @@ class MemoryWriter(FutureWriter):
     ) -> "Future[Position]":
         """Append a record; TaskTooLarge above this writer's limit and above the broker's."""
         if not 0 <= partition < self.partition_count():
-            raise ValueError(f"partition {partition} is none of {self.partition_count()}")
+            raise ValueError(f"partition {partition} is not one of {self.partition_count()}")
         timestamp_ms = self._broker.clock.now_ms()
         size_bytes, limit_bytes = len(key) + len(value), self._record_bytes_max
 
@@ -61,9 +61,9 @@ class MemoryWriter(FutureWriter):
         return self._ask("append", partition, effect)
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
-        """Append a record, the reason and where it stood to the broker's dead letters.
+        """Append a record, the reason and its place to the broker's dead letters.
 
-        Where the record is too large for them, a letter without it takes its place.
+        If the record is too large for them, a letter without it is appended.
         """
         noted = letter_headers(_TOPIC, record, reason)
         timestamp_ms = self._broker.clock.now_ms()

@@ -1,4 +1,4 @@
-"""What counts, measures and traces a node: cells, wrappers around ports, and ways out.
+"""Metrics, measurements and traces of a node: cells, wrappers around ports, and servers.
 
-Decides nothing about tasks: with all of it left away a node does the same.
+Decides nothing about tasks: a node without them does the same.
 """

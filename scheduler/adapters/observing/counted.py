@@ -1,10 +1,9 @@
-"""What observes a node that counts: metrics, health and self-check, and where they are served.
+"""The observation of a node with metrics: counts, health and self-check, and their server.
 
-Decides the order of the wrappers, and that Prometheus' metrics are made of the cells whenever
-somebody scrapes; never the numbers.  What is asked for and not installed is SettingsInvalid.  The
-stores are wrapped method by method, whatever methods they have, so that a new one is measured too:
-arguments, answers and failures pass unchanged.  The self-check is told which rows are durable and
-which offsets committed.
+Decides the order of the wrappers; Prometheus' metrics are made of the cells at each scrape. A
+feature that is requested but not installed is SettingsInvalid. The stores are wrapped method by
+method, so a new method is measured too; arguments, answers and failures pass unchanged. The
+self-check is told which rows are durable and which offsets committed.
 """
 
 import logging
@@ -41,18 +40,18 @@ from scheduler.observe.observation import Observation
 from scheduler.observe.self_check import SHARE_MASK, SelfCheck
 
 _OF_THE_WHOLE = frozenset({"close", "installation_id"})
-"""What ``Stores`` has beside the stores."""
+"""Methods of ``Stores`` that are not stores."""
 _GROUPED = frozenset({"insert_tasks", "insert_completions", "insert_attempts"})
 """Writes that take many rows at a time: (partition, rows, write time)."""
 
 
 def error_code(error: BaseException) -> str:
-    """Return what a failure is called in a label: its code, or its class."""
+    """Return the label for a failure: its code, or its class."""
     return error.code if isinstance(error, HourhandError) else type(error).__name__
 
 
 class MeasuredStore:
-    """Stands for one store; what is not a method of it is passed on as it is."""
+    """Wraps one store; attributes that are not methods are passed on unchanged."""
 
     def __init__(self, store: object, clock: Clock, telemetry: Telemetry) -> None:
         self._store = store
@@ -95,23 +94,23 @@ def measured_stores(stores: Stores, clock: Clock, telemetry: Telemetry) -> Store
 
 
 class MeasuredLog:
-    """``TaskLog``, and what the health of its polling thread is judged by."""
+    """``TaskLog``, with the figures for the health of its polling thread."""
 
     def __init__(self, log: TaskLog, clock: Clock, telemetry: Telemetry) -> None:
         self._log = log
         self._now_ms = clock.monotonic_ms
         self._emit = telemetry.emit
-        # Asked before every attempt: as it is, without a frame of ours.
+        # Called before every attempt, so it is not wrapped.
         self.lease_ends_ms = log.lease_ends_ms
         self.polled_ms = clock.monotonic_ms()
-        """Monotonic time at which the log was last asked for records."""
+        """Monotonic time of the last poll."""
         self.failure: str | None = None
-        """What the last poll failed with."""
+        """The error of the last poll."""
         self.waiting: Mapping[int, str] = {}
-        """Why nothing more of a partition can be read, as the last poll told it."""
+        """By partition, the reason from the last poll why nothing more of it can be read."""
 
     def subscribe(self, listener: AssignmentListener) -> None:
-        """Join the group; tells what it gives before the listener hears of it."""
+        """Join the group; assignments are reported before the listener gets them."""
         self._log.subscribe(_TellingListener(listener, self._emit))
 
     def start(
@@ -127,7 +126,7 @@ class MeasuredLog:
             self._log.seek(partition, next_offset)
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
-        """Poll; only failures are told, for most of an answer's time is waiting."""
+        """Poll; only failures are measured, because most of the time is waiting."""
         self.polled_ms = started_ms = self._now_ms()
         try:
             polled = self._log.poll(records_max, timeout_ms)
@@ -162,7 +161,7 @@ class MeasuredLog:
 
 
 class _TellingListener:
-    """``AssignmentListener`` before the node's own."""
+    """An ``AssignmentListener`` in front of the node's own."""
 
     def __init__(self, listener: AssignmentListener, emit: Callable[[Any], None]) -> None:
         self._emit = emit
@@ -171,14 +170,14 @@ class _TellingListener:
         self.lost = listener.lost
 
     def assigned(self, partitions: Sequence[int]) -> None:
-        """Tell of each partition, then hand them on."""
+        """Report each partition, then pass them on."""
         for partition in partitions:
             self._emit(AssignmentReceived(partition))
         self._listener.assigned(partitions)
 
 
 class _CheckedSchedule:
-    """``ScheduleStore``, whose rows are told once they are durable."""
+    """``ScheduleStore``; reports its rows once they are durable."""
 
     def __init__(self, schedule: object, check: SelfCheck) -> None:
         self._schedule: Any = schedule
@@ -210,13 +209,13 @@ class _CheckedSchedule:
 
 
 def checked_stores(stores: Stores, check: SelfCheck) -> Stores:
-    """Return the stores, with the schedule's writes told."""
+    """Return the stores; the schedule's writes are reported to the self-check."""
     schedule: Any = _CheckedSchedule(stores.schedule, check)
     return msgspec.structs.replace(stores, schedule=schedule)
 
 
 class CheckedLog:
-    """``TaskLog``, one record of each poll being remembered until it is committed."""
+    """``TaskLog``; one record of each poll is remembered until it is committed."""
 
     def __init__(self, log: TaskLog, check: SelfCheck) -> None:
         self._log = log
@@ -271,18 +270,18 @@ class Counted(Observation):
         return self._log if self._check is None else CheckedLog(self._log, self._check)
 
     def writer(self, writer: LogWriter) -> LogWriter:
-        """As it is; but the self-check learns the number of partitions."""
+        """Return the writer unchanged; the self-check learns the number of partitions."""
         if self._check is not None:
             self._check.partition_count = writer.partition_count()
         return writer
 
     def leave_out(self, unordered: Collection[str | None]) -> None:
-        """Let the self-check expect no order of them."""
+        """Exclude kinds without order from the self-check."""
         if self._check is not None:
             self._check.unordered = unordered
 
     def begin(self, probes: NodeProbes) -> None:
-        """Serve, where the settings say so."""
+        """Serve metrics and health, if the settings say so."""
         if self._log is not None:
             log = self._log
             asked = (lambda: log.polled_ms), (lambda: log.failure), (lambda: log.waiting)
@@ -296,7 +295,7 @@ class Counted(Observation):
             logger.info("metrics and health on %s:%d", self._settings.host, server.port)
 
     def close(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         self._closing.close()
 
     def _derive(self, probes: NodeProbes, health: Health) -> None:
@@ -322,12 +321,12 @@ class MetersCollector(Collector):
         self._meters = meters
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family, as it is now."""
+        """Yield every family with its current values."""
         for family in list(self._meters.values()):
             yield _shown(family)
 
     def describe(self) -> list[Metric]:
-        """Say nothing beforehand: registering asks, and nothing is counted yet."""
+        """Return no description: registering asks for one, and nothing is counted yet."""
         return []
 
 

@@ -1,8 +1,8 @@
 """Metrics and health over HTTP: ``/metrics``, ``/livez``, ``/readyz``, ``/healthz``.
 
-The standard library's WSGI server, a thread a request.  Decides paths and forms only; requests
-are not logged, as probes come every few seconds for ever, and nothing can be changed here.
-What answers is handed in: a node's own probes, or those of several processes together.
+The standard library's WSGI server, a thread a request. Decides paths and formats only; requests are
+not logged, because probes come every few seconds, and nothing can be changed here. The answers come
+from a node's own probes, or from those of several processes.
 """
 
 import json
@@ -23,9 +23,9 @@ from actors.ports.clock import Clock
 from scheduler.observe.health import Check, Health, is_well
 
 REQUEST_TIMEOUT_S = 10.0
-"""So long a request may take to arrive and to be answered."""
+"""Seconds for a request to arrive and to be answered."""
 REQUESTS_MAX = 64
-"""So many are answered at a time."""
+"""Most requests that are answered at a time."""
 _WATCH_EVERY_S = 0.5
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
@@ -36,22 +36,22 @@ _REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Servic
 
 
 class Answering(Protocol):
-    """What a probe server says; each is called on a request's thread."""
+    """The answers of a probe server; each is called on a request's thread."""
 
     def metrics(self) -> bytes:
         """Return every metric in Prometheus' text format."""
 
     def live(self) -> Sequence[Check]:
-        """Return what ``/livez`` is made of."""
+        """Return the checks of ``/livez``."""
 
     def ready(self) -> Sequence[Check]:
-        """Return what ``/readyz`` is made of."""
+        """Return the checks of ``/readyz``."""
 
     def partitions(self) -> Sequence[int]:
-        """Return the partitions held."""
+        """Return the owned partitions."""
 
     def watch(self) -> None:
-        """Look for a hang; called twice a second, on the server's thread."""
+        """Check for a hang; called twice a second, on the server's thread."""
 
 
 class NodeAnswers:
@@ -63,20 +63,20 @@ class NodeAnswers:
         self.live, self.ready, self.watch = health.live, health.ready, health.watch
 
     def metrics(self) -> bytes:
-        """Return what the registry collects."""
+        """Return the registry's metrics as text."""
         return generate_latest(self._registry)
 
     def partitions(self) -> Sequence[int]:
-        """Return the partitions held."""
+        """Return the owned partitions."""
         return self._health.probes.partitions()
 
 
 class _Handler(WSGIRequestHandler):
     timeout = REQUEST_TIMEOUT_S
-    """Of one that connects and says nothing."""
+    """Limit for a client that connects and sends nothing."""
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        """Say nothing."""
+        """Log nothing."""
 
 
 class _ProbeServer(ThreadingMixIn, WSGIServer):
@@ -87,11 +87,11 @@ class _ProbeServer(ThreadingMixIn, WSGIServer):
 
     def __init__(self, *arguments: Any) -> None:
         self._open: dict[Any, float] = {}
-        """Connections, and until when each may take."""
+        """By connection, the time until which it may last."""
         super().__init__(*arguments)
 
     def service_actions(self) -> None:
-        """Between requests: a hang is seen by somebody who looks twice, and the slow are cut."""
+        """Check for a hang twice a second, and close slow connections; called between requests."""
         self.answering.watch()
         now_ms = self.clock.monotonic_ms()
         for connection, until_ms in list(self._open.items()):
@@ -100,7 +100,7 @@ class _ProbeServer(ThreadingMixIn, WSGIServer):
                     connection.shutdown(socket.SHUT_RDWR)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer on a thread; those above so many are hung up on."""
+        """Answer on a thread; connections above the limit are closed."""
         if len(self._open) >= REQUESTS_MAX:
             self.shutdown_request(request)
             return
@@ -108,13 +108,13 @@ class _ProbeServer(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._open.pop(request, None)
         super().shutdown_request(request)
 
 
 class ProbeServer:
-    """Serves until closed; raises OSError where the port cannot be had."""
+    """Serves until closed; raises OSError if the port cannot be used."""
 
     def __init__(self, host: str, port: int, answering: Answering, clock: Clock) -> None:
         self._answering = answering
@@ -171,7 +171,7 @@ class ProbeServer:
 
 
 def served(host: str, port: int, answering: Answering, clock: Clock) -> ProbeServer:
-    """Return a server of probes; SettingsInvalid where the port cannot be had."""
+    """Return a server of probes; SettingsInvalid if the port cannot be used."""
     try:
         return ProbeServer(host, port, answering, clock)
     except OSError as error:
@@ -182,6 +182,6 @@ def served(host: str, port: int, answering: Answering, clock: Clock) -> ProbeSer
 
 def _as_text(checks: Sequence[Check]) -> Answer:
     lines = [f"{'ok' if check.ok else 'FAILING'} {check.name}: {check.detail}" for check in checks]
-    # A driver's error may quote anything, in several lines.
+    # A driver's error may quote any text, in several lines.
     text = "".join(f"{printable_text(line)}\n" for line in lines)
     return (200 if is_well(checks) else 503), _TEXT, text.encode()

@@ -1,8 +1,8 @@
 """Metrics and health of several node processes behind one port: each child is asked, then merged.
 
-Decides that every sample of a child gets a ``process`` label and is added to nothing else: gauges
-such as a lease cannot be added, and a counter that begins anew must be seen to.  A child that is
-being started again is not ready and does live, or a probe would end its siblings for it.
+Every sample of a child gets a ``process`` label; samples are not added up: a sum of leases has no
+meaning, and a counter that begins again must be visible. A child that is being restarted is not
+ready but counts as live, or a probe would end its siblings.
 """
 
 import json
@@ -22,7 +22,7 @@ from scheduler.observe.metric_catalogue import PROCESS_RESTARTS, PROCESS_UP
 from scheduler.observe.processes import ChildState
 
 _TIMEOUT_S = 8.0
-"""Above what a child gives its store, and below what a request may take here."""
+"""Seconds: longer than a child waits for its store, and shorter than a request may take here."""
 _LINE = re.compile(r"(ok|FAILING) ([^:]+): (.*)")
 
 
@@ -33,7 +33,9 @@ class ProcessAnswers:
         self._children = children
 
     def metrics(self) -> bytes:
-        """Return the metrics of all children, and of the supervisor; who is silent is left out."""
+        """Return the metrics of all children, and of the supervisor; silent children are left
+        out.
+        """
         children = self._children()
         texts = self._asked(children, "/metrics")
         families = [*_supervised(children), *_merged(texts)]
@@ -42,20 +44,20 @@ class ProcessAnswers:
         return generate_latest(registry)
 
     def live(self) -> Sequence[Check]:
-        """Return the checks of those children that are up, with what they failed to answer."""
+        """Return the checks of children that are up, with failures to answer."""
         return self._checks("/livez", absent_is_well=True)
 
     def ready(self) -> Sequence[Check]:
-        """Return the checks of every child; none is ready that is not up."""
+        """Return the checks of every child; a child that is not up is not ready."""
         return self._checks("/readyz", absent_is_well=False)
 
     def partitions(self) -> Sequence[int]:
-        """Return the partitions that the children hold together."""
+        """Return the partitions that the children own together."""
         answers = self._asked(self._children(), "/healthz?full=1").values()
         return sorted({each for answer in answers for each in json.loads(answer)["partitions"]})
 
     def watch(self) -> None:
-        """Look at nothing: each child watches itself."""
+        """Do nothing: each child watches itself."""
 
     def _checks(self, path: str, *, absent_is_well: bool) -> list[Check]:
         children = self._children()
@@ -74,7 +76,7 @@ class ProcessAnswers:
         return checks
 
     def _asked(self, children: Sequence[ChildState], path: str) -> dict[int, str]:
-        """Return the answers of those that give one, all asked at a time."""
+        """Return the answers of children that answer; all are asked at once."""
         asked = [child for child in children if child.port is not None]
         if not asked:
             return {}
@@ -128,11 +130,11 @@ def _supervised(children: Sequence[ChildState]) -> Iterator[Metric]:
 
 
 class _Families(Collector):
-    """Shows families that are made already."""
+    """Shows existing families."""
 
     def __init__(self, families: Sequence[Metric]) -> None:
         self._families = families
 
     def collect(self) -> Iterable[Metric]:
-        """Return them."""
+        """Return the families."""
         return self._families

@@ -1,11 +1,10 @@
 """One trace a task: scheduled, stored, run and completed, through OpenTelemetry's API.
 
-The context travels in the record's ``traceparent`` header, is kept with the row
+The context travels in the record's ``traceparent`` header, is stored with the row
 (``actors.model.trace``), is current while user code runs, and leaves through relayed messages and
-callbacks.  A task without a sampled context costs a look at its data and nothing else.  Spans name
-the task and never hold its data, nor what an error says.  Which SDK takes them, and how many are
-sampled, is the process's own setting.  Decides nothing about when an attempt runs or what its
-outcome means.
+callbacks. A task without a sampled context costs only a look at its data. Spans name the task and
+hold neither its data nor an error's text. The process chooses the SDK and the share of sampled
+traces. Decides nothing about when an attempt runs or about its outcome.
 """
 
 import inspect
@@ -42,16 +41,16 @@ from scheduler.process.user_code import runs_async
 
 _W3C = TraceContextTextMapPropagator()
 _ENDED_MAX = 10_000
-"""Attempts whose completion is still to be traced; what is abandoned never comes."""
+"""Most attempts whose completion is still to be traced; that of an abandoned one never comes."""
 
 
 def traced(_settings: Settings, behind: Observation) -> "Traced":
-    """Return what traces, besides what the observation behind it does."""
+    """Return an observation that traces, and passes everything on to ``behind``."""
     return Traced(behind)
 
 
 class Traced(Observation):
-    """Traces, besides what the observation behind it does."""
+    """Traces, and passes everything on to the observation behind it."""
 
     def __init__(self, behind: Observation) -> None:
         super().__init__(behind.telemetry)
@@ -61,12 +60,12 @@ class Traced(Observation):
 
     @property
     def health(self) -> Health | None:  # type: ignore[override]
-        """Judges the node."""
+        """The health of the node, from the observation behind it."""
         return self._behind.health
 
     @property
     def port(self) -> int | None:  # type: ignore[override]
-        """Where it is served."""
+        """The port of metrics and health."""
         return self._behind.port
 
     def stores(self, stores: Stores) -> Stores:
@@ -77,7 +76,7 @@ class Traced(Observation):
         return msgspec.structs.replace(stores, schedule=schedule, status=status)
 
     def log(self, log: TaskLog) -> TaskLog:
-        """As behind: what is read belongs to its records' traces."""
+        """Pass on: reading belongs to the traces of the records."""
         return self._behind.log(log)
 
     def writer(self, writer: LogWriter) -> LogWriter:
@@ -85,7 +84,7 @@ class Traced(Observation):
         return TracedWriter(self._behind.writer(writer), self._spans)
 
     def leave_out(self, unordered: Collection[str | None]) -> None:
-        """As the observation behind it does."""
+        """Pass on to the observation behind it."""
         self._behind.leave_out(unordered)
 
     def runner(self, runner: Runner) -> Runner:
@@ -93,11 +92,11 @@ class Traced(Observation):
         return TracedRunner(self._behind.runner(runner), self._spans.attempt, self._spans.note_end)
 
     def messages(self, messages: MessageWriter) -> MessageWriter:
-        """Hand the trace at hand on with every message."""
+        """Add the current trace to every message."""
         return TracedMessages(self._behind.messages(messages))
 
     def headers(self) -> Mapping[str, str]:
-        """Return the trace at hand as HTTP headers."""
+        """Return the current trace as HTTP headers."""
         carrier: dict[str, str] = {}
         _W3C.inject(carrier)
         return carrier
@@ -107,11 +106,11 @@ class Traced(Observation):
         return _within(context_of(headers))
 
     def begin(self, probes: NodeProbes) -> None:
-        """As behind."""
+        """Pass on."""
         self._behind.begin(probes)
 
     def close(self) -> None:
-        """As behind."""
+        """Pass on."""
         self._behind.close()
 
 
@@ -125,7 +124,7 @@ class Spans:
     def begin(
         self, name: str, kind: SpanKind, context: bytes | None, attributes: Mapping[str, Any]
     ) -> Span:
-        """Begin a span below a task's context, or below the one at hand."""
+        """Begin a span below a task's context, or below the current one."""
         parent = None if context is None else _as_context(context)
         named = {f"hourhand.{key}": value for key, value in attributes.items()}
         return self._tracer.start_span(f"hourhand {name}", parent, kind, named)
@@ -146,12 +145,12 @@ class Spans:
         self._ended[key] = context
 
     def take_end(self, key: TaskKey) -> bytes | None:
-        """Return what was kept, once."""
+        """Return the kept context, once."""
         return self._ended.pop(key, None) if self._ended else None
 
 
 class _Behind:
-    """Stands for a port; what it does not do itself is done behind it."""
+    """Wraps a port; passes on the methods that it does not have."""
 
     def __init__(self, behind: object, spans: Spans) -> None:
         self._port: Any = behind
@@ -209,7 +208,7 @@ class TracedWriter(FutureWriter):
     def append(
         self, partition: int, key: bytes, value: bytes, headers: Headers = ()
     ) -> "Future[Position]":
-        """Append a record; one that belongs to a trace already keeps it."""
+        """Append a record; one that already belongs to a trace keeps it."""
         if context_of(headers) is not None:
             return self._writer.append(partition, key, value, headers)
         about = {"ordering_id": key.decode(errors="replace"), "partition": partition}
@@ -224,7 +223,7 @@ class TracedWriter(FutureWriter):
 
 
 class TracedMessages:
-    """``MessageWriter``: a message names the trace at hand, unless it names its own."""
+    """``MessageWriter``: a message gets the current trace, unless it has its own."""
 
     def __init__(self, messages: MessageWriter) -> None:
         self._messages = messages
@@ -240,7 +239,7 @@ class TracedMessages:
 
 
 def _header_of(span: Span) -> Headers:
-    """Return the header that makes what follows a span its child; none for what is not sampled."""
+    """Return the header that makes later spans children of this one; empty if it is not sampled."""
     if not span.get_span_context().trace_flags.sampled:
         return ()
     carrier: dict[str, str] = {}
@@ -265,7 +264,7 @@ def _within(context: bytes | None) -> Iterator[None]:
 
 
 def _ending(spans: Sequence[Span], future: "Future[Any]") -> "Future[Any]":
-    """End spans as a future ends."""
+    """End spans when a future ends."""
     if spans:
         future.add_done_callback(partial(_end_all, spans))
     return future
@@ -285,7 +284,7 @@ NoteEnd = Callable[[TaskKey, bytes], None]
 
 
 class TracedRunner:
-    """``Runner``, with the traced tasks' executors wrapped."""
+    """``Runner``; wraps the executors of traced tasks."""
 
     def __init__(self, runner: Runner, begin: BeginSpan, note_end: NoteEnd) -> None:
         self._runner = runner
@@ -324,7 +323,7 @@ class _CallSpan:
         self._note_end = note_end
 
     def begin(self) -> Span:
-        """Begin it, below the task's context."""
+        """Begin the span, below the task's context."""
         attempt = self._attempt
         key = attempt.task.key
         about = {
@@ -338,13 +337,13 @@ class _CallSpan:
         return self._begin(self._context, about)
 
     def end(self, span: Span, outcome: object) -> None:
-        """End it with what user code returned."""
+        """End the span with the result of user code."""
         name = "done" if outcome is None else type(outcome).__name__.lower()
         span.set_attribute("hourhand.outcome", name)
         self._close(span)
 
     def fail(self, span: Span, error: BaseException) -> None:
-        """End it with what user code raised; its text may hold anything, so only its class."""
+        """End the span with the class of the error; its text may hold anything."""
         span.set_attribute("error.type", type(error).__qualname__)
         span.set_status(Status(StatusCode.ERROR))
         self._close(span)
@@ -355,7 +354,7 @@ class _CallSpan:
 
 
 class _Wrapped:
-    """Stands for an executor: what the runner sets is set there."""
+    """Wraps an executor; attributes that the runner sets are set on the executor."""
 
     __slots__ = ("_call", "_inner")
     _inner: Executable
@@ -375,12 +374,12 @@ class _Wrapped:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[Executable]:  # type: ignore[override]
-        """The executor's: what a runner does for its kind it does for this one."""
+        """The executor's class: the runner treats the wrapper as one of its kind."""
         return type(self._inner)
 
     @contextmanager
     def around(self) -> Iterator[None]:
-        """Be inside the span, for a task of a batch."""
+        """Make the span current, for a task of a batch."""
         span = self._call.begin()
         with use_span(span, record_exception=False, set_status_on_exception=False):
             try:
@@ -391,7 +390,7 @@ class _Wrapped:
         self._call.end(span, None)
 
     def immediate(self, task: StoredTask) -> ImmediateWork | None:
-        """Return the fast path of an executor that knows one, inside a span as well."""
+        """Return the fast path of an executor that has one, inside a span as well."""
         work = cast("SystemExecutor", self._inner).immediate(task)
         return None if work is None else partial(self._begin_immediate, work)
 
@@ -414,7 +413,7 @@ class _Wrapped:
             self._call.fail(span, error)
 
     async def _awaited(self, span: Span, outcome: Awaitable[Outcome | None]) -> Outcome | None:
-        """Await what user code returned, inside its span."""
+        """Await the result of user code, inside its span."""
         with use_span(span, record_exception=False, set_status_on_exception=False):
             try:
                 ended = await outcome

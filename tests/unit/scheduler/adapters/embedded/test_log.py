@@ -199,6 +199,6 @@ def test_the_number_of_partitions_is_the_one_the_log_was_begun_with(tmp_path: Pa
     log.close()
     writer = EmbeddedWriter(settings_of(tmp_path, partitions=7))
     assert writer.partition_count() == 3
-    with pytest.raises(ValueError, match="partition 3 is none of 3"):
+    with pytest.raises(ValueError, match="partition 3 is not one of 3"):
         writer.append(3, b"k", b"v")
     writer.close()
