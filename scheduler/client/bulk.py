@@ -1,8 +1,8 @@
-"""Appending a long stream of tasks with bounded memory.
+"""Appends a long stream of tasks with bounded memory.
 
-It decides how many records may be unacknowledged and what is remembered of those that failed.
-Nobody hears of a record that the log took: tasks go in groups, each of them settles as one, and
-when the window is full its oldest group is awaited by the thread that feeds the log.
+It decides how many records may be unacknowledged and which failures are kept. Accepted records are
+only counted: tasks go in groups, each group settles as one, and when the window is full the thread
+that feeds the log waits for its oldest group.
 """
 
 import logging
@@ -33,7 +33,7 @@ _GROUP_TASKS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class BulkRejected:
-    """A task the log does not hold for sure, and why."""
+    """A task that the log may not hold, and the error."""
 
     task: Task
     error: HourhandError
@@ -41,19 +41,19 @@ class BulkRejected:
 
 @dataclass(frozen=True, slots=True)
 class BulkResult:
-    """What became of the tasks of one bulk call."""
+    """The result of one bulk call."""
 
     accepted: int
-    """Tasks the log holds durably."""
+    """Number of tasks that the log holds durably."""
     rejected_count: int
-    """Tasks refused by the client, or not acknowledged by the log."""
+    """Number of tasks refused by the client, or not acknowledged by the log."""
     rejected: tuple[BulkRejected, ...] = field(repr=False)
     """The first of them, ``REJECTED_KEPT_MAX`` at most."""
     interrupted_by: HourhandError | None = None
-    """Why no more tasks were read, where the log failed; tasks not read are in no count."""
+    """The error of the log after which no more tasks were read; unread tasks are in no count."""
 
     def raise_if_rejected(self) -> None:
-        """Raise what interrupted the call, else the first rejection's error, if any."""
+        """Raise the error that interrupted the call, else that of the first rejection, if any."""
         if self.interrupted_by is not None:
             raise self.interrupted_by
         if self.rejected:
@@ -62,18 +62,18 @@ class BulkResult:
 
 @dataclass(slots=True)
 class _TaskGroup:
-    """Tasks in their order, those the client refused among them."""
+    """Tasks in their order, including those that the client refused."""
 
     records: AppendGroup
     tasks: list[Task] = field(default_factory=list)
     refused: dict[int, HourhandError] = field(default_factory=dict)
-    """By place in ``tasks``; these have no record."""
+    """By index in ``tasks``; these have no record."""
     accepted: int = 0
-    """Tasks the log holds; known when all is settled."""
+    """Number of tasks that the log holds; known when all are settled."""
     _rejections: Iterator[tuple[Task, HourhandError]] | None = None
 
     def rejections(self) -> Iterator[tuple[Task, HourhandError]]:
-        """Wait until all is settled and tell what failed; asked again, tell the rest."""
+        """Wait until all tasks are settled and yield failures; a further call yields the rest."""
         if self._rejections is None:
             self._rejections = self._judged()
         return self._rejections
@@ -98,7 +98,7 @@ class BulkRun:
     """One call of ``schedule_tasks``; used by one thread, once."""
 
     admit: Callable[[Task], tuple[TaskKey, bytes]]
-    """Returns a task's key and record; raises CallerError for one that may not enter."""
+    """Returns a task's key and record; raises CallerError for a task that is refused."""
     begin_group: Callable[[], AppendGroup]
     in_flight_max: int
     clock: Clock
@@ -106,7 +106,7 @@ class BulkRun:
     on_rejected: OnRejected | None = None
 
     _groups: deque[_TaskGroup] = field(default_factory=deque)
-    """Not settled, oldest first; the last one is being filled."""
+    """Groups that are not settled, oldest first; the last one is being filled."""
     _kept: list[BulkRejected] = field(default_factory=list)
     _accepted: int = 0
     _reported: int = 0
@@ -118,8 +118,8 @@ class BulkRun:
     def run(self, tasks: Iterable[Task]) -> BulkResult:
         """Append all tasks and wait until each is settled."""
         self._reported_ms = self.clock.monotonic_ms()
-        # Two groups at least, where the window has room for them: one is filled while the
-        # other is on its way.
+        # At least two groups, if the window has room for them: one is filled while the other is on
+        # its way.
         group_tasks_max = max(1, min(self.in_flight_max // 2, _GROUP_TASKS_MAX))
         groups_max = self.in_flight_max // group_tasks_max
         rest = iter(tasks)
@@ -142,7 +142,7 @@ class BulkRun:
         return BulkResult(self._accepted, self._rejected, tuple(self._kept), self._interrupted_by)
 
     def _fill(self, tasks: Iterator[Task], count: int) -> bool:
-        """Append a group; False where no task is left, or the log fails."""
+        """Append a group; False if no task is left, or the log fails."""
         group = _TaskGroup(self.begin_group())
         self._groups.append(group)
         admit, append, keep = self.admit, group.records.append, group.tasks.append
@@ -151,7 +151,7 @@ class BulkRun:
                 key, value = admit(task)
                 append(key.ordering_id, value)
             except HourhandError as error:
-                # What is older settles first, so that rejections are told in the tasks' order.
+                # Older groups settle first, so that rejections are reported in the tasks' order.
                 group.refused[len(group.tasks)] = error
                 if not isinstance(error, CallerError):
                     self._interrupted_by = error
@@ -161,7 +161,8 @@ class BulkRun:
         return len(group.tasks) == count
 
     def _settle_oldest(self) -> None:
-        # A group goes once all of it was told, as ``on_rejected`` may raise in between.
+        # A group is dropped once all of it was reported, because ``on_rejected`` may raise in
+        # between.
         group = self._groups[0]
         for task, error in group.rejections():
             self._reject(task, error)

@@ -1,9 +1,8 @@
-"""The client: what a producer of tasks and commands needs, and nothing of a node.
+"""The client of a producer of tasks and commands, without the parts of a node.
 
-It decides whether a task or command may enter the log at all (its form, its size, the grace
-window of promise P11) and which partition it enters.  A refusal comes through the future, like
-any other failure, and means that nothing was sent.  It never runs a task, and reads the store
-only to tell what a command achieved.
+It decides whether a task or command may enter the log (its form, its size, the grace window of
+promise P11) and its partition. A refusal comes through the future, like any other failure, and
+means that nothing was sent. It never runs a task, and reads the store only for reads and outcomes.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -111,7 +110,7 @@ class SchedulerClient:
     """
 
     _has_default_executor = False
-    """Whether what has no kind runs beside the executors that this client was given."""
+    """True if tasks without a kind run beside the executors that this client was given."""
 
     def __init__(
         self,
@@ -126,7 +125,8 @@ class SchedulerClient:
         self._executors_given: Executors = {} if executors is None else executors
         ports = ports or build_client(settings)
         self._settings = settings
-        # Before anybody's first task waits for it, and threads would build it at the same time.
+        # Built now, before the first task waits for it, and threads would build it at the same
+        # time.
         Task.model_rebuild()
         self._writer = ports.writer
         self._open_stores = ports.open_stores
@@ -138,7 +138,7 @@ class SchedulerClient:
         self._admission = admission(ports.clock, settings.client, self._payloads)
         self._stores: Stores | None = None
         self._closed = self._forked = False
-        # Opening and closing only: the path of a task takes no lock of the client's own.
+        # Held for opening and closing only: the path of a task takes no lock of the client's own.
         self._lifecycle = Lock()
         counted = 0 if ports.writer is None else _count_of(ports.writer)
         self._partition_count = ports.partition_count or counted
@@ -152,9 +152,9 @@ class SchedulerClient:
             self._registry.bind(self)
 
     def after_fork(self) -> None:
-        """Refuse everything from now on, in a child that has a copy of this client.
+        """Refuse all calls from now on, in a child that has a copy of this client.
 
-        ``close`` does nothing then, and nothing is freed: all is the parent's.
+        ``close`` does nothing then, and no resource is freed: all belong to the parent.
         """
         self._lifecycle = Lock()
         self._forked = self._forked or not self._closed
@@ -224,7 +224,7 @@ class SchedulerClient:
         """
         given: object = tasks
         if isinstance(given, Task):
-            # As a model it could be iterated, over its fields.
+            # A Task is a model and could be iterated over its fields.
             raise InvalidTask(
                 "schedule_tasks takes any number of tasks, got a Task: write schedule_task(task),"
                 " or schedule_tasks([task])"
@@ -288,26 +288,26 @@ class SchedulerClient:
         return self._send(CommandKind.RETRY, key)
 
     def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:
-        """Return what the command behind ``receipt`` achieved; None while it is undecided.
+        """Return the outcome of the command behind ``receipt``; None while it is undecided.
 
-        Blocks for one read of the store.  Raises InvalidKey for what is not a receipt,
+        Blocks for one read of the store. Raises InvalidKey for a value that is not a receipt,
         StoreUnavailable and NodeStopped.
         """
         return self._reads.outcome(receipt)
 
     def find_task(self, task: KeyReceiptOrPair) -> TaskInfo:
-        """Return a task as the store has it, by its key or by the receipt of scheduling it.
+        """Return a stored task, by its key or by the receipt of scheduling it.
 
         A pair of ordering id and uniqueness key finds the one open task that has both; it raises
-        TaskNotFound where there is none, and SeveralTasks, which names their keys, for more.
+        TaskNotFound if there is none, and SeveralTasks, which names their keys, for more.
 
-        Where nothing is stored, its state is ``unknown`` and ``absence`` says why.  With a receipt
-        a record that no node has stored yet is told from one that is gone.
+        If nothing is stored, its state is ``unknown`` and ``absence`` gives the reason. With a
+        receipt, a record that no node has stored yet is distinguished from a deleted one.
         """
         return self._reads.find_task(task)
 
     def history(self, task: KeyOrReceipt) -> tuple[AttemptInfo, ...]:
-        """Return the attempts at a task by their numbers; none where none is stored."""
+        """Return the attempts at a task by their numbers; an empty tuple if none is stored."""
         return self._reads.history(task)
 
     def list_tasks(
@@ -330,20 +330,20 @@ class SchedulerClient:
         return self._reads.list_tasks(chosen)
 
     def wait_task(self, task: KeyOrReceipt, timeout: timedelta | float | None = None) -> TaskInfo:
-        """Wait until a task is closed, whatever became of it, and return it.
+        """Wait until a task is closed in any way, and return it.
 
-        ``timeout`` is a timedelta or seconds; TimeoutError says how the task stands then.  A task
-        that is moved to another time meanwhile is followed there.  By its receipt it is told from
-        an earlier task of the same key.  Raises TaskNotFound where nothing can come of it any more.
+        ``timeout`` is a timedelta or seconds; TimeoutError has the task's state at that time. A
+        task that is moved to another time meanwhile is followed there. Its receipt distinguishes it
+        from an earlier task of the same key. Raises TaskNotFound if the task can no longer end.
         """
         return self._reads.wait_task(task, timeout)
 
     def wait_outcome(
         self, receipt: CommandReceipt, timeout: timedelta | float | None = None
     ) -> RecordedOutcome:
-        """Wait until a node has decided on a command, and return what it achieved.
+        """Wait until a node has decided on a command, and return the outcome.
 
-        ``timeout`` is a timedelta or seconds; TimeoutError where it is undecided then.
+        ``timeout`` is a timedelta or seconds; TimeoutError if it is undecided after that.
         """
         return self._reads.wait_outcome(receipt, timeout)
 
@@ -357,10 +357,10 @@ class SchedulerClient:
     ) -> "LightFuture[Receipt]":
         """Produce a message to a Kafka topic at an aware time, or after a delay.
 
-        The message appears byte for byte, at least once; messages of one key and time in the
-        order of the calls.  The future resolves when the log holds it durably; the receipt's key
-        can be cancelled and rescheduled like a task's.  It fails with InvalidTask for what
-        Kafka could not hold, or for a topic that ``relay.target_topics`` does not allow.
+        The message appears byte for byte, at least once; messages of one key and time in the order
+        of the calls. The future resolves when the log holds it durably; the receipt's key can be
+        cancelled and rescheduled like a task's. It fails with InvalidTask for a message that Kafka
+        could not hold, or for a topic that ``relay.target_topics`` does not allow.
         """
         return self._systems.send_later(key, value, topic, when, headers)
 
@@ -384,12 +384,11 @@ class SchedulerClient:
     ) -> "LightFuture[Receipt]":
         """Run a task again and again, by a cron expression or an interval.
 
-        Changes nothing where there is such a schedule of the same name already, and replaces one
-        that differs.  ``docs/recurring.md`` says what each argument means.  The future fails with
-        InvalidTask where no such schedule can be, and where the executors that this client was
-        given do not run ``kind``; a client without them takes every kind.  Where payload codecs
-        seal its data, the call blocks for one read of the store, and the future fails with
-        StoreUnavailable.
+        Changes nothing if an equal schedule of this name exists, and replaces one that differs.
+        ``docs/recurring.md`` explains each argument. The future fails with InvalidTask if the
+        schedule is not valid, or if the executors that this client was given do not run ``kind``; a
+        client without them takes every kind. If payload codecs seal its data, the call blocks for
+        one read of the store, and the future fails with StoreUnavailable.
         """
         rule = partial(
             rule_of,
@@ -411,28 +410,28 @@ class SchedulerClient:
         return self._systems.set_recurring(name, rule)
 
     def pause_recurring(self, name: str) -> "LightFuture[Receipt]":
-        """Let a schedule rest: it is due at no time until it is resumed.
+        """Pause a schedule: it is not due until it is resumed.
 
-        This and the three calls below read the store before they send, and fail with
-        NoSuchSchedule where it has no schedule of this name; one that another process has just
-        set may not be there yet.  What is asked before their answer may overtake them.
+        This and the three calls below read the store before they send, and fail with NoSuchSchedule
+        if it has no schedule of this name; one that another process has just set may not be there
+        yet. Later requests may overtake them before they are sent.
         """
         return self._systems.change_recurring(name, Change.PAUSE)
 
     def resume_recurring(self, name: str) -> "LightFuture[Receipt]":
-        """Let a paused schedule go on from now; what it missed is not made up for."""
+        """Let a paused schedule continue from now; missed times are skipped."""
         return self._systems.change_recurring(name, Change.RESUME)
 
     def trigger_recurring(self, name: str) -> "LightFuture[Receipt]":
-        """Run a schedule's task now, besides the times at which it is due, paused or not."""
+        """Run a schedule's task now, besides its own times, paused or not."""
         return self._systems.change_recurring(name, Change.TRIGGER)
 
     def delete_recurring(self, name: str) -> "LightFuture[Receipt]":
-        """End a schedule; a task that was made already still runs."""
+        """End a schedule; a task that was already made still runs."""
         return self._systems.change_recurring(name, Change.DELETE)
 
     def find_recurring(self, name: str) -> Recurring | None:
-        """Return a schedule as the store has it; None where there is none, or not yet.
+        """Return a stored schedule; None if there is none, or not yet.
 
         Blocks for one read of the store; raises StoreUnavailable.
         """
@@ -448,7 +447,7 @@ class SchedulerClient:
         return self._async_reads
 
     def close(self) -> None:
-        """Wait (bounded) for records in flight and let go of connections; repeatable."""
+        """Wait for records in flight, for a bounded time, and close connections; repeatable."""
         with self._lifecycle:
             if self._closed:
                 return
@@ -484,7 +483,7 @@ class SchedulerClient:
             return self._stores
 
     def _stores_soon(self) -> "LightFuture[Stores]":
-        """Return the stores; the caller is not blocked while they are opened."""
+        """Return the stores; the caller does not block while they are opened."""
         future = LightFuture[Stores]()
         future.note_process()
 
@@ -515,14 +514,14 @@ class SchedulerClient:
         return self._admission.admit(task)
 
     def _prepared(self, task: Task) -> Task:
-        """Check a task that a request asks for, and seal its data; raises CallerError."""
+        """Check a requested task, and seal its data; raises CallerError."""
         self._refuse_when_closed()
         return self._admission.prepared(task)
 
     def _admission_with(
         self, unique_for: timedelta | None, debounce: timedelta | None
     ) -> Callable[[Task], tuple[TaskKey, bytes]]:
-        """Return what checks a task and makes its record, or that of the request for it."""
+        """Return a function that checks a task and makes its record, or that of its request."""
         if unique_for is None and debounce is None:
             return self._admitted
         if unique_for is not None and debounce is not None:
@@ -619,7 +618,7 @@ class SchedulerClient:
 
 
 def _count_of(writer: LogWriter) -> int:
-    """Return the number of partitions; where the log cannot tell, nothing stays open."""
+    """Return the number of partitions; if the log fails, close the writer."""
     try:
         return writer.partition_count()
     except BaseException:

@@ -1,7 +1,7 @@
 """The requests of a client for system tasks: messages to be sent later, recurring schedules.
 
-Decides what is refused (CallerError) because such a task could never do it; what the task does is
-decided where it runs.
+Decides which requests are refused (CallerError) because their task could never succeed; the
+executor of the task decides its effect.
 """
 
 from collections import deque
@@ -46,17 +46,17 @@ class SystemRequests:
     clock: Clock
     sender: MessageSender
     append: Callable[[Task], LightFuture[Receipt]]
-    """Appends a system task, whatever its time."""
+    """Appends a system task with any time."""
     definitions: Callable[[], DefinitionBook]
-    """Returns the definitions, opened when they are first needed."""
+    """Returns the definitions, which are opened at their first use."""
     refuse_when_closed: Callable[[], None]
-    """Raises where the client may not be used any more."""
+    """Raises NodeStopped if the client is closed."""
     refuse_kind: Callable[[str, str | None], None]
-    """Raises InvalidTask where the executors given to the client run no such kind."""
+    """Raises InvalidTask if the executors given to the client do not run this kind."""
     _recent_names: deque[str] = field(
         init=False, default_factory=lambda: deque(maxlen=_RECENT_NAMES_MAX)
     )
-    """Of schedules that the client has set, which no node may have taken up yet."""
+    """Names of schedules that this client has set, which no node may have stored yet."""
 
     def send_later(
         self,
@@ -95,7 +95,7 @@ class SystemRequests:
             return rule
         data = self.payloads.sealed_recurring(rule.data, name, rule.kind)
         sealed = rule.model_copy(update={"data": dict(data), "seal": seal_of(data)})
-        # Sealed twice the same data differs, and a rule that differs begins anew.
+        # Sealing the same data twice gives different texts, and a changed rule would begin again.
         found = answered(self.definitions().find(name_of(name)))
         known = None if found is None or found.ended else recurring_of(found)
         if known is None or not _shares_seal(known.rule, sealed):
@@ -104,7 +104,7 @@ class SystemRequests:
         return known.rule if is_equal else sealed
 
     def find_recurring(self, name: str) -> Recurring | None:
-        """Return a schedule as the store has it; see ``SchedulerClient.find_recurring``."""
+        """Return a stored schedule; see ``SchedulerClient.find_recurring``."""
         found = self.definitions().find(name_of(checked_name(name)))
         current = _current(answered(found))
         return None if current is None else self._opened_recurring(current)
@@ -117,7 +117,7 @@ class SystemRequests:
         return sorted(current, key=lambda one: one.name)
 
     def _opened_recurring(self, found: Recurring) -> Recurring:
-        """Return a schedule with plain data; as it is stored where it cannot be opened."""
+        """Return a schedule with plain data; in its stored form if it cannot be opened."""
         rule = found.rule
         if self.payloads is None:
             return found
@@ -128,11 +128,11 @@ class SystemRequests:
         return found._replace(rule=rule.model_copy(update={"data": data, "seal": None}))
 
     def change_recurring(self, name: str, change: Change) -> "LightFuture[Receipt]":
-        """Ask that a schedule change; see ``SchedulerClient.pause_recurring``."""
+        """Request a change of a schedule; see ``SchedulerClient.pause_recurring``."""
         request = ChangeRequest(change)
 
         def append(definition: Definition | None = None) -> LightFuture[Receipt]:
-            # One that this client has set may be on its way to the store.
+            # A schedule that this client has set may be on its way to the store.
             if _current(definition) is None and name not in self._recent_names:
                 raise NoSuchSchedule(
                     f"there is no recurring schedule {shown(name)}, or no node has it yet: see"
@@ -158,7 +158,7 @@ class SystemRequests:
 
 
 def _shares_seal(one: RecurringRule, other: RecurringRule) -> bool:
-    """Whether data went through the same codecs, with the same keys and members left plain."""
+    """True if both data went through the same codecs, with the same keys and plain members."""
     envelopes = one.envelope, other.envelope
     if envelopes[0] is None or envelopes[1] is None:
         return False
@@ -166,7 +166,7 @@ def _shares_seal(one: RecurringRule, other: RecurringRule) -> bool:
 
 
 def _current(definition: Definition | None) -> Recurring | None:
-    """Return the schedule that a row holds; None for none, or one that is over."""
+    """Return the schedule of a row; None without a row, or for one that has ended."""
     if definition is None or definition.ended:
         return None
     recurring = recurring_of(definition)

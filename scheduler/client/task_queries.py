@@ -1,8 +1,8 @@
-"""What a client asks the store about tasks, for threads and for coroutines.
+"""A client's questions to the store about tasks, for threads and for coroutines.
 
-Decides what may be asked for (CallerError), what it means that nothing is stored, and when a wait
-is over.  Single tasks are found in steps between answers of the store, which block nobody.  It
-decides how long a caller sleeps between two looks; the caller sleeps.
+Decides which questions are valid (CallerError), the meaning of missing rows, and the end of a wait.
+Single tasks are found in steps between answers of the store, which block no thread. It decides the
+pauses between two looks; the caller sleeps.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -48,13 +48,13 @@ _PAGE_TASKS = 500
 _FIRST_PAUSE_S = 0.02
 _PAUSE_GROWTH = 1.5
 _PAUSE_S_MIN = 0.001
-"""What is left of a wait may be shorter than any clock can tell."""
+"""The rest of a wait may be shorter than the resolution of clocks."""
 _PAUSE_S_MAX = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenTasks:
-    """Which tasks a listing holds."""
+    """The tasks of a listing."""
 
     from_ms: int
     to_ms: int
@@ -64,7 +64,7 @@ class ChosenTasks:
     limit: int | None
 
     def has(self, info: TaskInfo) -> bool:
-        """Whether a task is of the kind, and not one of Hourhand's own, which only an id names."""
+        """True if a task has the kind, and is not one of Hourhand's own unless its id is named."""
         internal = self.ordering_id is None and info.key.ordering_id.startswith(RESERVED)
         return self.kind in {None, info.kind} and not internal
 
@@ -84,9 +84,9 @@ class TaskQueries:
         self._placing_count: int | None = None
 
     def find(self, task: KeyReceiptOrPair) -> LightFuture[TaskInfo]:
-        """Return what is stored of a task, or of the open task of a pair of ids.
+        """Return the stored state of a task, or of the open task of a pair of ids.
 
-        Its data is as it is stored, for ``opened``.
+        Its data is in stored form, for ``opened``.
         """
         if isinstance(task, tuple) and not isinstance(task, TaskKey):
             return and_then(self.open_key(task), self.find)
@@ -102,7 +102,7 @@ class TaskQueries:
         return begun(steps())
 
     def opened(self, info: TaskInfo) -> TaskInfo:
-        """Return a task with its data opened, or with what keeps it sealed; may block."""
+        """Return a task with its data opened, or with the reason why it is sealed; may block."""
         data = info.data
         if data is None:
             return info
@@ -118,11 +118,11 @@ class TaskQueries:
 
     @property
     def opening_blocks(self) -> bool:
-        """Whether ``opened`` may wait for a disk or a network."""
+        """True if ``opened`` may wait for a disk or a network."""
         return self._payloads is not None and self._payloads.blocks
 
     def attempts(self, task: KeyOrReceipt) -> LightFuture[tuple[AttemptInfo, ...]]:
-        """Return what is stored of a task's attempts."""
+        """Return the stored attempts of a task."""
         key = _key_of(task)
 
         def steps() -> Steps[tuple[AttemptInfo, ...]]:
@@ -133,7 +133,7 @@ class TaskQueries:
         return begun(steps())
 
     def outcome(self, receipt: CommandReceipt) -> LightFuture[RecordedOutcome | None]:
-        """Return what a command achieved; None while it is undecided."""
+        """Return the outcome of a command; None while it is undecided."""
         if not isinstance(receipt, CommandReceipt):
             raise InvalidKey(f"a Receipt is needed, got {shown(receipt)}")
         name = receipt.key if isinstance(receipt, Receipt) else receipt.pair
@@ -148,7 +148,7 @@ class TaskQueries:
         return begun(steps())
 
     def _placing(self, stores: Stores) -> Steps[int]:
-        """Return the number by which rows are placed; asked for once."""
+        """Return the number by which rows are placed; read once."""
         if self._placing_count is None:
             counting = placing_count(stores.ownership, self._partition_count)
             self._placing_count = yield from counting
@@ -171,7 +171,7 @@ class TaskQueries:
         return begun(steps())
 
     def pages(self, chosen: ChosenTasks) -> Iterator[Sequence[TaskInfo]]:
-        """Yield a listing's tasks in key order, as far as each page of the store brings them.
+        """Yield a listing's tasks in key order, a list for each page of the store.
 
         Blocks for each.
         """
@@ -197,16 +197,16 @@ class TaskQueries:
 
 
 class TaskWatch:
-    """What somebody looks at who waits until a task is closed."""
+    """The task that a caller waits for."""
 
     def __init__(self, task: KeyOrReceipt) -> None:
         self.task = task
         self._last: TaskInfo | None = None
 
     def is_over(self, info: TaskInfo) -> bool:
-        """Whether there is nothing to wait for; TaskNotFound where nothing can come any more.
+        """True if the wait is over; TaskNotFound if the task can no longer end.
 
-        A task that was moved is looked for under the key that it has now.
+        A task that was moved is looked for under its current key.
         """
         self._last = info
         if info.absence is Absence.GONE:
@@ -220,7 +220,7 @@ class TaskWatch:
         return info.is_closed
 
     def too_late(self, timeout_s: float) -> TimeoutError:
-        """Return the error of a wait whose time is over."""
+        """Return the error for the end of a wait's time."""
         last = self._last
         assert last is not None, "it is looked at once at least"
         state = last.state.value if last.absence is None else last.absence.value.replace("_", " ")
@@ -229,7 +229,7 @@ class TaskWatch:
 
 
 def undecided(receipt: CommandReceipt, timeout_s: float) -> TimeoutError:
-    """Return the error of a wait for an outcome whose time is over."""
+    """Return the error for the end of the time of a wait for an outcome."""
     return TimeoutError(
         f"no node has decided on the command at {receipt.partition}:{receipt.offset} within"
         f" {timeout_s:g} s: see whether one runs; where the receipt is that of a task, call"
@@ -238,7 +238,7 @@ def undecided(receipt: CommandReceipt, timeout_s: float) -> TimeoutError:
 
 
 def pauses_s(clock: Clock, timeout_s: float | None) -> Iterator[float]:
-    """Yield how long to sleep before each look; the first comes at once.
+    """Yield the pause before each look, in seconds; the first is 0.
 
     Ends when the time is over.
     """
@@ -256,7 +256,7 @@ def pauses_s(clock: Clock, timeout_s: float | None) -> Iterator[float]:
 
 
 def seconds(timeout: object) -> float | None:
-    """Return a timeout, seconds or a timedelta, in seconds; InvalidTask for what is not one."""
+    """Return a timeout, seconds or a timedelta, in seconds; InvalidTask for another value."""
     if timeout is None:
         return None
     if isinstance(timeout, timedelta):
@@ -274,7 +274,7 @@ def chosen_tasks(
     scheduled_before: datetime | None,
     limit: int | None,
 ) -> ChosenTasks:
-    """Return what a listing was asked for; InvalidTask where there is no such listing."""
+    """Return a listing's filter; InvalidTask for invalid arguments."""
     from_ms = INSTANT_MIN_MS if scheduled_from is None else target_ms("list", scheduled_from)
     to_ms = INSTANT_MAX_MS + 1 if scheduled_before is None else target_ms("list", scheduled_before)
     if from_ms > to_ms:
@@ -312,13 +312,13 @@ def _key_of(task: object) -> TaskKey:
 def found_task(
     stores: Stores, partition_count: int, key: TaskKey, offset: int | None
 ) -> Steps[TaskInfo]:
-    """Return what is stored of a key.
+    """Return the stored state of a key.
 
-    ``offset`` is the broker's of a record of it, where one is known: what is stored of the key from
-    before is not taken for what became of that record.
+    ``offset`` is the broker's offset of a record of it, if one is known: older rows of the key are
+    then not taken for this record's.
     """
     partition = partition_of(key.ordering_id, partition_count)
-    # Before what is stored: what a node says it has stored is there then, or deleted again.
+    # Read first: rows that a node reports as stored are there afterwards, or were deleted again.
     claim: Claim | None = yield stores.ownership.find_watermark(partition)
     if claim is not None and offset is not None and offset < RECORDS_MAX:
         offset = kept_offset(era_of(claim.watermark.next_offset), offset)
@@ -340,19 +340,19 @@ def found_task(
 def found_attempts(
     stores: Stores, partition_count: int, key: TaskKey
 ) -> Steps[tuple[AttemptInfo, ...]]:
-    """Return the attempts of a key by their numbers; none where none is stored."""
+    """Return the attempts of a key by their numbers; an empty tuple if none is stored."""
     partition = partition_of(key.ordering_id, partition_count)
     return shown_attempts((yield stores.status.find_attempts(partition, [key])))
 
 
 def _has_read(claim: Claim | None, offset: int) -> bool:
-    """Whether a node is known to have done all that the record at ``offset`` asks for."""
+    """True if a node is known to have finished the work of the record at ``offset``."""
     next_offset = None if claim is None else claim.watermark.next_offset
     return next_offset is not None and offset < next_offset
 
 
 def _ended_before(view: TaskView, offset: int) -> bool:
-    """Whether the key is closed, and the record at ``offset`` would open it again."""
+    """True if the key is closed, and the record at ``offset`` would open it again."""
     closed = view.state not in OPEN_STATES
     return closed and view.completion is not None and not view.completion.closes(offset)
 

@@ -1,8 +1,8 @@
-"""What a client reads of tasks: one, many, what was attempted, and until when.
+"""A client's reads of tasks: one, many, attempts, and waiting.
 
-Decides nothing: each call is one of ``TaskQueries``, waited for in the caller's thread.
-``AsyncReads`` has the same calls for coroutines, and those that read recurring schedules: none of
-them blocks the event loop.  Writing needs no twin, as the futures of a client can be awaited.
+Each call is one of ``TaskQueries``, waited for in the caller's thread. ``AsyncReads`` has the same
+calls for coroutines, and those that read recurring schedules: none of them blocks the event loop.
+Writes need no such twin, because a client's futures can be awaited.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from scheduler.services.recurring.state import Recurring
 
 
 class TaskReads:
-    """A client's calls that read tasks, in the caller's thread; they raise what the client's do."""
+    """A client's calls that read tasks, in the caller's thread; their errors are the client's."""
 
     def __init__(self, queries: TaskQueries, clock: Clock, sleeper: Sleeper) -> None:
         self._queries = queries
@@ -41,7 +41,7 @@ class TaskReads:
         self._sleeper = sleeper
 
     def find_task(self, task: KeyReceiptOrPair) -> TaskInfo:
-        """Return a task as the store has it; see ``SchedulerClient.find_task``."""
+        """Return a stored task; see ``SchedulerClient.find_task``."""
         return self._queries.opened(answered(self._queries.find(task)))
 
     def history(self, task: KeyOrReceipt) -> tuple[AttemptInfo, ...]:
@@ -49,7 +49,7 @@ class TaskReads:
         return answered(self._queries.attempts(task))
 
     def list_tasks(self, chosen: ChosenTasks) -> Iterator[TaskInfo]:
-        """Return the stored tasks that were chosen; see ``SchedulerClient.list_tasks``."""
+        """Return the stored tasks that match; see ``SchedulerClient.list_tasks``."""
         return chain.from_iterable(self._queries.pages(chosen))
 
     def wait_task(self, task: KeyOrReceipt, timeout: timedelta | float | None = None) -> TaskInfo:
@@ -63,7 +63,7 @@ class TaskReads:
         raise watch.too_late(timeout_s or 0)
 
     def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:
-        """Return what a command achieved; see ``SchedulerClient.outcome``."""
+        """Return the outcome of a command; see ``SchedulerClient.outcome``."""
         return answered(self._queries.outcome(receipt))
 
     def wait_outcome(
@@ -82,7 +82,7 @@ class TaskReads:
 class AsyncReads:
     """A client's calls that read, under the same names, for an event loop of asyncio.
 
-    They raise what the client's raise.  A call that is cancelled leaves nothing behind.
+    Their errors are the client's. A cancelled call leaves nothing behind.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class AsyncReads:
         self._systems = systems
 
     async def find_task(self, task: KeyReceiptOrPair) -> TaskInfo:
-        """Return a task as the store has it; see ``SchedulerClient.find_task``."""
+        """Return a stored task; see ``SchedulerClient.find_task``."""
         return await self._opened(await awaited_answer(self._queries.find(task)))
 
     async def history(self, task: KeyOrReceipt) -> tuple[AttemptInfo, ...]:
@@ -134,7 +134,7 @@ class AsyncReads:
         raise watch.too_late(timeout_s or 0)
 
     async def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:
-        """Return what a command achieved; see ``SchedulerClient.outcome``."""
+        """Return the outcome of a command; see ``SchedulerClient.outcome``."""
         return await awaited_answer(self._queries.outcome(receipt))
 
     async def wait_outcome(

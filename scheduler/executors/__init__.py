@@ -1,1 +1,1 @@
-"""The user's code on a node: which executor runs which kind of task, and what goes around it."""
+"""The user's code on a node: executors by kind of task, and middleware around them."""

@@ -1,7 +1,7 @@
-"""A batch of tasks of one kind: runs it within the middleware of each, and says how each ended.
+"""A batch of tasks of one kind: runs it within the middleware of each, and returns each outcome.
 
-Decides which executor serves a batch, and what becomes of each task of one that raises.  Never
-decides which tasks go together: a runner does.
+Decides which executor serves a batch, and the outcome of each task of a batch that raises. A runner
+decides which tasks go together.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def limits_of(executor: BatchExecutor) -> BatchLimits:
-    """Return what an executor says of its batches; TypeError for what means nothing."""
+    """Return an executor's limits for its batches; TypeError for invalid ones."""
     tasks_max, batches_max = executor.batch_tasks_max, executor.batches_max
     for name, value in (("batch_tasks_max", tasks_max), ("batches_max", batches_max)):
         if type(value) is not int or value < 1:
@@ -54,7 +54,7 @@ def limits_of(executor: BatchExecutor) -> BatchLimits:
 
 
 def declared_limits_of(made: type[TaskExecutor] | None) -> BatchLimits:
-    """Return what a class says of its batches; the usual limits where only an executor can."""
+    """Return a class's limits for its batches; the default limits if the class is not known."""
     try:
         return limits_of(cast("BatchExecutor", made))
     except BaseException:  # noqa: BLE001 - a property, or nonsense, which an attempt fails of
@@ -62,7 +62,7 @@ def declared_limits_of(made: type[TaskExecutor] | None) -> BatchLimits:
 
 
 def run_tasks_max_of(found: object) -> int:
-    """Return how many tasks of one ordering id a batch of an executor's class may hold."""
+    """Return the most tasks of one ordering id in a batch of an executor's class."""
     if not (isinstance(found, type) and issubclass(found, BatchExecutor)):
         return 1
     most: object = found.batch_tasks_max if found.runs_of_one_id is True else 1
@@ -88,7 +88,7 @@ class TaskBatch:
         self._born = process.generation
 
     def run(self, awaited: Callable[[Awaitable[object]], object]) -> Sequence[BatchOutcome]:
-        """Run it in this thread; ``awaited`` waits for what it may return."""
+        """Run it in this thread; ``awaited`` waits for an awaitable result."""
         if self._stands_alone():
             return self._called(range(len(self._attempts)), awaited)
         outcomes: dict[int, BatchOutcome] = {}
@@ -107,7 +107,7 @@ class TaskBatch:
             else:
                 entered.append((place, held))
         found = self._called([place for place, _ in entered], awaited)
-        # The last first, as always: what they set may be seen by all that came after.
+        # Left in reverse order: later ones may have seen what earlier ones set.
         for (place, held), outcome in reversed(list(zip(entered, found, strict=True))):
             outcomes[place] = _left(held, outcome)
         return [outcomes[place] for place in range(len(self._attempts))]
@@ -155,7 +155,7 @@ class TaskBatch:
             else:
                 entered.append((place, held))
         found = await self._called_async([place for place, _ in entered])
-        # The last first, as always: what they set may be seen by all that came after.
+        # Left in reverse order: later ones may have seen what earlier ones set.
         for (place, held), outcome in reversed(list(zip(entered, found, strict=True))):
             outcomes[place] = await _left_async(held, outcome)
         return [outcomes[place] for place in range(len(self._attempts))]
@@ -186,16 +186,16 @@ class TaskBatch:
             return [error] * len(places)
 
     def _given(self, places: Sequence[int]) -> Mapping[int, bytes]:
-        """Return the data of tasks as JSON, where a second call may have to give it once more."""
+        """Return the data of tasks as JSON, for a second call that may need it."""
         if not self._retries_alone or len(places) == 1:
             return {}
-        # Middleware may have put what is not JSON in its place, which is given as it is.
+        # Middleware may have replaced it by a value that is not JSON; it is passed on unchanged.
         with suppress(InvalidTask):
             return {place: encode_data(self._attempts[place].task) for place in places}
         return {}
 
     def _again(self, given: Mapping[int, bytes]) -> Sequence[BatchedAttempt]:
-        """Return the attempts with data that no call has seen, and so none has changed."""
+        """Return the attempts with fresh copies of their data, which no call has changed."""
         return [
             each._replace(task=each.task.model_copy(update={"data": _decode(given[place])}))
             if place in given
@@ -204,7 +204,7 @@ class TaskBatch:
         ]
 
     def _stands_alone(self) -> bool:
-        """Whether nothing is entered around any of its tasks, and so nothing has to be left."""
+        """True if no middleware is entered around any of its tasks."""
         return not self._middleware.wraps and all(e.around is None for e in self._attempts)
 
     def _begin(self, places: Sequence[int]) -> object:
@@ -216,14 +216,14 @@ class TaskBatch:
 
 
 class _TurnsAlone:
-    """The tasks of a batch that run once more, each alone, but behind one that failed."""
+    """The tasks of a batch that run once more, each alone, except behind one that failed."""
 
     def __init__(self, attempts: Sequence[BatchedAttempt]) -> None:
         self._attempts = attempts
         self.outcomes: dict[int, BatchOutcome] = {}
 
     def may_run(self, place: int) -> bool:
-        """Whether no task of the same ordering id before this one is open (P4)."""
+        """True if no earlier task of the same ordering id is open (P4)."""
         ordering_id = self._attempts[place].task.ordering_id
         is_open = any(
             self._attempts[each].task.ordering_id == ordering_id
@@ -236,8 +236,8 @@ class _TurnsAlone:
 
 
 class _KeepsMarks(AbstractContextManager[None]):
-    """Leaves middleware as if nothing had happened, where its task was not run: a mark that says
-    so is not an error of user code.
+    """Leaves middleware as after a success if its task was not run: the mark for that is not an
+    error of user code.
     """
 
     def __init__(self, around: AbstractContextManager[None]) -> None:
@@ -260,7 +260,7 @@ class _KeepsMarks(AbstractContextManager[None]):
 
 
 class _KeepsMarksAsync(AbstractAsyncContextManager[None]):
-    """As ``_KeepsMarks``, for middleware that is awaited."""
+    """The same as ``_KeepsMarks``, for asynchronous middleware."""
 
     def __init__(self, around: AbstractAsyncContextManager[None]) -> None:
         self._around = around
@@ -282,13 +282,13 @@ class _KeepsMarksAsync(AbstractAsyncContextManager[None]):
 
 
 def _left(held: ExitStack, outcome: BatchOutcome) -> BatchOutcome:
-    """Leave a task's middleware with its outcome; return what that makes of it."""
+    """Leave a task's middleware with its outcome; return the final outcome."""
     frames = outcome.__traceback__ if isinstance(outcome, BaseException) else None
     try:
         with held:
             raised(outcome)
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
-        # One error may be that of many tasks: each would add the frames of its leaving.
+        # One error may belong to many tasks: each would add the frames of its leaving.
         return error.with_traceback(frames) if error is outcome else error
     # Middleware that swallows an error makes the attempt a success.
     return None if isinstance(outcome, BaseException) else outcome
@@ -300,7 +300,7 @@ async def _left_async(held: AsyncExitStack, outcome: BatchOutcome) -> BatchOutco
         async with held:
             raised(outcome)
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
-        # One error may be that of many tasks: each would add the frames of its leaving.
+        # One error may belong to many tasks: each would add the frames of its leaving.
         return error.with_traceback(frames) if error is outcome else error
     # Middleware that swallows an error makes the attempt a success.
     return None if isinstance(outcome, BaseException) else outcome
@@ -314,7 +314,7 @@ class KindBatches:
     """Implements ``Batches`` for one kind on one node: its limits, and the executors it shares."""
 
     def __init__(self, guests: GuestKind, middleware: MiddlewareStack) -> None:
-        """The class says how batches are put together until the first executor is made."""
+        """The class decides how batches are put together until the first executor is made."""
         self._guests = guests
         self._middleware = middleware
         self._idle = deque[BatchExecutor]()
@@ -322,16 +322,16 @@ class KindBatches:
         self._is_tried = False
         self.limits = declared_limits_of(guests.declared_class)
         self.runs_async = is_coroutine_method(guests.declared_class, "execute_many")
-        """Whether ``execute_many`` is a coroutine function."""
+        """True if ``execute_many`` is a coroutine function."""
 
     @property
     def declared_retry(self) -> RetryPolicy:
-        """The policy that the class states; no user code is called for it."""
+        """The policy of the class; no user code is called for it."""
         return self._guests.declared_retry
 
     @property
     def retry(self) -> RetryPolicy:
-        """The executor's; that of its class where none could be made."""
+        """The executor's policy; that of its class if none could be made."""
         if not self._is_tried:
             with suppress(BaseException):
                 self._idle.append(self._taken())
@@ -339,7 +339,7 @@ class KindBatches:
 
     @property
     def timeout(self) -> timedelta | None:
-        """The executor's; that of its class until one is made."""
+        """The executor's timeout; that of its class until one is made."""
         if self._first is not None:
             return self._first.timeout
         return declared_timeout_of(self._guests.declared_class)
@@ -347,7 +347,9 @@ class KindBatches:
     def run(
         self, attempts: Sequence[BatchedAttempt], awaited: Callable[[Awaitable[object]], object]
     ) -> Sequence[BatchOutcome]:
-        """Run a batch in this thread; ``awaited`` waits for what ``execute_many`` may return."""
+        """Run a batch in this thread; ``awaited`` waits for an awaitable result of
+        ``execute_many``.
+        """
         outcomes: list[BatchOutcome] = []
         try:
             executor = self._taken()
@@ -373,12 +375,12 @@ class KindBatches:
         return outcomes
 
     def _portions(self, attempts: Sequence[BatchedAttempt]) -> Iterator[Sequence[BatchedAttempt]]:
-        """Part a batch that was put together before it was known how large it may be."""
+        """Split a batch that was put together before its size limit was known."""
         most = self.limits.tasks_max
         return (attempts[at : at + most] for at in range(0, len(attempts), most))
 
     def _taken(self) -> BatchExecutor:
-        """Return an executor that nobody uses; raises what its constructor does."""
+        """Return an idle executor; raises the errors of its constructor."""
         try:
             return self._idle.pop()
         except IndexError:

@@ -1,6 +1,7 @@
-"""From what a user names to what makes executors: a path such as ``invoices:SendInvoice``, a class.
+"""From a user's name for an executor, a path such as ``invoices:SendInvoice`` or a class, to a
+factory of executors.
 
-Decides what can never run a task, and says so before anything is opened.
+Names that can never run a task are refused before anything is opened.
 """
 
 import importlib
@@ -36,10 +37,10 @@ class TriedFactory:
 
 
 def found_at(path: str) -> object:
-    """Import and return what ``module:Name`` names.
+    """Import and return the object at ``module:Name``.
 
-    The working folder is searched first, as with ``python -m``.  Raises InvalidExecutor and
-    says which part of the path is wrong.
+    The working folder is searched first, as with ``python -m``. Raises InvalidExecutor that says
+    which part of the path is wrong.
     """
     module_name, colon, attribute = path.partition(":")
     if not (colon and module_name and attribute):
@@ -65,7 +66,7 @@ def found_at(path: str) -> object:
 
 
 def _hidden_hint(module_name: str, folder: Path) -> str:
-    """Return what to do where the user's module has the name of one of Hourhand's packages."""
+    """Return advice if the user's module has the name of one of Hourhand's packages."""
     top = module_name.partition(".")[0]
     if top not in {"actors", "hourhand", "scheduler"}:
         return ""
@@ -75,12 +76,11 @@ def _hidden_hint(module_name: str, folder: Path) -> str:
 
 
 def tried_factory(name: str, found: object) -> ExecutorFactory:
-    """Return what makes executors, as ``checked_factory``; a function is called once as well.
+    """Return a factory, as ``checked_factory``; a function is also called once.
 
-    Only its product tells whether that can run a task, and how.  A node calls it for each busy
-    ordering id anyway, so one call more does nothing new; a class is never made, as it can be
-    looked at.  What a function raises may pass by itself, and is each attempt's own failure until
-    then.
+    Only its product shows whether it can run a task, and how. A node calls it for each busy
+    ordering id anyway, so one more call is harmless; a class is inspected and not instantiated. An
+    error of the function may be temporary, and fails each attempt until it stops.
     """
     factory = checked_factory(name, found)
     if not isinstance(made_by(factory), type):
@@ -104,7 +104,7 @@ def tried_factory(name: str, found: object) -> ExecutorFactory:
 
 
 def checked_factory(name: str, found: object) -> ExecutorFactory:
-    """Return what makes executors; raises InvalidExecutor for what is seen never to do so."""
+    """Return a factory; raises InvalidExecutor for an object that can never make executors."""
     made = made_by(found)
     if isinstance(made, type):
         if not issubclass(made, TaskExecutor):
@@ -136,25 +136,25 @@ def checked_factory(name: str, found: object) -> ExecutorFactory:
 
 
 def made_by(found: object) -> object:
-    """Return the class or function behind arguments that are bound already."""
+    """Return the class or function below bound arguments."""
     while isinstance(found, partial | TriedFactory):
         found = found.func
     return found
 
 
 def class_of(found: object) -> type[TaskExecutor] | None:
-    """Return the class of what a factory makes; None where that is not known."""
+    """Return the class of a factory's products; None if it is unknown."""
     made = found.made if isinstance(found, TriedFactory) else made_by(found)
     return made if isinstance(made, type) and issubclass(made, TaskExecutor) else None
 
 
 def _refuse_execute(name: str, executor: type) -> None:
-    """Raise InvalidExecutor where ``execute`` can never take a task."""
+    """Raise InvalidExecutor if ``execute`` can never take a task."""
     execute = inspect.getattr_static(executor, "execute", None)
     where = f"{name}: {executor.__name__}.execute"
     bound = isinstance(execute, staticmethod | classmethod)
     if not (bound or inspect.isfunction(execute)):
-        # Whatever else stands there decides for itself what it takes.
+        # Any other object decides its arguments itself.
         return
     called = getattr(executor, "execute", None)
     if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
@@ -164,9 +164,11 @@ def _refuse_execute(name: str, executor: type) -> None:
 
 
 def _call_complaint(called: object, *arguments: object) -> str | None:
-    """Return why something cannot be called with so many arguments; None where nothing says so."""
+    """Return the reason why an object cannot be called with these arguments; None if there is
+    none.
+    """
     try:
-        # What a decorator wraps may take other arguments than the decorator itself.
+        # A wrapped function may take other arguments than its decorator.
         signature = inspect.signature(called, follow_wrapped=False)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None

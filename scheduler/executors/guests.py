@@ -1,8 +1,8 @@
-"""The user's executors as guests of a node: each is made by the attempt that first needs it.
+"""The user's executors as guests of a node: each is made by the attempt that needs it first.
 
-Decides what stands for an executor before that, and what is known of it then.  Making one and
-reading what it says is user code, which may raise anything and take long: it is part of an attempt,
-in that one's thread or coroutine.  Never calls any of it elsewhere.
+Decides what stands for an executor before that. Making one and reading its attributes is user code,
+which may raise any error and take long: it is part of an attempt, in that attempt's thread or
+coroutine, and is never called elsewhere.
 """
 
 import asyncio
@@ -25,25 +25,27 @@ from scheduler.process.user_code import is_coroutine_method, runs_async
 
 
 class GuestKind:
-    """One kind of task: what makes its executors, and the class that they are expected to have."""
+    """One kind of task: the factory of its executors, and their expected class."""
 
     def __init__(self, factory: ExecutorFactory) -> None:
         self._factory = factory
         self.declared_class = class_of(factory)
-        """None where only an executor will tell."""
+        """None if only an executor will show it."""
 
     @property
     def declared_retry(self) -> RetryPolicy:
-        """The policy that the class states; no user code is called for it."""
+        """The policy of the class; no user code is called for it."""
         return declared_policy_of(self.declared_class)
 
     def guest(self) -> "Guest":
-        """Return what stands for the executor of one busy ordering id."""
+        """Return a guest for the executor of one busy ordering id."""
         is_async = is_coroutine_method(self.declared_class, "execute")
         return AsyncGuest(self) if is_async else Guest(self)
 
     def make(self) -> TaskExecutor:
-        """Make an executor; raises what that does, and TypeError for what cannot run a task."""
+        """Make an executor; raises the factory's errors, and TypeError for a product that cannot
+        run a task.
+        """
         executor: object = self._factory()
         if not isinstance(executor, TaskExecutor):
             returned = type(executor).__name__
@@ -60,32 +62,34 @@ class GuestKind:
 class Guest(TaskExecutor):
     """Stands for the executor of one busy ordering id.
 
-    What its constructor raises is raised by ``execute``, within whatever middleware there is, and
-    the next attempt constructs it anew.
+    ``execute`` raises the errors of its constructor, within the middleware, and the next attempt
+    constructs it again.
     """
 
     def __init__(self, kind: GuestKind) -> None:
         self._kind = kind
         self._executor: TaskExecutor | None = None
         self._failure: BaseException | None = None
-        """What the constructor raised before ``execute`` was called."""
+        """The error of the constructor before ``execute`` was called."""
         self._is_tried = False
 
     @property
     def declared_retry(self) -> RetryPolicy:
-        """The policy that the class states; no user code is called for it."""
+        """The policy of the class; no user code is called for it."""
         return self._kind.declared_retry
 
     @property
     def retry(self) -> RetryPolicy:  # type: ignore[override]
-        """The executor's; that of its class where it could not be made."""
+        """The executor's policy; that of its class if it could not be made."""
         if not self._is_tried:
             self._try()
         return self.declared_retry if self._executor is None else self._executor.retry
 
     @property
     def timeout(self) -> timedelta | None:  # type: ignore[override]
-        """The executor's, which is made for it; that of its class where it cannot be made."""
+        """The timeout of the executor, which is made for it; that of its class if it cannot be
+        made.
+        """
         if self._executor is None:
             self._try()
         if self._executor is not None:
@@ -93,7 +97,7 @@ class Guest(TaskExecutor):
         return declared_timeout_of(self._kind.declared_class)
 
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
-        """Run the task once; raises what the constructor does."""
+        """Run the task once; raises the errors of the constructor too."""
         return self._told().execute(task)
 
     def _try(self) -> None:
@@ -104,7 +108,7 @@ class Guest(TaskExecutor):
             self._failure = error
 
     def _told(self) -> TaskExecutor:
-        """Return the executor, which knows its attempt; raises what its constructor does."""
+        """Return the executor with its attempt set; raises the errors of its constructor."""
         executor = self._executor
         if executor is None:
             failure, self._failure = self._failure, None
@@ -117,13 +121,13 @@ class Guest(TaskExecutor):
 
 
 class AsyncGuest(Guest):
-    """As ``Guest``, for ``async def execute``."""
+    """The same as ``Guest``, for ``async def execute``."""
 
     async def execute(self, task: Task) -> Outcome | None:
-        """Run the task once; raises what the constructor does."""
+        """Run the task once; raises the errors of the constructor too."""
         executor = self._told()
         if not runs_async(executor):
-            # A factory that returned something else before: it would block the loop.
+            # The factory returned a blocking executor this time, which would block the loop.
             outcome: object = await asyncio.to_thread(executor.execute, task)
         else:
             outcome = executor.execute(task)

@@ -1,7 +1,7 @@
-"""From what a command names to a node's executors: ``module:Name``, also as ``kind=module:Name``.
+"""From a command's paths to a node's executors: ``module:Name``, also as ``kind=module:Name``.
 
-What is named is a TaskExecutor class, a function without arguments that returns one, or a
-``Hourhand`` registry.  Decides nothing of what can run a task.
+A path names a TaskExecutor class, a function without arguments that returns one, or a ``Hourhand``
+registry. Whether they can run a task is checked elsewhere.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from scheduler.executors.user_executors import TaskKind
 
 
 class LoadedExecutors(NamedTuple):
-    """What the paths of one command name."""
+    """The executors at the paths of one command."""
 
     executor: Callable[[], TaskExecutor] | None
     """For tasks without a kind."""
@@ -23,7 +23,7 @@ class LoadedExecutors(NamedTuple):
 
 
 def load_executors(paths: Sequence[str]) -> LoadedExecutors:
-    """Import what the paths name; InvalidExecutor says which part of which path is wrong."""
+    """Import the objects at the paths; InvalidExecutor says which part of which path is wrong."""
     default: Callable[[], TaskExecutor] | None = None
     executors = Hourhand()
     for path in paths:

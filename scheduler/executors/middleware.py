@@ -1,9 +1,8 @@
-"""What a user puts around attempts and around a node's life: pools, sessions, error reports.
+"""A user's code around attempts and around a node's life: pools, sessions, error reports.
 
-Decides in which order several of them are entered: the first is the outermost.  Never decides what
-becomes of an attempt: what middleware raises counts as raised by the attempt.  Sealed data is
-opened just before all of them: an attempt whose data cannot be opened fails, and its neighbours in
-a batch run.
+Decides the order in which several are entered: the first is the outermost. An error of middleware
+counts as raised by the attempt. Sealed data is opened just before all of them: an attempt whose
+data cannot be opened fails, and its neighbours in a batch run.
 """
 
 import asyncio
@@ -65,40 +64,40 @@ class AttemptContext:
 
 
 class Middleware:
-    """Subclass this and override what is needed; one instance serves all attempts of a node.
+    """Base class of middleware; one instance serves all attempts of a node.
 
     ``around_attempt`` is called from many threads at once.
     """
 
     def on_node_start(self) -> None:
-        """Begin: open pools and sessions.  Called once, before the node runs anything.
+        """Open pools and sessions. Called once, before the node runs anything.
 
-        Whatever it raises keeps the node from starting.
+        An error here keeps the node from starting.
         """
 
     def on_node_stop(self) -> None:
-        """End: close what was opened.  Called once, after the last attempt that is waited for."""
+        """Close what was opened. Called once, after the last attempt that is waited for."""
 
     def around_attempt(
         self, attempt: AttemptContext
     ) -> "AbstractContextManager[object] | AbstractAsyncContextManager[object]":
-        """Return what is entered before user code and left after it, in its thread or coroutine.
+        """Return a context manager around user code, entered in its thread or coroutine.
 
         It sees the attempt's exception, as every context manager does; one that swallows it makes
-        the attempt a success.  An asynchronous context manager serves ``async def execute`` only.
+        the attempt a success. An asynchronous context manager serves ``async def execute`` only.
         """
         del attempt
         return nullcontext()
 
     def on_exhausted(self, key: TaskKey, on_exhausted: str) -> None:
-        """Hear that a task has used up its attempts, and what follows (``RetryPolicy``).
+        """Handle a task that has used up its attempts; ``on_exhausted`` as in ``RetryPolicy``.
 
         Called from a thread of the node's own, at most once for each time, never after a crash.
         """
 
 
 class MiddlewareStack:
-    """All of a node's middleware, the outermost first."""
+    """All middleware of a node, the outermost first."""
 
     def __init__(self, middleware: Sequence[Middleware] = ()) -> None:
         self._all = tuple(middleware)
@@ -106,18 +105,18 @@ class MiddlewareStack:
         self.wraps = any(
             type(each).around_attempt is not Middleware.around_attempt for each in self._all
         )
-        """Whether any of it goes around attempts."""
+        """True if any of it overrides ``around_attempt``."""
         self._hears = tuple(
             each for each in self._all if type(each).on_exhausted is not Middleware.on_exhausted
         )
 
     @property
     def hears_of_exhausted(self) -> bool:
-        """Whether anybody wants to know of tasks that used up their attempts."""
+        """True if any of it overrides ``on_exhausted``."""
         return bool(self._hears)
 
     def start(self) -> None:
-        """Begin, the outermost first; where one raises, those before it end."""
+        """Start all, the outermost first; if one raises, stop those before it."""
         with ExitStack() as undo:
             for each in self._all:
                 each.on_node_start()
@@ -126,13 +125,15 @@ class MiddlewareStack:
         self._begun = True
 
     def stop(self) -> None:
-        """End, the innermost first, whatever one of them raises; nothing where none began."""
+        """Stop all, the innermost first, also after an error of one; nothing if none was
+        started.
+        """
         begun, self._begun = self._begun, False
         for each in reversed(self._all if begun else ()):
             _stop(each)
 
     def exhausted(self, key: TaskKey, on_exhausted: str) -> None:
-        """Tell all of them of a task that used up its attempts."""
+        """Call ``on_exhausted`` of all."""
         for each in self._hears:
             try:
                 each.on_exhausted(key, on_exhausted)
@@ -183,9 +184,9 @@ def _stop(middleware: Middleware) -> None:
 
 
 class ExhaustedNews:
-    """Hands what a node says of tasks that used up their attempts to the middleware.
+    """Passes a node's events about used-up attempts to the middleware.
 
-    On a thread of its own: the node must not wait for user code when it tells of an event.
+    On a thread of its own: the node must not wait for user code when it emits an event.
     """
 
     def __init__(self, stack: MiddlewareStack) -> None:
@@ -195,12 +196,12 @@ class ExhaustedNews:
         self._thread.start()
 
     def emit(self, event: Event) -> None:
-        """Take note of an event."""
+        """Queue an event about used-up attempts."""
         if isinstance(event, RetriesExhausted):
             self._waiting.put(event)
 
     def close(self) -> None:
-        """Tell no more."""
+        """Stop passing events on."""
         self._waiting.put(None)
 
     def _tell(self) -> None:
@@ -209,28 +210,28 @@ class ExhaustedNews:
 
 
 class ExecutorWrapper(TaskExecutor):
-    """Stands for an executor: it has the same policy, and is told which attempt it is."""
+    """Wraps an executor: it has the same policy, and passes its attempt on."""
 
     def __init__(self, executor: TaskExecutor) -> None:
         self._executor = executor
 
     @property
     def declared_retry(self) -> RetryPolicy:
-        """The policy that the class states; no user code is called for it."""
+        """The policy of the class; no user code is called for it."""
         return unmade_policy_of(self._executor)
 
     @property
     def retry(self) -> RetryPolicy:  # type: ignore[override]
-        """The executor's."""
+        """The executor's policy."""
         return self._executor.retry
 
     @property
     def timeout(self) -> timedelta | None:  # type: ignore[override]
-        """The executor's."""
+        """The executor's timeout."""
         return self._executor.timeout
 
     def _tell(self) -> None:
-        """Tell the executor which attempt it is."""
+        """Set the executor's attempt."""
         self._executor.attempt, self._executor.fence = self.attempt, self.fence
 
 
@@ -251,19 +252,19 @@ class _Within(ExecutorWrapper):
             return outcome
 
     def _told(self, task: Task) -> AttemptContext:
-        """Tell the executor which attempt it is, and return that for the middleware."""
+        """Set the executor's attempt, and return its context for the middleware."""
         self._tell()
         return AttemptContext(task, self.attempt, self.fence)
 
 
 async def _awaited(outcome: Awaitable[Outcome | None], held: ExitStack) -> Outcome | None:
-    """Await what a blocking executor returned, and leave the middleware after that."""
+    """Await the result of a blocking executor, and leave the middleware after that."""
     with held:
         return await outcome
 
 
 class _AsyncWithin(_Within):
-    """As ``_Within``, for ``async def execute``."""
+    """The same as ``_Within``, for ``async def execute``."""
 
     async def execute(self, task: Task) -> Outcome | None:
         """Run the task once, within the middleware."""
@@ -273,10 +274,10 @@ class _AsyncWithin(_Within):
 
 
 def opening(payloads: PayloadCodecs, executor: TaskExecutor) -> TaskExecutor:
-    """Return an executor that is given opened data."""
+    """Return an executor that gets opened data."""
     made: object = executor
     if not isinstance(made, TaskExecutor):
-        # What the factory returned is refused where it is to run.
+        # A product of the factory that is not an executor is refused when it runs.
         return executor
     wrapper = _AsyncOpening if runs_async(executor) else _Opening
     return wrapper(payloads, executor)
@@ -290,7 +291,7 @@ class _Opening(ExecutorWrapper):
         self._payloads = payloads
 
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
-        """Run the task once; raises what opening its data does."""
+        """Run the task once; raises the errors of opening its data too."""
         self._tell()
         with ExitStack() as held:
             here = held.enter_context(OpenedHere(self._payloads.budget))
@@ -301,10 +302,10 @@ class _Opening(ExecutorWrapper):
 
 
 class _AsyncOpening(_Opening):
-    """As ``_Opening``, for ``async def execute``."""
+    """The same as ``_Opening``, for ``async def execute``."""
 
     async def execute(self, task: Task) -> Outcome | None:
-        """Run the task once; raises what opening its data does."""
+        """Run the task once; raises the errors of opening its data too."""
         self._tell()
         with OpenedHere(self._payloads.budget) as here:
             opened = await _opened_async(self._payloads, task, here)
@@ -313,7 +314,7 @@ class _AsyncOpening(_Opening):
 
 
 class OpeningBatches:
-    """Implements ``Batches`` for executors that are given opened data."""
+    """Implements ``Batches`` for executors that get opened data."""
 
     def __init__(self, payloads: PayloadCodecs, batches: Batches) -> None:
         self._payloads = payloads
@@ -321,33 +322,33 @@ class OpeningBatches:
 
     @property
     def limits(self) -> BatchLimits:
-        """Those of the batches."""
+        """The limits of the wrapped batches."""
         return self._batches.limits
 
     @property
     def runs_async(self) -> bool:
-        """As the batches say."""
+        """True if the wrapped batches run on the loop."""
         return self._batches.runs_async
 
     @property
     def declared_retry(self) -> RetryPolicy:
-        """That of the batches."""
+        """The policy of the wrapped batches' class."""
         return self._batches.declared_retry
 
     @property
     def retry(self) -> RetryPolicy:
-        """That of the batches."""
+        """The policy of the wrapped batches."""
         return self._batches.retry
 
     @property
     def timeout(self) -> timedelta | None:
-        """That of the batches."""
+        """The timeout of the wrapped batches."""
         return self._batches.timeout
 
     def run(
         self, attempts: Sequence[BatchedAttempt], awaited: Callable[[Awaitable[object]], object]
     ) -> Sequence[BatchOutcome]:
-        """Run a batch of those whose data can be opened; the others fail."""
+        """Run a batch of the attempts whose data can be opened; the others fail."""
         read = _OpenedBatch(len(attempts))
         with OpenedHere(self._payloads.budget) as here:
             for place, attempt in read.places(attempts):
@@ -377,17 +378,19 @@ class OpeningBatches:
 
 
 class _OpenedBatch:
-    """What became of the data of a batch."""
+    """The results of opening the data of a batch."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self.opened: list[BatchedAttempt] = []
         self.failed: dict[int, BaseException] = {}
-        """By place in the batch."""
+        """By index in the batch."""
         self._left_ids: set[str] = set()
 
     def places(self, attempts: Sequence[BatchedAttempt]) -> Iterator[tuple[int, BatchedAttempt]]:
-        """Yield those to open, each with its place; none behind one of its id that was left."""
+        """Yield attempts to open, each with its index; skip those behind one of their id that was
+        left.
+        """
         for place, attempt in enumerate(attempts):
             if attempt.task.ordering_id in self._left_ids:
                 self.leave(place, attempt)
@@ -395,7 +398,7 @@ class _OpenedBatch:
                 yield place, attempt
 
     def leave(self, place: int, attempt: BatchedAttempt) -> None:
-        """Have a task run later, as there is no room for its data."""
+        """Mark a task to run later, because there is no room for its data."""
         self._left_ids.add(attempt.task.ordering_id)
         self.failed[place] = TaskNotRun(_NO_ROOM)
 
@@ -403,7 +406,7 @@ class _OpenedBatch:
         self.opened.append(attempt._replace(task=task))
 
     def outcomes(self, found: Sequence[BatchOutcome]) -> Sequence[BatchOutcome]:
-        """Return what became of each task of the batch, from what became of those opened."""
+        """Return the outcome of each task of the batch, from the outcomes of the opened ones."""
         left = iter(found)
         return [self.failed[i] if i in self.failed else next(left) for i in range(self._count)]
 
@@ -413,6 +416,6 @@ async def _opened_async(payloads: PayloadCodecs, task: Task, here: OpenedHere) -
         try:
             return payloads.opened(task, here, at_once=True)
         except OpenedTooLarge:
-            # It may have to wait for room, which no event loop may.
+            # It may have to wait for room, which must not happen on an event loop.
             pass
     return await asyncio.to_thread(payloads.opened, task, here)

@@ -1,9 +1,9 @@
-"""Between a function's typed payload and the JSON object of a task's data.
+"""Converts between a function's typed payload and the JSON object of a task's data.
 
 The type is the annotation of the function's first parameter: a pydantic model, a dataclass, a
-TypedDict, a msgspec Struct, or a dictionary.  Decides what fits; what does not, or would arrive as
-another value, is refused when it is scheduled, and is a failed attempt, which names the field, when
-it is run.
+TypedDict, a msgspec Struct, or a dictionary. A payload that does not fit, or would arrive with
+another value, is refused when it is scheduled; data that does not fit is a failed attempt, which
+names the field.
 """
 
 import inspect
@@ -31,7 +31,7 @@ class Payload:
     def to_data(self, payload: object) -> dict[str, Any]:
         """Return a payload as the data of a task.
 
-        PayloadInvalid where it does not fit, or would arrive as another value.
+        PayloadInvalid if it does not fit, or would arrive as another value.
         """
         try:
             known = self._type.known(payload)
@@ -41,14 +41,14 @@ class Payload:
         except (ValidationError, msgspec.ValidationError) as error:
             raise self._invalid(error) from None
         except Exception as error:
-            # Validators, serializers and comparisons are code of the caller's.
+            # Validators, serializers and comparisons are the caller's code.
             kind = type(error).__name__
             raise PayloadInvalid(
                 f"{self._name} cannot be written as JSON: {kind}: {message_of(error)}"
             ) from error
 
     def from_data(self, data: dict[str, Any]) -> Any:
-        """Return the payload that a task's data holds; PayloadInvalid where it does not fit."""
+        """Return the payload in a task's data; PayloadInvalid if it does not fit."""
         try:
             return self._type.read(data)
         except (ValidationError, msgspec.ValidationError) as error:
@@ -58,7 +58,7 @@ class Payload:
             ) from None
 
     def _arriving(self, known: Any) -> dict[str, Any]:
-        """Return the first form of a payload that is read as what was given."""
+        """Return the first form of a payload that reads back as the same value."""
         differs: Exception | None = None
         for data in self._type.written(known):
             if data is known and isinstance(data, dict):
@@ -95,20 +95,20 @@ class Payload:
 
 
 _NEVER_OBJECTS = (bool, int, float, complex, str, bytes, list, tuple, set, frozenset)
-"""Types of which no value is a JSON object."""
+"""Types without a value that is a JSON object."""
 
 
 def _written(hint: Any) -> str:
-    """Return an annotation as somebody writes it."""
+    """Return an annotation as it is written in code."""
     if hint is None:
         return "…"
     return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
 
 
 class Signature:
-    """What a registered function takes: a payload, the task itself, both, or nothing.
+    """The parameters of a registered function: a payload, the task itself, both, or none.
 
-    Raises InvalidExecutor where a function takes anything else.
+    Raises InvalidExecutor for other parameters.
     """
 
     def __init__(self, name: str, function: Callable[..., object]) -> None:
@@ -127,9 +127,9 @@ class Signature:
         self._check_annotations()
 
     def _check_annotations(self) -> None:
-        """Raise InvalidExecutor where the function can be seen to take what no task has.
+        """Raise InvalidExecutor for annotations that no task can satisfy.
 
-        Its annotations may name what is defined after it; they are read again when it is used.
+        Annotations may name objects that are defined later; they are read again at the first use.
         """
         is_function = inspect.isroutine(self._function) or hasattr(self._function, "__wrapped__")
         if not is_function:
@@ -140,7 +140,7 @@ class Signature:
         try:
             hints = get_type_hints(self._function, include_extras=True)
         except Exception:  # noqa: BLE001 - also of a module that is imported half, in a circle
-            # A text is looked at when the function is first used: the name may be Task's, too.
+            # A text is resolved at the function's first use: it may also name ``Task``.
             written = getattr(self._function, "__annotations__", {})
             hints = {
                 name: Task if isinstance(hint, str) else hint for name, hint in written.items()
@@ -148,7 +148,7 @@ class Signature:
         self._refuse_payloads([(each.name, hints.get(each.name)) for each in self._parameters])
 
     def _refuse_payloads(self, hints: list[tuple[str, Any]]) -> None:
-        """Raise InvalidExecutor for more payloads than one, and for one that is not an object."""
+        """Raise InvalidExecutor for several payloads, and for one that is not an object."""
         payloads = [(name, hint) for name, hint in hints if hint is not Task]
         function = getattr(self._function, "__name__", "f")
         if len(payloads) > 1:
@@ -173,14 +173,14 @@ class Signature:
         return self._annotation(hint)
 
     def arguments(self, task: Task) -> list[Any]:
-        """Return what the function is called with; PayloadInvalid where the data does not fit."""
+        """Return the arguments for the function; PayloadInvalid if the data does not fit."""
         return [
             task if payload is None else payload.from_data(task.data)
             for payload in self._resolved()
         ]
 
     def to_data(self, payload: object) -> dict[str, Any]:
-        """Return the data of a task that is scheduled with a payload, None for an empty one."""
+        """Return the data of a task for a payload, None for an empty one."""
         found = next((each for each in self._resolved() if each is not None), None)
         if found is not None:
             return found.to_data(payload)
@@ -191,7 +191,7 @@ class Signature:
         return payload
 
     def _resolved(self) -> list[Payload | None]:
-        """Look the annotations up, which may name what is defined after the function."""
+        """Resolve the annotations, which may name objects that are defined after the function."""
         if self._positions is None:
             try:
                 hints = get_type_hints(self._function, include_extras=True)
@@ -206,14 +206,14 @@ class Signature:
         return self._positions
 
     def _annotation(self, hint: Any) -> Any:
-        """Return what a parameter takes, from its annotation."""
+        """Return a parameter's type, from its annotation."""
         return dict[str, Any] if hint is None else hint
 
 
 class BatchSignature(Signature):
-    """What a registered function of a batch takes: a list of payloads, or of tasks.
+    """The parameter of a registered batch function: a list of payloads, or of tasks.
 
-    Raises InvalidExecutor where it takes anything else.
+    Raises InvalidExecutor for other parameters.
     """
 
     def _refuse_payloads(self, hints: list[tuple[str, Any]]) -> None:

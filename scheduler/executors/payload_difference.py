@@ -1,7 +1,7 @@
-"""The first difference between a payload and what would arrive of it.
+"""Finds the first difference between a payload and its value after the transfer.
 
-Decides what counts as the same: values that are equal, in objects of the same class with the same
-fields.  Never converts anything.
+Two values are the same if they are equal, in objects of the same class with the same fields. It
+never converts anything.
 """
 
 import dataclasses
@@ -15,13 +15,13 @@ from pydantic import BaseModel
 from actors.model.display import shown
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
-"""Types whose values are the same where they are equal."""
+"""Types whose equal values are the same."""
 
 
 def difference(sent: object, arrived: object, path: str = "") -> str | None:
-    """Return where two payloads differ, and what would arrive there; None where they are the same.
+    """Return the place of the first difference, and the value that would arrive; None without one.
 
-    What the caller's own ``__eq__`` raises comes through.
+    Raises the errors of the caller's own ``__eq__``.
     """
     kind: Any = type(sent)
     if sent is arrived or (kind in _PLAIN and kind is type(arrived) and sent == arrived):
@@ -50,7 +50,7 @@ def _equal(sent: object, arrived: object) -> bool:
     if isinstance(sent, bool) is not isinstance(arrived, bool):
         return False
     if type(sent) is type(arrived) and type(sent).__eq__ is object.__eq__:
-        # Objects of which nothing tells whether they are equal, but what they are made of.
+        # Objects without an equality of their own are compared by their parts.
         return difference(getattr(sent, "__dict__", {}), getattr(arrived, "__dict__", {})) is None
     # Two values that are not a number are not equal to themselves.
     return bool(sent == arrived or (sent != sent and arrived != arrived))  # noqa: PLR0124
@@ -58,7 +58,7 @@ def _equal(sent: object, arrived: object) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _fields(kind: Any) -> tuple[str, ...] | None:
-    """Return the names of what an object is made of; None for a value that is compared whole."""
+    """Return the names of an object's parts; None for a value that is compared whole."""
     if issubclass(kind, BaseModel):
         return tuple(kind.model_fields)
     if issubclass(kind, msgspec.Struct):
@@ -77,7 +77,7 @@ def _first(
     path: str, names: Iterable[object], sent: Iterable[object], arrived: Iterable[object]
 ) -> str | None:
     for name, one, other in zip(names, sent, arrived, strict=True):
-        # Most are plain and the same, and a path is only needed where one is not.
+        # Most values are plain and the same; only a difference needs a path.
         if type(one) in _PLAIN and type(one) is type(other) and one == other:
             continue
         found = difference(one, other, _within(path, name))
@@ -91,5 +91,5 @@ def _within(path: str, name: object) -> str:
 
 
 def _said(path: str, arrived: object) -> str:
-    # Not what was sent: it may be what a serializer masks.
+    # The sent value is not shown: a serializer may mask it.
     return f"{path[:80] or 'the payload'} would arrive as {shown(arrived)}"

@@ -1,6 +1,6 @@
-"""The conversion of one type between payloads and JSON, by the library that the type is of.
+"""Converts one type between payloads and JSON, by the library that defines the type.
 
-Decides how a type is written and read.  Never decides whether what is read is what was written.
+Decides how a type is written and read; the caller checks that both fit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,13 +18,13 @@ class PayloadType(Protocol):
     """One type."""
 
     def known(self, payload: object) -> Any:
-        """Return what a caller gave as the type's own; raises the library's error."""
+        """Return a caller's payload as a value of the type; raises the library's error."""
 
     def written(self, known: Any) -> Iterator[object]:
         """Yield forms of JSON values, the preferred one first."""
 
     def read(self, data: dict[str, Any]) -> Any:
-        """Return what such a form stands for; raises the library's error."""
+        """Return the value that such a form stands for; raises the library's error."""
 
 
 def payload_type(annotation: Any) -> PayloadType:
@@ -46,7 +46,7 @@ def _is_plain_dict(annotation: Any) -> bool:
 
 
 class _PlainDict:
-    """A dictionary of anything that is JSON, which ``Task`` judges."""
+    """A dictionary of any JSON values, which ``Task`` validates."""
 
     def known(self, payload: object) -> Any:
         if not isinstance(payload, Mapping):
@@ -68,8 +68,8 @@ class _Msgspec:
 
     def known(self, payload: object) -> Any:
         converted = msgspec.convert(payload, self._annotation, from_attributes=True)
-        # What is given as the type is compared as it is: of a subclass the conversion leaves out
-        # fields, and of a TypedDict the keys that it does not have.
+        # A value of the type itself is compared unchanged: the conversion would drop fields of a
+        # subclass, and unknown keys of a TypedDict.
         is_given = isinstance(payload, msgspec.Struct) or is_typeddict(self._annotation)
         return payload if is_given else converted
 
@@ -83,10 +83,10 @@ class _Msgspec:
 
 
 class _Pydantic:
-    """A model, a dataclass, or what else pydantic knows."""
+    """A model, a dataclass, or another type that pydantic knows."""
 
     def __init__(self, annotation: Any) -> None:
-        # Built when first used: a module that only defines functions need not wait.
+        # Built at the first use: a module that only defines functions need not wait.
         self._annotation = annotation
         self._adapter: TypeAdapter[Any] | None = None
 
@@ -94,7 +94,8 @@ class _Pydantic:
         return self._adapted().validate_python(payload, by_alias=True, by_name=True)
 
     def written(self, known: Any) -> Iterator[object]:
-        # By name, as every field has one that is read; by alias where a name is another's alias.
+        # By name, because every field can be read by it; by alias where a name is another field's
+        # alias.
         for by_alias in (False, True):
             yield self._adapted().dump_python(
                 known, mode="json", by_alias=by_alias, round_trip=True, warnings="none"

@@ -1,7 +1,7 @@
-"""The registry of a program's tasks: functions and classes by kind, and how each is run.
+"""The registry of a program's tasks: functions and classes by kind, with their options.
 
-A module of tasks makes one, which needs no driver, no settings and no server; a node is given it as
-``executors``, and clients schedule through its functions.  Decides nothing about a task's run.
+A module of tasks makes one, which needs no driver, no settings and no server; a node gets it as
+``executors``, and clients schedule through its functions. It decides nothing about a task's run.
 """
 
 import inspect
@@ -41,7 +41,7 @@ ExecutorClass = TypeVar("ExecutorClass", bound=type[TaskExecutor])
 
 
 class Scheduling(Protocol):
-    """What a registry needs of a client."""
+    """The methods of a client that a registry calls."""
 
     @property
     def now(self) -> datetime:
@@ -105,11 +105,11 @@ class Hourhand(ExecutorRegistry):
         priority: int | None = None,
         fair: FairShare | None = None,
     ) -> "TaskDecorator":
-        """Register a function as what runs tasks of a kind; blocking or ``async def``.
+        """Register a function for tasks of a kind; blocking or ``async def``.
 
         The function takes the payload, whose annotation is its type, and may take the task too.
-        ``TaskKind`` explains the arguments.  Raises InvalidExecutor where the kind is taken or is
-        not one, and where an argument means nothing.
+        ``TaskKind`` explains the arguments. Raises InvalidExecutor if the kind is taken or invalid,
+        and for invalid arguments.
         """
         self._refuse(kind)
         flow = FlowRule.of(limits, priority, fair)
@@ -135,9 +135,9 @@ class Hourhand(ExecutorRegistry):
         """Register a function that runs many tasks of a kind at once; blocking or ``async def``.
 
         The function takes a list of payloads, whose annotation is their type, or of tasks, and
-        returns what ``BatchExecutor.execute_many`` does, which explains the other arguments.
-        Limits count tasks; ``concurrency_per_id`` is that of ``TaskKind``.  Raises InvalidExecutor
-        where the kind is taken or is not one, and where an argument means nothing.
+        returns outcomes as ``BatchExecutor.execute_many`` does, which explains the other arguments.
+        Limits count tasks; ``concurrency_per_id`` is that of ``TaskKind``. Raises InvalidExecutor
+        if the kind is taken or invalid, and for invalid arguments.
         """
         self._refuse(kind)
         flow = FlowRule.of(limits, priority, fair)
@@ -163,7 +163,7 @@ class Hourhand(ExecutorRegistry):
         priority: int | None = None,
         fair: FairShare | None = None,
     ) -> Callable[[ExecutorClass], ExecutorClass]:
-        """Register a ``TaskExecutor`` class as what runs tasks of a kind.
+        """Register a ``TaskExecutor`` class for tasks of a kind.
 
         ``TaskKind`` explains the arguments.
         """
@@ -176,15 +176,15 @@ class Hourhand(ExecutorRegistry):
         return register
 
     def add(self, kind: str, how: TaskKind) -> None:
-        """Register what runs tasks of a kind; InvalidExecutor where the kind is taken."""
+        """Register an executor for tasks of a kind; InvalidExecutor if the kind is taken."""
         self._refuse(kind)
         self._kinds[kind] = how
 
     def include(self, other: "Hourhand") -> None:
-        """Take over all kinds and middleware of another registry, whose functions use this one's
-        clients too.
+        """Take over all kinds and middleware of another registry, whose functions then use this
+        one's clients too.
 
-        Raises InvalidExecutor where a kind is taken, or both have payload codecs and not the same.
+        Raises InvalidExecutor if a kind is taken, or both have different payload codecs.
         """
         if other.payloads is not None:
             if self.payloads not in {None, other.payloads}:
@@ -200,20 +200,20 @@ class Hourhand(ExecutorRegistry):
             other.bind(client)
 
     def bind(self, client: Scheduling) -> None:
-        """Schedule through this client from now on: the one bound last is used."""
+        """Schedule through this client from now on: the last bound one is used."""
         self._clients.append(client)
         for each in self._included:
             each.bind(client)
 
     def unbind(self, client: Scheduling) -> None:
-        """Schedule through this client no more; the one bound before it is used again."""
+        """Stop scheduling through this client; the one bound before it is used again."""
         self._clients = [each for each in self._clients if each is not client]
         for each in self._included:
             each.unbind(client)
 
     @property
     def client(self) -> Scheduling:
-        """The client that tasks are scheduled through; NotConnected where there is none."""
+        """The client for scheduling; NotConnected if there is none."""
         if not self._clients:
             raise NotConnected(
                 "no client is open for this registry: open one with"
@@ -228,12 +228,12 @@ class Hourhand(ExecutorRegistry):
 
 
 def _attributes(flow: FlowRule) -> dict[str, Any]:
-    """Return the class attributes that say it."""
+    """Return the class attributes for a rule."""
     return {"limits": flow.limits, "priority": flow.priority, "fair": flow.fair}
 
 
 class TaskFunction(Generic[P_contra]):
-    """A registered function: a call runs it at once, as before; ``schedule`` runs it later."""
+    """A registered function: a call runs it at once, unchanged; ``schedule`` runs it later."""
 
     def __init__(
         self, registry: Hourhand, kind: str, function: Callable[..., Any], signature: Signature
@@ -264,11 +264,10 @@ class TaskFunction(Generic[P_contra]):
     ) -> "LightFuture[Receipt]":
         """Schedule the function through the registry's client, as ``schedule_task`` does.
 
-        It runs at ``at``, or ``after`` from now, or now.  Without a ``uniqueness_key`` each call
-        schedules one task more.  ``priority`` is the task's own, and its kind's without it.
-        Raises InvalidTask where the payload does not fit, for a wrong priority, and where
-        ``unique_for`` or ``debounce`` comes without a ``uniqueness_key``, and NotConnected where
-        no client is open.
+        It runs at ``at``, or ``after`` from now, or now. Without a ``uniqueness_key`` each call
+        schedules one more task. ``priority`` is the task's own; by default it has its kind's.
+        Raises InvalidTask if the payload does not fit, for a wrong priority, and for ``unique_for``
+        or ``debounce`` without a ``uniqueness_key``, and NotConnected if no client is open.
         """
         for name, window in (("unique_for", unique_for), ("debounce", debounce)):
             if window is not None and uniqueness_key is None:
@@ -296,7 +295,7 @@ class TaskFunction(Generic[P_contra]):
         """Return the task that ``schedule`` schedules, for ``schedule_tasks`` and for tests.
 
         With ``after``, or without a time, it counts from the wall time of the registry's client;
-        NotConnected where none is open.
+        NotConnected if none is open.
         """
         due = at if at is not None and after is None else _due(self._registry.client, at, after)
         return Task(
@@ -310,14 +309,14 @@ class TaskFunction(Generic[P_contra]):
 
 
 def _due(client: Scheduling, at: datetime | None, after: timedelta | None) -> datetime:
-    """Return when a task is due that is given at most one of both; now where it is given none."""
+    """Return the due time from at most one of both arguments; now without either."""
     if at is not None and after is not None:
         raise InvalidTask("a task is due at a time or after a delay: give at or after, not both")
     return at or client.now + (after or timedelta(0))
 
 
 class TaskDecorator:
-    """Registers the function it decorates."""
+    """A decorator that registers the function."""
 
     def __init__(
         self,
@@ -342,7 +341,7 @@ class TaskDecorator:
     @overload
     def __call__(self, function: Callable[[P, Task], Returned]) -> TaskFunction[P]: ...
     def __call__(self, function: Callable[..., Returned]) -> TaskFunction[Any]:
-        """Register the function and return what schedules it."""
+        """Register the function and return the object that schedules it."""
         name = f"task {self._kind!r}"
         if not callable(function):
             raise InvalidExecutor(f"{name} decorates {shown(function)}: a function is needed")
@@ -363,7 +362,7 @@ class TaskDecorator:
 
 
 class BatchDecorator:
-    """Registers the function it decorates, which takes a list."""
+    """A decorator that registers a function which takes a list."""
 
     def __init__(
         self,
@@ -384,7 +383,7 @@ class BatchDecorator:
     @overload
     def __call__(self, function: Callable[[list[P]], BatchReturned]) -> TaskFunction[P]: ...
     def __call__(self, function: Callable[..., BatchReturned]) -> TaskFunction[Any]:
-        """Register the function and return what schedules a task of it."""
+        """Register the function and return the object that schedules a task of it."""
         name = f"task {self._kind!r}"
         if not callable(function):
             raise InvalidExecutor(f"{name} decorates {shown(function)}: a function is needed")
@@ -411,12 +410,12 @@ class _FunctionBatch(BatchExecutor):
     def execute_many(
         self, tasks: Sequence[Task]
     ) -> Sequence[BatchOutcome] | None | Awaitable[Sequence[BatchOutcome] | None]:
-        """Call the function with the payloads of those tasks whose data fit."""
+        """Call the function with the payloads of the tasks whose data fit."""
         payloads, outcomes = self._read(tasks)
         return self._merged(outcomes, self._call(payloads) if payloads else None)
 
     def _read(self, tasks: Sequence[Task]) -> tuple[list[Any], list[BatchOutcome]]:
-        """Return the payloads, and for each task the error of one that does not fit."""
+        """Return the payloads, and for each task without a fitting one the error."""
         payloads: list[Any] = []
         outcomes: list[BatchOutcome] = []
         for task in tasks:
@@ -437,7 +436,7 @@ class _AsyncFunctionBatch(_FunctionBatch):
     """Runs a registered coroutine function that takes a list."""
 
     async def execute_many(self, tasks: Sequence[Task]) -> Sequence[BatchOutcome] | None:
-        """Await the function, called with the payloads of those tasks whose data fit."""
+        """Await the function, called with the payloads of the tasks whose data fit."""
         payloads, outcomes = self._read(tasks)
         return self._merged(outcomes, await self._call(payloads) if payloads else None)
 

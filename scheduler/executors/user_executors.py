@@ -1,7 +1,7 @@
-"""The user's executors on one node: which one runs a task, by its kind.
+"""The user's executors on one node: chooses the one for a task, by its kind.
 
-Decides what a node can run, and says so before anything is opened; and how many tasks of a kind
-run at once.  Never decides what becomes of a task that it cannot run: the tree holds it.
+Decides which kinds a node can run, and refuses invalid executors before anything is opened; and how
+many tasks of a kind run at once. The tree holds tasks that it cannot run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,25 +28,25 @@ _NAMED_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class TaskKind:
-    """How tasks of one kind run: by which executor, how many at once, and whether in order.
+    """The options of one kind of task: its executor, concurrency, limits and order.
 
-    What is not given of ``limits``, ``priority`` and ``fair`` is as the executor's class has it.
-    Raises InvalidExecutor for what means nothing.
+    Without ``limits``, ``priority`` and ``fair`` those of the executor's class are used. Raises
+    InvalidExecutor for invalid values.
     """
 
     executor: Callable[[], TaskExecutor]
     """A TaskExecutor class, or a function without arguments that returns one."""
     concurrency: int | None = None
-    """Attempts of this kind that run at once on one node; None for as many as there are workers."""
+    """Most attempts of this kind that run at once on one node; None for the number of workers."""
     limits: Limit | Sequence[Limit] | None = None
-    """How many attempts start in a time, and run at once, in the whole cluster."""
+    """Most attempts that start in a time, and that run at once, in the whole cluster."""
     priority: int | None = None
-    """What is due at once starts in the order of this, the highest first."""
+    """Among due tasks those with the highest priority start first."""
     fair: FairShare | None = None
-    """How starts are shared between tenants while more is due than can run."""
+    """The sharing of starts between tenants while more tasks are due than can run."""
     concurrency_per_id: int | None = 1
-    """Tasks of this kind that one ordering id runs at once: one after another in their order, or
-    without order so many of them, or with None as many as there are."""
+    """Most tasks of this kind that one ordering id runs at once: 1 keeps their order; a larger
+    number, or None for any number, gives it up."""
 
     def __post_init__(self) -> None:
         limits: dict[str, object] = {
@@ -58,7 +58,7 @@ class TaskKind:
                 raise InvalidExecutor(
                     f"{name} is {shown(limit)}, a number of 1 or more or None is needed"
                 )
-        # Said where it is declared, not when a node starts.
+        # Checked at the declaration, not when a node starts.
         self.flow_rule()
         if self.concurrency_per_id != 1 and run_tasks_max_of(made_by(self.executor)) > 1:
             raise InvalidExecutor(
@@ -67,17 +67,17 @@ class TaskKind:
             )
 
     def flow_rule(self) -> FlowRule:
-        """Return what is declared of the kind's flow."""
+        """Return the kind's limits, priority and fair share."""
         return FlowRule.declared(made_by(self.executor), self.limits, self.priority, self.fair)
 
 
 class ExecutorRegistry(Mapping[str, TaskKind]):
-    """Executors by kind that bring middleware, for commands as well, which can be given none."""
+    """Executors by kind that bring middleware; commands take one where they take no middleware."""
 
     middleware: tuple[Middleware, ...] = ()
-    """It goes around every attempt of a node that is given the registry, outside of the node's."""
+    """Middleware around every attempt of a node with this registry, outside of the node's own."""
     payloads: PayloadCodecs | None = None
-    """They seal and open the data of tasks in every process that is given the registry."""
+    """Codecs that seal and open the data of tasks in every process with this registry."""
 
 
 Executors = Mapping[str, "TaskKind | Callable[[], TaskExecutor]"]
@@ -86,16 +86,16 @@ Executors = Mapping[str, "TaskKind | Callable[[], TaskExecutor]"]
 
 @dataclass(frozen=True, slots=True)
 class UserExecutors:
-    """All that one node runs of a user's."""
+    """All executors of a user's on one node."""
 
     default: ExecutorFactory | None = None
-    """Runs what has no kind."""
+    """Runs tasks without a kind."""
     kinds: Mapping[str, TaskKind] = field(default_factory=dict)
     middleware: MiddlewareStack = field(default_factory=MiddlewareStack)
     guests: dict[str | None, GuestKind] = field(default_factory=dict)
-    """Of each kind, from its first task on."""
+    """By kind, from its first task on."""
     batches: dict[str | None, Batches] = field(default_factory=dict)
-    """Of the kinds that run many tasks at a time, from the first of them on."""
+    """By kind that runs many tasks at a time, from its first task on."""
     payloads: PayloadCodecs | None = None
 
     @classmethod
@@ -106,9 +106,9 @@ class UserExecutors:
         middleware: Sequence[Middleware] = (),
         payloads: PayloadCodecs | None = None,
     ) -> "UserExecutors":
-        """Return what a user has given; InvalidExecutor where some of it can never run a task.
+        """Return a user's executors; InvalidExecutor if one of them can never run a task.
 
-        A node that only serves others gives an empty mapping.
+        A node that only runs system tasks gives an empty mapping.
         """
         if executor is None and executors is None:
             raise InvalidExecutor(
@@ -129,7 +129,7 @@ class UserExecutors:
 
     @property
     def limits(self) -> dict[str | None, int]:
-        """How many attempts of a kind run at once, of those kinds that have a limit."""
+        """Most attempts that run at once, by kinds with a limit."""
         return {
             kind: each.concurrency
             for kind, each in self.kinds.items()
@@ -138,7 +138,7 @@ class UserExecutors:
 
     @property
     def flow_rules(self) -> FlowRules:
-        """The limits, priorities and fair shares of all kinds, the default executor's too."""
+        """The limits, priorities and fair shares of all kinds, including the default executor's."""
         rules: dict[str | None, FlowRule] = {k: each.flow_rule() for k, each in self.kinds.items()}
         if self.default is not None:
             rules[None] = FlowRule.declared(made_by(self.default))
@@ -146,7 +146,7 @@ class UserExecutors:
 
     @property
     def concurrency_per_id(self) -> dict[str | None, int | None]:
-        """How many tasks one ordering id runs at once, of those kinds that have no order."""
+        """Most tasks that one ordering id runs at once, by kinds without order."""
         return {
             kind: each.concurrency_per_id
             for kind, each in self.kinds.items()
@@ -155,7 +155,7 @@ class UserExecutors:
 
     @property
     def run_tasks_max(self) -> dict[str | None, int]:
-        """How many tasks of one ordering id a batch may hold, of those kinds that ask for runs."""
+        """Most tasks of one ordering id in a batch, by kinds that allow several."""
         made: dict[str | None, object] = {k: each.executor for k, each in self.kinds.items()}
         made[None] = self.default
         most = {
@@ -165,9 +165,9 @@ class UserExecutors:
         return {kind: tasks for kind, tasks in most.items() if tasks > 1}
 
     def make(self, kind: str | None) -> TaskExecutor:
-        """Return what stands for an executor; raises UnknownKind where there is none.
+        """Return a guest for an executor; raises UnknownKind for an unknown kind.
 
-        It is given plain data.  No user code is called: the first attempt makes the executor.
+        It gets plain data. No user code is called: the first attempt makes the executor.
         """
         if kind is None:
             factory = self.default
@@ -191,7 +191,7 @@ class UserExecutors:
         return around if self.payloads is None else opening(self.payloads, around)
 
     def require_codecs(self, data: bytes) -> None:
-        """Raise PayloadSealed where a task's sealed data cannot be opened here."""
+        """Raise PayloadSealed if a task's sealed data cannot be opened here."""
         if self.payloads is None:
             refuse_sealed(data)
         self.payloads.require(data)
@@ -217,7 +217,7 @@ class UserExecutors:
 
 
 def payloads_of(executors: object, payloads: PayloadCodecs | None = None) -> PayloadCodecs | None:
-    """Return the payload codecs that were given, or else those of a registry."""
+    """Return the given payload codecs, or else those of a registry."""
     given: object = payloads
     if given is not None and not isinstance(given, PayloadCodecs):
         raise InvalidExecutor(
@@ -229,7 +229,7 @@ def payloads_of(executors: object, payloads: PayloadCodecs | None = None) -> Pay
 
 
 def _refuse_sealed_keys(rules: FlowRules, payloads: PayloadCodecs) -> None:
-    """Raise InvalidExecutor where a limit or fair share has a key that a node cannot read."""
+    """Raise InvalidExecutor if a limit or fair share has a key that a node cannot read."""
     for key in sorted(rules.keys):
         member = key.partition(".")[0]
         if member not in payloads.plain:
@@ -241,7 +241,7 @@ def _refuse_sealed_keys(rules: FlowRules, payloads: PayloadCodecs) -> None:
 
 
 def check_executors(executors: object) -> None:
-    """Raise InvalidExecutor where what was given as ``executors`` has no kinds."""
+    """Raise InvalidExecutor if the given ``executors`` have no kinds."""
     if executors is None or isinstance(executors, Mapping):
         return
     raise InvalidExecutor(
@@ -253,9 +253,9 @@ def check_executors(executors: object) -> None:
 def kind_complaint(
     kind: str | None, kinds: Mapping[str, object], *, has_default: bool
 ) -> str | None:
-    """Return why no executor that a program knows runs a kind; None where one does.
+    """Return the reason why no executor of a program runs a kind; None if one does.
 
-    A program without any kind knows nothing of them.
+    A program without kinds cannot judge.
     """
     if not kinds or kind in kinds or (kind is None and has_default):
         return None
@@ -269,7 +269,7 @@ def kind_complaint(
 
 
 def check_kind(kind: object) -> None:
-    """Raise InvalidExecutor where nothing can be registered under this name."""
+    """Raise InvalidExecutor if the name is not valid for a kind."""
     if callable(kind):
         name = str(getattr(kind, "__name__", "name")).replace("_", "-")
         raise InvalidExecutor(

@@ -1,1 +1,1 @@
-"""Futures lighter than the standard library's, and what is built on them."""
+"""Futures that are lighter than the standard library's, and helpers for them."""

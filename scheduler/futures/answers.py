@@ -1,7 +1,7 @@
-"""Waiting for an answer of the store or the log: bounded, and refused in one way.
+"""Waits for an answer of the store or the log: bounded, and with one error.
 
-Decides how long a thread waits that can do nothing else, and what it is told then.  A limit that
-follows from a setting, or from what waits behind it, stays with whoever knows it.
+Decides how long a thread waits that can do nothing else. A limit that follows from a setting is its
+caller's.
 """
 
 from concurrent.futures import Future
@@ -10,11 +10,11 @@ from typing import TypeVar
 from actors.model.errors import StoreUnavailable
 
 LOOK_S = 10.0
-"""For what changes all the time and is looked at again soon."""
+"""Seconds for figures that change all the time and are read again soon."""
 REQUEST_S = 30.0
-"""For what a person or a program asked for."""
+"""Seconds for a request of a person or a program."""
 JOB_S = 120.0
-"""For a job over all that is stored, which may keep the store busy itself."""
+"""Seconds for a job over all stored data, which may keep the store busy itself."""
 
 Answer = TypeVar("Answer")
 
@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 def answered(
     future: "Future[Answer]", limit_s: float = REQUEST_S, who: str = "store or log"
 ) -> Answer:
-    """Return the answer of ``who``; StoreUnavailable where it takes longer than ``limit_s``."""
+    """Return the answer of ``who``; StoreUnavailable after ``limit_s`` seconds."""
     try:
         return future.result(limit_s)
     except TimeoutError:
@@ -31,7 +31,7 @@ def answered(
 
 async def awaited_answer(future: "Future[Answer]", limit_s: float = REQUEST_S) -> Answer:
     """Return the answer of store or log, awaited; StoreUnavailable as ``answered``."""
-    # A program that never awaits need not load asyncio.
+    # Imported here: a program that never awaits need not load asyncio.
     from scheduler.futures.awaiting import settled
 
     try:

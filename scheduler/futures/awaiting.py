@@ -1,8 +1,8 @@
-"""Awaiting futures of other threads, thousands a second.
+"""Awaits futures of other threads, thousands a second.
 
-asyncio's own way wakes the event loop for each future that is resolved, by a system call that
-makes the resolving thread give up the interpreter.  Here all that is resolved while the loop is
-busy is handed over together, by one wake-up.
+asyncio's own way wakes the event loop for each resolved future, by a system call that makes the
+resolving thread give up the interpreter. Here all futures that are resolved while the loop is busy
+are handed over together, by one wake-up.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ _bridges: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Bridge]" = WeakKeyDicti
 
 
 async def settled(future: "Future[Answer]", timeout_s: float | None = None) -> Answer:
-    """Return a future's result, or raise what it failed with; a cancelled wait leaves it alone.
+    """Return a future's result, or raise its error; a cancelled wait leaves the future alone.
 
-    Raises TimeoutError where it is not resolved in time; the future is left alone then too.
-    Raises RuntimeError where no event loop of asyncio runs.
+    Raises TimeoutError if it is not resolved in time, which also leaves the future alone. Raises
+    RuntimeError if no event loop of asyncio runs.
     """
     if future.done():
         return future.result()
@@ -44,15 +44,16 @@ async def settled(future: "Future[Answer]", timeout_s: float | None = None) -> A
 
 
 class _Bridge:
-    """Tells one event loop of futures that other threads resolved."""
+    """Tells one event loop about futures that other threads resolved."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Not the loop itself, which would be kept for good by the table that it is the key of.
+        # A weak reference: the table of bridges has the loop as its key, and would keep it for
+        # ever.
         self._loop = ref(loop)
         self._expiring: defaultdict[float, deque[tuple[float, ref[asyncio.Future[Any]]]]]
         self._expiring = defaultdict(deque)
-        """By timeout: those of one end in the order in which they began, so one timer does.
-        Who awaits one keeps it, and it keeps the loop."""
+        """By timeout: futures in the order of their begin, so that one timer serves all. Each is
+        kept by its awaiter, and keeps the loop."""
         self._lock = Lock()
         self._resolved: deque[asyncio.Future[Any]] = deque()
         self._woken = False
@@ -89,7 +90,7 @@ class _Bridge:
         try:
             loop.call_soon_threadsafe(self._settle)
         except RuntimeError:
-            # The loop was closed; nobody waits there any more.
+            # The loop was closed; there is no awaiter left.
             return
 
     def _settle(self) -> None:

@@ -1,7 +1,7 @@
-"""Requests that go together: while one batch is under way, those that come wait for the next.
+"""Requests that go together: while one batch is under way, further ones wait for the next.
 
-So whoever answers slowly gets larger requests, not more.  Decides what goes together and in which
-order; never what a request is, and it sends nothing again.
+So a slow server gets larger requests, not more of them. Decides only grouping and order; it does
+not know the requests, and never repeats one.
 """
 
 import threading
@@ -16,13 +16,13 @@ Answer = TypeVar("Answer")
 
 
 class Answered(Protocol):
-    """Hears the answer to a request, or to each of several: once a request, in their order."""
+    """Gets the answer to a request, or to each of several: once a request, in their order."""
 
     def set_result(self, result: Any) -> None:
-        """Take an answer."""
+        """Handle an answer."""
 
     def set_exception(self, exception: BaseException) -> None:
-        """Take what a request failed with."""
+        """Handle the error of a request."""
 
 
 class Batcher(Generic[Asked, Answer]):
@@ -31,29 +31,29 @@ class Batcher(Generic[Asked, Answer]):
     def __init__(
         self, send: "Callable[[Sequence[Asked]], Future[Sequence[Answer]]]", requests_max: int
     ) -> None:
-        """``send`` sends up to ``requests_max`` of them, and is answered with one answer each."""
+        """``send`` sends up to ``requests_max`` of them, and returns one answer for each."""
         self._send = send
         self._requests_max = requests_max
         self._lock = threading.Lock()
         self._waiting: list[tuple[Asked, Answered]] = []
         self._sent = 0
-        """How many are in the batch under way."""
+        """Number of requests in the batch under way."""
 
     @property
     def unanswered(self) -> int:
-        """How many requests wait or are under way."""
+        """Number of requests that wait or are under way."""
         with self._lock:
             return len(self._waiting) + self._sent
 
     def ask(self, asked: Asked) -> "Future[Answer]":
-        """Ask now, or with the next batch."""
-        # Running from the start: nobody can take back what others wait for too.
+        """Send the request now, or with the next batch."""
+        # Running from the start: it cannot be cancelled, because others wait for it too.
         future = LightFuture[Answer]()
         self.ask_for(asked, future)
         return future
 
     def ask_for(self, asked: Asked, answered: Answered) -> None:
-        """Ask now, or with the next batch, and have ``answered`` told."""
+        """Send the request now, or with the next batch, and call ``answered``."""
         with self._lock:
             self._waiting.append((asked, answered))
             if self._sent:
@@ -62,7 +62,7 @@ class Batcher(Generic[Asked, Answer]):
         self._settle_later(batch, self._begun(batch))
 
     def _taken(self) -> list[tuple[Asked, Answered]]:
-        """Return what goes next; under the lock."""
+        """Return the next requests; called with the lock held."""
         batch = self._waiting[: self._requests_max]
         self._waiting = self._waiting[self._requests_max :]
         self._sent = len(batch)
@@ -82,8 +82,8 @@ class Batcher(Generic[Asked, Answer]):
     def _settle(
         self, batch: list[tuple[Asked, Answered]], done: "Future[Sequence[Answer]]"
     ) -> None:
-        # The next batch is sent first, as what follows from these answers may take a while, and
-        # is settled last, as answers are told in the order of their requests.
+        # The next batch is sent before these answers are settled, because their callbacks may take
+        # a while; answers are settled in the order of their requests.
         with self._lock:
             following = self._taken()
         sent = self._begun(following) if following else None

@@ -1,6 +1,6 @@
-"""What a ``LogWriter`` does that has nothing better than a future for each record.
+"""A ``LogWriter``'s group and listener for writers that have only a future for each record.
 
-Decides nothing: a group asks its futures, the last one first.
+A group waits for its futures, the last one first.
 """
 
 from abc import ABC, abstractmethod
@@ -29,9 +29,9 @@ class FutureGroup:
         self._futures.append(self._append(partition, ordering_id.encode(), value))
 
     def settle(self) -> Mapping[int, HourhandError]:
-        """Wait for every future; what is not a HourhandError is raised."""
+        """Wait for every future; errors other than HourhandError are raised."""
         if self._futures:
-            # The last of them first: usually the one wait for all, as a log answers in order.
+            # The last of them first: usually that waits for all, because a log answers in order.
             self._futures[-1].exception()
         failures: dict[int, HourhandError] = {}
         for number, future in enumerate(self._futures):
@@ -59,7 +59,7 @@ class FutureWriter(ABC):
     def append_for(
         self, appended: AppendListener, partition: int, key: bytes, value: bytes
     ) -> None:
-        """Append a record, and tell ``appended`` what its future resolves to."""
+        """Append a record, and call ``appended`` with its future's result."""
 
         def tell(done: "Future[Position]") -> None:
             error = done.exception()

@@ -1,11 +1,9 @@
-"""A future for what is made by the ten thousand: its lock comes when somebody waits for it.
+"""A future for very many requests, which makes its lock when a thread waits for it.
 
-Most futures of an append are asked for nothing before they are resolved.  The standard
-library's makes a condition all the same, ten objects which the garbage collector walks over
-again and again: half of the time that an append takes.  Whatever is not the plain case is the
-standard library's.  A failure that nobody asks for is logged once the future is gone, as asyncio
-does: that costs a request that succeeds nothing, as there is nothing of it before the failure.
-Decides nothing else.
+Most futures of an append are resolved before a thread waits. The standard library's still makes a
+condition, ten objects which the garbage collector walks over again and again: half of the time of
+an append. All rarer cases are left to the standard library. A failure that is never asked for is
+logged once the future is gone, as asyncio does; successful requests pay nothing for that.
 """
 
 import logging
@@ -23,7 +21,7 @@ from scheduler.process.user_code import is_interrupt
 
 logger = logging.getLogger("hourhand.client")
 _callback_logger = logging.getLogger("concurrent.futures")
-"""The standard library's, which tells of the same."""
+"""The standard library's logger, which reports the same."""
 
 _OWN_PACKAGES = frozenset({"actors", "hourhand", "scheduler"})
 
@@ -32,16 +30,16 @@ T = TypeVar("T")
 Given = TypeVar("Given")
 
 _plain = RLock()
-"""Held for a few instructions while a future without a condition changes: one for all of them
-is cheaper than one for each.  A signal's handler may come in between, hence a reentrant one."""
+"""Held for a few instructions while a future without a condition changes: one lock for all of them
+is cheaper than one for each. It is reentrant because a signal's handler may run in between."""
 
 
-# A thread of the parent may have held it.
+# A thread of the parent may have held it at the fork.
 forking.in_child(_plain._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 class UnaskedFailure:
-    """Stands beside the failure in a future, and is logged with it unless it was asked for."""
+    """Kept beside the failure in a future, and logs it unless it was asked for."""
 
     __slots__ = ("_error", "_place")
 
@@ -50,7 +48,7 @@ class UnaskedFailure:
         self._place = _place_of_call()
 
     def note_asked(self) -> None:
-        """Say nothing any more."""
+        """Suppress the log line."""
         self._error = None
 
     def __del__(self) -> None:
@@ -68,7 +66,9 @@ class UnaskedFailure:
 
 
 def _place_of_call() -> str:
-    """Return the line that asked, where the failure comes at once; nothing where it comes later."""
+    """Return the line of the request if the failure comes at once; an empty text if it comes
+    later.
+    """
     frame = sys._getframe(1)  # noqa: SLF001 - the documented way that costs no walk of all frames
     while frame is not None:
         top = frame.f_globals.get("__name__", "").partition(".")[0]
@@ -81,13 +81,12 @@ def _place_of_call() -> str:
 
 
 class LightFuture(Future[T]):
-    """A ``Future`` that is running from the start, and light until it is waited for.
+    """A ``Future`` that is running from the start, and light until a thread waits for it.
 
-    ``await future`` works on an event loop of asyncio; an await that is cancelled leaves the
-    future, and what it stands for, alone.
-    The attributes are the base class's.  With ``_condition`` as a property, its methods and
-    ``wait`` and ``as_completed`` work unchanged: who asks for the condition has it made, under
-    the lock that the short ways below hold, and from then on these are not taken.
+    ``await future`` works on an event loop of asyncio; a cancelled await leaves the future and its
+    request alone. The attributes are the base class's. With ``_condition`` as a property, its
+    methods and ``wait`` and ``as_completed`` work unchanged: the first access makes the condition,
+    under the lock that the fast paths below hold, and from then on these are not taken.
     """
 
     # On the class until they change: most never do, or only when the future is resolved.
@@ -98,12 +97,12 @@ class LightFuture(Future[T]):
     _done_callbacks: Sequence[Callable[[Future[T]], object]] = ()
     _made: Condition | None = None
     _process: int | None = None
-    """Of what a user waits for: the process that it was made in, see ``forking``."""
+    """For a user's futures: the process that made it, see ``forking``."""
     _is_watched = False
     _unasked: UnaskedFailure | None = None
 
     def __init__(self) -> None:
-        """Instead of the base class's, which makes everything at once."""
+        """Replaces the base class's constructor, which makes everything at once."""
 
     @property
     def _condition(self) -> Condition:  # type: ignore[override]
@@ -117,34 +116,34 @@ class LightFuture(Future[T]):
             return self._made
 
     def note_process(self) -> None:
-        """Let it fail in a process that is forked while it is under way."""
+        """Make it fail in a process that is forked while it is under way."""
         self._process = forking.process.generation
 
     def watch(self) -> Self:
-        """Have a failure that nobody asks for logged; for what a user is handed."""
+        """Log a failure that is never asked for; used for a user's futures."""
         self._is_watched = True
         if self._exception is not None and self._unasked is None:
             self._unasked = UnaskedFailure(self._exception)
         return self
 
     def done(self) -> bool:
-        """Whether it is resolved."""
-        # Nobody can cancel what is running from the start.
+        """True if it is resolved."""
+        # A future that is running from the start cannot be cancelled.
         if self._state == RUNNING and self._process not in {None, forking.process.generation}:
-            # Asking for it ends what was left behind.
+            # Asking for the condition fails a future that a fork left behind.
             _ = self._condition
         return self._state == FINISHED
 
     def __await__(self) -> Generator[Any, None, T]:
-        # A program that never awaits need not load asyncio.
+        # Imported here: a program that never awaits need not load asyncio.
         from scheduler.futures.awaiting import settled
 
         return settled(self).__await__()
 
     def _leave_behind(self) -> None:
-        """Fail what was under way when this process was forked: its threads are not here.
+        """Fail a request that was under way when this process was forked: its threads are not here.
 
-        Its callbacks are the parent's, which calls them with what became of the record there.
+        Its callbacks belong to the parent, which calls them with the request's result there.
         """
         self._process = None
         if self._state == RUNNING:
@@ -152,11 +151,11 @@ class LightFuture(Future[T]):
             self._exception = failure
             self._state = FINISHED
             self._done_callbacks = ()
-        # A thread that is not here may have held its lock.
+        # A thread that does not exist here may have held its lock.
         self._made = None
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Call ``fn`` when resolved, at once where it is already."""
+        """Call ``fn`` when it is resolved, at once if it already is."""
         with _plain:
             if (
                 plain := self._made is None
@@ -172,7 +171,7 @@ class LightFuture(Future[T]):
             super().add_done_callback(fn)
 
     def result(self, timeout: float | None = None) -> T:
-        """Return the result, or raise what became of it instead."""
+        """Return the result, or raise the error."""
         if self._state == FINISHED and self._exception is None:
             result: Any = self._result
             return result  # type: ignore[no-any-return]
@@ -182,7 +181,7 @@ class LightFuture(Future[T]):
             self._note_asked()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return what it failed with, None for a result."""
+        """Return the error, None for a result."""
         error = self._exception if self._state == FINISHED else super().exception(timeout)
         if error is not None:
             self._note_asked()
@@ -222,18 +221,19 @@ class LightFuture(Future[T]):
             try:
                 callback(self)
             except BaseException as error:  # noqa: BLE001 - it is logged
-                # Of anybody's code, on a thread that resolves the futures of others as well.
+                # Callbacks may be anybody's code, on a thread that also resolves the futures of
+                # others.
                 log_raised(_callback_logger, "exception calling callback; the others are called")
                 interrupt = error if is_interrupt(error) else interrupt
-        # A callback that holds this future, directly or not, would leave both to the cyclic
-        # collector, for which the process stands still.
+        # A callback that refers to this future would leave both to the cyclic collector, which
+        # stops the process.
         self._done_callbacks = ()
         if interrupt is not None:
             raise interrupt
 
 
 def then(future: Future[Given], answer: Callable[[Given], T]) -> LightFuture[T]:
-    """Return a future of what ``answer`` makes of another's result."""
+    """Return a future for the result of ``answer`` on another's result."""
     following = LightFuture[T]()
     following.note_process()
 
@@ -250,7 +250,7 @@ def then(future: Future[Given], answer: Callable[[Given], T]) -> LightFuture[T]:
 
 
 def and_then(future: Future[Given], begin: Callable[[Given], Future[T]]) -> LightFuture[T]:
-    """Return a future of what ``begin`` begins with another's result."""
+    """Return a future for the one that ``begin`` makes from another's result."""
     following = LightFuture[T]()
     following.note_process()
 
@@ -267,7 +267,7 @@ def and_then(future: Future[Given], begin: Callable[[Given], Future[T]]) -> Ligh
 
 
 def resolve(future: Future[T], call: Callable[[], T]) -> None:
-    """Resolve a future with what ``call`` returns, or with what it raises."""
+    """Resolve a future with the result of ``call``, or with its error."""
     try:
         returned = call()
     except BaseException as error:  # noqa: BLE001 - the future fails with it

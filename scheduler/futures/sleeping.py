@@ -1,6 +1,6 @@
-"""How a waiting thread or coroutine lets time pass between two looks.
+"""The pauses of a waiting thread or coroutine between two looks.
 
-Decides nothing; a test's time passes in another way, so it is handed in.
+It is passed in, because a test's time passes in another way.
 """
 
 import threading
@@ -18,12 +18,12 @@ class Sleeper:
             self._woken.wait(pause_s)
 
     async def sleep_async(self, pause_s: float) -> None:
-        """Let the event loop go on meanwhile."""
-        # A program that never awaits need not load asyncio.
+        """Pause this coroutine; the event loop goes on meanwhile."""
+        # Imported here: a program that never awaits need not load asyncio.
         import asyncio
 
         await asyncio.sleep(pause_s)
 
     def wake(self) -> None:
-        """Let every thread go on that sleeps, for good: there is nothing to wait for any more."""
+        """Wake all sleeping threads for good: there is nothing left to wait for."""
         self._woken.set()

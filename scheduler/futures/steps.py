@@ -1,7 +1,7 @@
-"""What takes several answers of store or log, one after another, as one future.
+"""Several answers of store or log, one after another, as one future.
 
-Decides who goes on with it: whichever thread resolves what it waits for.  So nobody is blocked
-meanwhile, a thread as little as an event loop.  It never asks for anything itself.
+The thread that resolves an answer continues the steps, so neither a thread nor an event loop is
+blocked meanwhile. It never sends a request itself.
 """
 
 from collections.abc import Generator
@@ -13,11 +13,11 @@ from scheduler.futures.light_future import LightFuture
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[Future[Any], Any, T]
-"""Yields a future, and is resumed with its result, or with what it failed with."""
+"""Yields a future, and is resumed with its result or error."""
 
 
 def begun(steps: Steps[T]) -> LightFuture[T]:
-    """Begin, and return a future of what the steps return in the end."""
+    """Begin, and return a future of the steps' final result."""
     whole = LightFuture[T]()
     whole.note_process()
 
@@ -34,7 +34,8 @@ def begun(steps: Steps[T]) -> LightFuture[T]:
             if not asked.done():
                 asked.add_done_callback(go_on)
                 return
-            # In a loop: a store in memory answers at once, and each answer would go deeper.
+            # In a loop: a store in memory answers at once, and recursion would go deeper with each
+            # answer.
             done = asked
 
     go_on(None)

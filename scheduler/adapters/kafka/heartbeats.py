@@ -1,17 +1,17 @@
 """The lease under the consumer protocol (KIP-848), where only heartbeats keep a session.
 
-There an accepted offset commit proves that this member is in the group, and not for how long: the
-coordinator counts from the last heartbeat it took, which the driver sends on a thread of its own
-and tells nobody about.  What it does tell, in its statistics, is how many requests it sent on which
-connection to the coordinator.  A lease needs three things, in this order, on one connection:
+An accepted offset commit proves there that this member is in the group, but not for how long: the
+coordinator counts from the last heartbeat that it received, which the driver sends on a thread of
+its own and does not report. Its statistics report the number of requests on each connection to the
+coordinator. A lease needs three things, in this order, on one connection:
 
 1. a heartbeat was sent, between two statistics,
-2. an offset commit that was asked for after the later of them was accepted,
-3. statistics that were taken after the answer tell of the same connection.
+2. an offset commit that was requested after the later of them was accepted,
+3. statistics that were taken after the answer show the same connection.
 
-A broker takes the requests of a connection one after another, so it took the heartbeat, not before
-the earlier of the two statistics: from there the session counts.  Nothing is assumed about how
-punctual any thread is.  How long the brokers' session is they are asked once, as a member joins.
+A broker handles the requests of a connection one after another, so it handled the heartbeat, not
+before the earlier of the two statistics: the session counts from there. No thread is assumed to be
+punctual. A member asks the brokers once, when it joins, for the length of their session.
 """
 
 import logging
