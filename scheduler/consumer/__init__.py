@@ -1,1 +1,1 @@
-"""The partitions of a log that a member of a group reads: what is durable, what is committed."""
+"""The partitions of a log that a member of a group reads: their durable and committed offsets."""

@@ -1,7 +1,7 @@
-"""Where reading of a partition begins, from what store, group and broker know of it.
+"""Decides the begin of reading of a partition, from the knowledge of store, group and broker.
 
-Decides whether the topic is still the one that was read before, and what is believed of the
-offsets that were noted.  It never asks anybody.
+Decides whether the topic is still the one that was read before, and which noted offsets are valid.
+It never asks anybody.
 """
 
 from typing import NamedTuple
@@ -10,47 +10,47 @@ from actors.model.log_offset import broker_offset, era_of, kept_offset
 
 
 class Noted(NamedTuple):
-    """What the store keeps of a partition."""
+    """The store's note about a partition."""
 
     next_offset: int | None = None
-    """As it is kept, with its topic's era."""
+    """In the stored form, with its topic's era."""
     topic_id: str = ""
-    """The topic it belongs to; empty where nobody noted that."""
+    """The topic that it belongs to; empty if it was not noted."""
 
 
 class Found(NamedTuple):
-    """What group and broker say of a partition now; offsets are the broker's own."""
+    """The current answers of group and broker about a partition; offsets are the broker's own."""
 
     committed: int | None
     first: int
     end: int
     topic_id: str = ""
-    """The topic that there is; empty where the broker does not name topics."""
+    """The current topic; empty if the broker has no ids of topics."""
     committed_topic_id: str = ""
-    """The topic that ``committed`` was noted for; empty where that is unknown."""
+    """The topic of ``committed``; empty if it is unknown."""
 
 
 class Beginning(NamedTuple):
-    """Where reading begins; offsets as they are kept."""
+    """The begin of reading; offsets in their stored form."""
 
     next_offset: int
     first_offset: int
     end_offset: int
     topic_id: str
     complaint: str = ""
-    """What an operator should know about it."""
+    """A warning for the operator."""
 
 
 def chosen_beginning(noted: Noted, found: Found) -> Beginning:
     """Return the highest known next offset that this topic can hold, else its first.
 
-    An offset of another topic of this name is not believed, nor is one beyond the end.  One before
-    the first record means that records expired unread.
+    An offset of another topic of this name is not valid, nor is one beyond the end. One before the
+    first record means that records expired unread.
     """
     stored = None if noted.next_offset is None else broker_offset(noted.next_offset)
     unnamed = not (noted.topic_id and found.topic_id)
     renamed = not unnamed and noted.topic_id != found.topic_id
-    # Where nobody noted the topic, an offset beyond the end tells: the log went on from 0.
+    # Without a noted topic, an offset beyond the end shows that the log began again from 0.
     anew = renamed or (unnamed and stored is not None and stored > found.end)
     committed = found.committed if _is_of_topic(found, anew=anew) else None
     known = [each for each in (committed, None if anew else stored) if each is not None]
@@ -66,7 +66,7 @@ def chosen_beginning(noted: Noted, found: Found) -> Beginning:
 
 
 def _is_of_topic(found: Found, *, anew: bool) -> bool:
-    """Whether the group's offset was committed for the topic that there is."""
+    """True if the group's offset was committed for the current topic."""
     if found.committed_topic_id and found.topic_id:
         return found.committed_topic_id == found.topic_id
     return not anew

@@ -1,8 +1,7 @@
-"""One partition of a log that a member of a group reads: how far it is read, how far durable.
+"""One partition of a log that a member of a group reads: its delivered and durable offsets.
 
-What was delivered becomes durable in any order; an offset is committed only when everything
-before it is durable (P9).  Decides which offsets are committed and how often; never which
-partitions are read, nor what becomes of a record.
+Delivered records become durable in any order; an offset is committed only when everything before it
+is durable (P9). Decides which offsets are committed and when.
 """
 
 import math
@@ -18,7 +17,7 @@ Part = TypeVar("Part")
 
 @dataclass(slots=True)
 class Delivered(Generic[Part]):
-    """What was delivered together, and becomes durable together."""
+    """Records that were delivered together, and become durable together."""
 
     part: Part
     next_offset: int
@@ -33,17 +32,17 @@ class Reading(Generic[Part]):
     next_offset: int | None = None
     """Every record below this is durable; None before reading began."""
     reached_offset: int = 0
-    """Where the log delivers on."""
+    """The offset at which the log continues to deliver."""
     under_way: deque[Delivered[Part]] = field(default_factory=deque)
-    """Delivered and not known to be durable, in the order of the log."""
+    """Delivered records that are not known to be durable, in the order of the log."""
 
     def begin(self, offset: int) -> None:
-        """Read from an offset on, below which all is durable; what was under way is forgotten."""
+        """Read from an offset on, below which all is durable; drop earlier deliveries."""
         self.under_way.clear()
         self.next_offset = self.reached_offset = offset
 
     def deliver(self, part: Part, reached: int) -> None:
-        """Note that what is below ``reached`` was delivered, the last of it as this part."""
+        """Note that records below ``reached`` were delivered, the last of them as this part."""
         self.reached_offset = reached
         self.under_way.append(Delivered(part, reached))
 
@@ -56,11 +55,11 @@ class Reading(Generic[Part]):
         self.advance()
 
     def advance(self) -> None:
-        """Move the durable offset over what is durable in a row."""
+        """Move the durable offset over consecutive durable parts."""
         while self.under_way and self.under_way[0].durable:
             self.next_offset = self.under_way.popleft().next_offset
         if self.next_offset is not None and not self.under_way:
-            # Past what is not a record, too.
+            # Also past offsets without a record.
             self.next_offset = max(self.next_offset, self.reached_offset)
 
 
@@ -74,7 +73,7 @@ def durable_offsets(readings: Iterable[Reading[Any]]) -> dict[int, int]:
 
 
 class PeriodicCommits:
-    """Commits offsets every so often; used by the thread that polls."""
+    """Commits offsets at intervals; used by the thread that polls."""
 
     def __init__(
         self, commit: Callable[[Mapping[int, int]], None], clock: Clock, interval_ms: float
@@ -89,12 +88,12 @@ class PeriodicCommits:
         self._committed_ms = -math.inf
 
     def are_due(self, interval_ms_max: float = math.inf) -> bool:
-        """Whether the last commit was an interval ago, or ``interval_ms_max`` if that is less."""
+        """True if the last commit was an interval ago, or ``interval_ms_max`` if that is less."""
         interval_ms = min(self._interval_ms, interval_ms_max)
         return self._clock.monotonic_ms() - self._committed_ms >= interval_ms
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Commit, if there is anything; raises what the log raises."""
+        """Commit, if there are offsets; raises the errors of the log."""
         if offsets:
             self._committed_ms = self._clock.monotonic_ms()
             self._commit(offsets)

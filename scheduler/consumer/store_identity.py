@@ -1,7 +1,7 @@
-"""Which store the members of a group work for: all of one group for the same.
+"""Identifies the store of a group's members, which must all use the same one.
 
-Two stores behind one group get a part of the partitions each, and what one has stored waits where
-the other never looks.  Decides what of another store is refused; it never asks for it.
+With two stores behind one group each gets a part of the partitions, and tasks in one wait where the
+other never looks. Decides whether another store is refused; it never asks for one.
 """
 
 from typing import NamedTuple
@@ -10,16 +10,16 @@ from actors.model.errors import GroupShared
 
 
 class StoreIdentity(NamedTuple):
-    """A store, for those who read a log for it."""
+    """A store, for the readers of its log."""
 
     id: str = ""
-    """Tells it from every other one; empty where nobody knows, which is never refused."""
+    """Its unique id; empty if unknown, which is never refused."""
     name: str = ""
-    """What an operator knows it by."""
+    """An operator's name for it."""
 
 
 def require_one_store(own: StoreIdentity, noted: StoreIdentity, group_id: str, topic: str) -> None:
-    """Raise GroupShared where a group's offset was committed for another store."""
+    """Raise GroupShared if a group's offset was committed for another store."""
     if not own.id or not noted.id or own.id == noted.id:
         return
     raise GroupShared(

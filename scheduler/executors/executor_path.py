@@ -90,7 +90,7 @@ def tried_factory(name: str, found: object) -> ExecutorFactory:
         except BaseException as error:
             if is_interrupt(error):
                 raise
-            text = "%s raised when it was tried; attempts try it again"
+            text = "%s raised an error when it was tried; attempts try it again"
             log_raised(logger, text, name, level=logging.WARNING)
             return factory
         if not isinstance(made, TaskExecutor):

@@ -1,7 +1,7 @@
 """From a command's paths to a node's executors: ``module:Name``, also as ``kind=module:Name``.
 
 A path names a TaskExecutor class, a function without arguments that returns one, or a ``Hourhand``
-registry. Whether they can run a task is checked elsewhere.
+registry. Other modules check that they can run a task.
 """
 
 from collections.abc import Callable, Sequence

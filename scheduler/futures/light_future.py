@@ -102,7 +102,7 @@ class LightFuture(Future[T]):
     _unasked: UnaskedFailure | None = None
 
     def __init__(self) -> None:
-        """Replaces the base class's constructor, which makes everything at once."""
+        """Replace the base class's constructor, which makes everything at once."""
 
     @property
     def _condition(self) -> Condition:  # type: ignore[override]

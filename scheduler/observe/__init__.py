@@ -1,1 +1,1 @@
-"""The numbers of a node, and what it tells of itself: metrics, health, reports."""
+"""The numbers of a node and its views: metrics, health, reports."""

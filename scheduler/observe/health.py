@@ -1,8 +1,8 @@
-"""Whether a node lives, and whether it can do its work: what probes and people are told.
+"""Liveness and readiness of a node, for probes and people.
 
-A node lives while its polling thread polls and its dispatcher hands out messages.  It is ready
-while, besides, it works on partitions, may start their tasks, and log and store answer it.
-Decides nothing about tasks, and asks the store at most once a second, however many ask it.
+A node is live while its polling thread polls and its dispatcher hands out messages. It is ready
+while it also works on partitions, may start their tasks, and log and store answer it. Decides
+nothing about tasks, and asks the store at most once a second for all callers together.
 """
 
 import threading
@@ -18,7 +18,7 @@ STORE_ASKED_EVERY_MS = 1_000
 
 
 class Check(NamedTuple):
-    """One thing that was looked at."""
+    """One check and its result."""
 
     name: str
     ok: bool
@@ -26,30 +26,31 @@ class Check(NamedTuple):
 
 
 class Dispatching(NamedTuple):
-    """What a dispatcher says of itself."""
+    """The figures of a dispatcher."""
 
     rounds: int
-    """Grows with every round; odd while one is under way."""
+    """Grows with every round; odd during one."""
     waiting: int
 
 
 @dataclass(frozen=True, slots=True)
 class NodeProbes:
-    """Where the facts come from; each may be asked from any thread, at any time."""
+    """Sources of the facts; each may be called from any thread, at any time."""
 
     dispatching: Callable[[], Dispatching]
     partitions: Callable[[], tuple[int, ...]]
     works: Callable[[], bool]
-    """Whether every partition held is worked on."""
+    """Returns True if every owned partition is worked on."""
     lease_ends_ms: Callable[[], float]
     ask_store: "Callable[[], Future[Any]]"
     polled_ms: Callable[[], float] = lambda: float("-inf")
     poll_failure: Callable[[], str | None] = lambda: None
-    """Known where the log is watched."""
+    """Returns the error of the last poll, if the log is watched."""
     waiting: Callable[[], Mapping[int, str]] = dict
-    """Why nothing more of a partition can be read, where the log is watched."""
+    """Returns, by partition, the reason why nothing more of it can be read, if the log is
+    watched."""
     measures: Mapping[str, Callable[[], Mapping[Any, float]]] = field(default_factory=dict)
-    """Gauges of the catalogue that are worked out, by label, when they are read."""
+    """Gauges of the catalogue that are computed at each read, by label."""
 
     def watching(
         self,
@@ -57,7 +58,7 @@ class NodeProbes:
         poll_failure: Callable[[], str | None],
         waiting: Callable[[], Mapping[int, str]] = dict,
     ) -> "NodeProbes":
-        """Return the same probes, with what is known of the polling."""
+        """Return the same probes, with those of the polling."""
         return replace(self, polled_ms=polled_ms, poll_failure=poll_failure, waiting=waiting)
 
 
@@ -74,21 +75,21 @@ class Health:
     _store: tuple[float, Check] | None = None
 
     def live(self) -> list[Check]:
-        """Return what ``/livez`` is made of; nothing here waits for another system."""
+        """Return the checks of ``/livez``; none of them waits for another system."""
         return [self._polling(), self._dispatcher()]
 
     def ready(self) -> list[Check]:
-        """Return what ``/readyz`` is made of; waits for the store, at most a few seconds."""
+        """Return the checks of ``/readyz``; waits for the store, at most a few seconds."""
         return [*self.live(), self._partitions(), self._lease(), self._log(), self._ask_store()]
 
     def is_ready(self) -> bool:
-        """Whether all is well, asking nobody: the store's last answer counts."""
+        """True if all checks pass, by the store's last answer, without a request."""
         known = [self._store[1]] if self._store else []
         checks = [*self.live(), self._partitions(), self._lease(), self._log(), *known]
         return all(check.ok for check in checks)
 
     def watch(self) -> None:
-        """Look at the dispatcher, so that a hang is noticed by its second look."""
+        """Look at the dispatcher; the second look at the same round notices a hang."""
         self._stuck_ms()
 
     def _polling(self) -> Check:
@@ -104,7 +105,7 @@ class Health:
         return Check("dispatcher", stuck_ms <= self.hang_ms, detail)
 
     def _stuck_ms(self) -> float:
-        """Return how long a round was seen to go on; 0 where the dispatcher rests or moves."""
+        """Return for how long a round has been seen to run; 0 if the dispatcher rests or moves."""
         rounds, now_ms = self.probes.dispatching().rounds, self.clock.monotonic_ms()
         with self._lock:
             if rounds != self._seen_rounds or rounds % 2 == 0:
@@ -114,19 +115,21 @@ class Health:
     def _partitions(self) -> Check:
         held = self.probes.partitions()
         if not held:
-            return Check("partitions", ok=False, detail="the group has given it none")
+            return Check("partitions", ok=False, detail="the group has assigned none to it")
         works = self.probes.works()
         return Check("partitions", works, f"{len(held)}, {'all' if works else 'not all'} at work")
 
     def _lease(self) -> Check:
         left_ms = self.probes.lease_ends_ms() - self.clock.monotonic_ms()
         detail = "guarded by a lock" if left_ms == float("inf") else f"{left_ms / 1000:.1f} s left"
-        return Check("lease", left_ms > 0, detail if left_ms > 0 else "none: it may start nothing")
+        return Check(
+            "lease", left_ms > 0, detail if left_ms > 0 else "none: it may not start tasks"
+        )
 
     def _log(self) -> Check:
         if (failure := self.probes.poll_failure()) is not None:
             return Check("log", ok=False, detail=failure)
-        # Another node could read no more of it: this one is as good as any.
+        # Another node could read no more of it, so this one stays ready.
         waiting = [f"partition {each}: {why}" for each, why in self.probes.waiting().items()]
         return Check("log", ok=True, detail="; ".join(["answers", *waiting]))
 
@@ -136,7 +139,7 @@ class Health:
             kept = self._store
             if kept is not None and now_ms - kept[0] < STORE_ASKED_EVERY_MS:
                 return kept[1]
-            # Before it is asked: many probes at a time shall not ask many times.
+            # Set before the request, so that many probes at a time cause one.
             self._store = (now_ms, kept[1] if kept else Check("store", ok=True, detail="asked"))
         check = self._asked_store(now_ms)
         with self._lock:
@@ -155,5 +158,5 @@ class Health:
 
 
 def is_well(checks: Iterable[Check]) -> bool:
-    """Whether nothing is wrong."""
+    """True if all checks pass."""
     return all(check.ok for check in checks)

@@ -1,8 +1,7 @@
-"""Counts of tasks by the hour they are due in, kept while they are stored and closed.
+"""Counts of tasks by the hour in which they are due, updated when they are stored and closed.
 
-Keeps what changed and adds it to the store's counts now and then; nothing is ever counted by
-looking for it.  The counts are for people: a crash may lose the last moments of them, and
-nothing is decided by them.
+Keeps changes and adds them to the store's counts at intervals; counts are never computed by a
+search. They are for people: a crash may lose the last changes, and no decision depends on them.
 """
 
 import logging
@@ -35,18 +34,18 @@ _CLOSED_BY = {
 
 
 class HourlyCounts:
-    """What changed since it was last written; ``flush`` is called by one thread."""
+    """Changes since the last write; ``flush`` is called by one thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changes: dict[int, TallyChange] = {}
         self._known_offsets: dict[int, int] = {}
-        """Of partitions whose stored offset was read: records below it are counted."""
+        """By partition whose stored offset was read: records below the offset are counted."""
         self._saves: dict[int, int] = {}
         self._forgotten_ms: dict[int, int] = {}
 
     def count_stored(self, event: TasksStored) -> None:
-        """Count rows that were written, unless an earlier owner did."""
+        """Count written rows, unless an earlier owner did."""
         partition, last_offset = event.partition, event.last_offset
         with self._lock:
             if last_offset >= self._known_offsets.get(partition, 0):
@@ -68,7 +67,7 @@ class HourlyCounts:
                 change.close(second * SECOND_MS, CompletionResult.SUCCESS, closed)
 
     def count_command(self, event: CommandDecided) -> None:
-        """Count what a command did to its key."""
+        """Count the effect of a command on its key."""
         if event.outcome is CommandOutcome.APPLIED:
             with self._lock:
                 result = _CLOSED_BY[event.kind]
@@ -81,12 +80,12 @@ class HourlyCounts:
             self._changes.pop(partition, None)
 
     def begin(self, partition: int, counted_offset: int) -> None:
-        """Count no record below this again: what the store said when the partition was taken."""
+        """Set the offset below which records are already counted, from the store."""
         with self._lock:
             self._known_offsets[partition] = counted_offset
 
     def flush(self, store: TallyStore, epochs: Mapping[int, int], now_ms: int) -> None:
-        """Add what changed of the partitions owned, each under its epoch; waits for the store."""
+        """Add the changes of owned partitions, each under its epoch; waits for the store."""
         for partition, epoch in epochs.items():
             with self._lock:
                 change = self._changes.pop(partition, None)
@@ -109,7 +108,7 @@ class HourlyCounts:
         hours = sorted(change.hours)
         offset = change.counted_offset
         while hours:
-            # Hours far apart are read apart, so that no read covers years.
+            # Distant hours are read separately, so that no read covers years.
             first_ms = hours[0]
             together = [h for h in hours if h < first_ms + HOURS_PER_SAVE_MAX * HOUR_MS]
             hours = hours[len(together) :]
@@ -131,7 +130,7 @@ class HourlyCounts:
             answered(store.forget(partition, before_ms, self._write_time(partition, epoch)), LOOK_S)
 
     def _write_time(self, partition: int, epoch: int) -> int:
-        """Return one above all of this node's: a process has an epoch once."""
+        """Return a write time above all earlier ones of this node: a process has an epoch once."""
         count = self._saves[partition] = self._saves.get(partition, 0) + 1
         return (epoch << EPOCH_SHIFT) | count
 

@@ -1,8 +1,8 @@
-"""The numbers behind the metrics: plain integers that are added to where things happen.
+"""The numbers behind the metrics: plain integers, incremented where events happen.
 
-No lock: CPython changes threads between a call and the next, never inside ``cell.value += 1``,
-so an add by any thread counts (test_node_telemetry.py tries it).  Children are looked up once
-and kept.  Decides nothing about when something is counted, and nothing about how it is shown.
+No lock: CPython changes threads between a call and the next, never inside ``cell.value += 1``, so
+an increment by any thread counts (test_node_telemetry.py tries it). Children are looked up once and
+kept. Others decide when to count, and how to show the numbers.
 """
 
 from bisect import bisect_left
@@ -16,7 +16,7 @@ Labels = tuple[str, ...]
 OTHER = "other"
 
 _FINER_BOUNDS_MS = {"attempt_delay_seconds": LATENESS_MS}
-"""Bounds that a report counts by besides those of the metric, so that one count serves both."""
+"""A report's bounds in addition to those of the metric, so that one count serves both."""
 
 OF_A_PARTITION = (
     "waiting_tasks",
@@ -33,7 +33,7 @@ OF_A_PARTITION = (
 
 
 class Count:
-    """A number that is added to, or set where it is a gauge's."""
+    """A number that is incremented, or set for a gauge."""
 
     __slots__ = ("value",)
 
@@ -42,7 +42,7 @@ class Count:
 
 
 class Distribution:
-    """How many observations fell into each bucket, and their sum."""
+    """The number of observations in each bucket, and their sum."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -57,7 +57,9 @@ class Distribution:
         self.total += value
 
     def within(self, bounds: Sequence[float]) -> tuple[int, ...]:
-        """Return the counts by wider buckets; each of their bounds is one of those counted by."""
+        """Return the counts by wider buckets; each of their bounds must be one of the finer
+        ones.
+        """
         counts, begin, folded = list(self.counts), 0, []
         for bound in bounds:
             end = self.bounds.index(bound) + 1
@@ -78,7 +80,7 @@ class Family(dict[Any, Any]):
         finer = _FINER_BOUNDS_MS.get(metric.name, ())
         self._bounds = tuple(sorted({*self._shown, *finer}))
         self.derive: Callable[[], Mapping[Any, float]] | None = None
-        """Where it is set, the values are worked out when somebody asks."""
+        """If set, the values are computed at each read."""
         for word in metric.words or (() if metric.labels else ("",)):
             self[word]
 
@@ -87,7 +89,7 @@ class Family(dict[Any, Any]):
         return self.setdefault(label, made)
 
     def forget(self, label: object) -> None:
-        """Drop a cell, so that a partition given up is not reported for ever."""
+        """Drop a cell, so that a partition that was given up is not reported for ever."""
         self.pop(label, None)
 
     def values_by_label(self) -> Iterator[tuple[Labels, float]]:
@@ -111,14 +113,14 @@ class Family(dict[Any, Any]):
 
 
 class BoundedLabels(set[str]):
-    """Label values that come from outside: the first so many, and one for all others."""
+    """Label values that come from outside: the first ones up to a limit, and one for all others."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self._most = most
 
     def of(self, value: str) -> str:
-        """Return the label that a value is counted under."""
+        """Return the label under which a value is counted."""
         if value not in self:
             if len(self) >= self._most:
                 return OTHER
@@ -133,7 +135,7 @@ class Meters(dict[str, Family]):
         super().__init__({name: Family(metric) for name, metric in CATALOGUE.items()})
 
     def derive(self, name: str, read: Callable[[], Mapping[Any, float]]) -> None:
-        """Have a metric's values worked out whenever they are read."""
+        """Compute a metric's values at each read."""
         self[name].derive = read
 
     def only(self, name: str) -> Any:

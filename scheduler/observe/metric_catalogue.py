@@ -1,7 +1,7 @@
-"""Every metric of a node, as data: name, kind, labels, buckets, meaning, and who calls it what.
+"""Every metric of a node, as data: name, kind, labels, buckets, meaning, and names elsewhere.
 
-Prometheus' and OpenTelemetry's instruments and docs/metrics.md are all made from this table.
-It decides names and bounds, and never when something is counted.
+Prometheus' and OpenTelemetry's instruments and docs/metrics.md are all made from this table. It
+decides names and bounds, and never when an event is counted.
 """
 
 from enum import StrEnum
@@ -15,7 +15,7 @@ ROWS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500)
 
 
 class Kind(StrEnum):
-    """How a metric moves: only up, both ways, or as a distribution."""
+    """The behaviour of a metric: only up, both ways, or a distribution."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -23,7 +23,7 @@ class Kind(StrEnum):
 
 
 class Metric(NamedTuple):
-    """One metric; ``words`` are the values its only label may have, where they are fixed."""
+    """One metric; ``words`` are the values of its only label, if they are fixed."""
 
     name: str
     kind: Kind
@@ -32,7 +32,7 @@ class Metric(NamedTuple):
     words: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     peers: str = ""
-    """What other schedulers call the same thing."""
+    """The same metric's names in other schedulers."""
 
     @property
     def full_name(self) -> str:
@@ -151,7 +151,7 @@ _WINDOW = (
     _gauge("watermark_held_ids", "Held ordering ids the watermark waits for", "partition"),
     _gauge(
         "oldest_overdue_seconds",
-        "How long ago the oldest open task, or message with Kafka alone, fell due",
+        "Time since the oldest open task, or message with Kafka alone, was due",
         "partition",
         peers="awa `queue.lag`",
     ),
@@ -169,7 +169,7 @@ _ATTEMPTS = (
     ),
     _histogram(
         "attempt_limited_seconds",
-        "How long attempts waited because of a limit, of those that did: not a part of lateness",
+        "Wait of attempts for a limit, if they waited; not a part of lateness",
         buckets=LATENESS_SECONDS,
         peers="Temporal `task_latency_queue` with rate limits",
     ),
@@ -277,7 +277,7 @@ _OUTBOX = (
         "Committed rows of the outbox that were not moved yet, counted to 100,000",
     ),
     _gauge("outbox_oldest_age_seconds", "Age of the oldest row of the outbox"),
-    _counter("outbox_rows_moved", "Rows of the outbox that the log has"),
+    _counter("outbox_rows_moved", "Rows of the outbox that were moved to the log"),
     _counter("outbox_rows_refused", "Rows of the outbox that became dead letters"),
 )
 _NODE = (
@@ -287,7 +287,7 @@ _NODE = (
     _gauge("owned_partitions", "Partitions this node owns"),
     _gauge(
         "partition_held",
-        "1 while a partition waits for what fails, or for a foreign transaction, and is not read",
+        "1 while a partition waits after a failure, or for a foreign transaction, and is not read",
         "partition",
     ),
     _counter(
@@ -306,19 +306,19 @@ _NODE = (
     ),
     _gauge(
         "lease_margin_seconds",
-        "How long this node may still start tasks unless its membership is proved again",
+        "Time for which this node may start tasks unless its membership is proved again",
     ),
     _gauge("poll_age_seconds", "Time since the polling thread last asked the log"),
     _gauge("mailbox_messages", "Messages that wait in the actors' mailboxes"),
     _gauge("memory_held_bytes", "Bytes of tasks and records in memory"),
     _gauge("memory_limit_bytes", "Most bytes of tasks and records in memory"),
-    _gauge("ready", "Whether this node works on what it owns and is answered: 1 or 0"),
+    _gauge("ready", "1 if this node works on its partitions and log and store answer it, else 0"),
 )
 _SELF_CHECK = (
     _counter("self_checked_tasks", "Sampled tasks compared with the store"),
     _counter(
         "promise_doubts",
-        "What looks like a broken promise to the self-check",
+        "Broken promises that the self-check suspects",
         "promise",
         words=("P2", "P3", "P4", "P5", "P8", "P9"),
     ),
@@ -336,20 +336,20 @@ SECTIONS: tuple[tuple[str, tuple[Metric, ...]], ...] = (
     ("The self-check", _SELF_CHECK),
 )
 """All metrics, in the order in which a task meets them."""
-PROCESS_UP = _gauge("process_up", "Whether a child process is up: 1, or 0 meanwhile", "process")
+PROCESS_UP = _gauge("process_up", "1 while a child process is up, else 0", "process")
 PROCESS_RESTARTS = _counter(
     "process_restarts", "Child processes started in the place of one that ended", "process"
 )
 SUPERVISOR: tuple[Metric, ...] = (PROCESS_UP, PROCESS_RESTARTS)
-"""Of ``hourhand run --processes`` alone; no node counts them."""
+"""Metrics of ``hourhand run --processes`` only; nodes do not count them."""
 CATALOGUE: dict[str, Metric] = {
     metric.name: metric for _, section in SECTIONS for metric in section
 }
 """All metrics by their names without the prefix."""
 
 ERROR_CLASSES_MAX = 50
-"""Distinct ``error_class`` labels; what comes later is counted as ``other``."""
+"""Distinct ``error_class`` labels; later ones are counted as ``other``."""
 KINDS_MAX = 100
-"""Distinct ``kind`` labels; what comes later is counted as ``other``."""
+"""Distinct ``kind`` labels; later ones are counted as ``other``."""
 TIMER_TAGS_MAX = 200
-"""Distinct ``tag`` labels; what comes later is counted as ``other``, which no tag can be."""
+"""Distinct ``tag`` labels; later ones are counted as ``other``, which is not a valid tag."""

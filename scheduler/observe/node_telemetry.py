@@ -1,8 +1,8 @@
-"""Every event of a node, counted once: what is shown of it reads what is kept here.
+"""Counts every event of a node once; all views read these numbers.
 
-Metrics, a node's report, the hourly counts and the self-check are views of the same numbers.
-What happens once per task takes an add or two to cells looked up before.  Then the event is
-handed to whoever is told of all events.  Never raises, never blocks, and keeps no event.
+Metrics, a node's report, the hourly counts and the self-check are views of the same numbers. An
+event of a single task costs an increment or two of cells that were looked up before. Then the event
+is passed on to all listeners. Never raises, never blocks, and keeps no event.
 """
 
 import logging
@@ -39,7 +39,7 @@ _RATES = ("limit_rate_own", "limit_rate_lent", "limit_rate_borrowed")
 class NodeTelemetry:
     """Implements ``Telemetry``; may be read from any thread.
 
-    ``listeners`` are handed every event, each shielded from the others.
+    ``told`` get every event, each shielded from errors of the others.
     """
 
     def __init__(self, clock: Clock, *listeners: Telemetry) -> None:
@@ -56,13 +56,13 @@ class NodeTelemetry:
         self._timer_tags = BoundedLabels(TIMER_TAGS_MAX)
         self._kinds = BoundedLabels(KINDS_MAX)
         self._given_ms: dict[int, float] = {}
-        """When the group gave a partition that may not start tasks yet."""
+        """By partition that may not start tasks yet, the time at which the group assigned it."""
         self._delays = self.meters["attempt_delay_seconds"]
         self._durations = self.meters["attempt_seconds"]
         self._attempts = self.meters["attempts_total"]
         self._attempts_of_kinds = self.meters["kind_attempts_total"]
         self._good = {result: self._attempts[result, ""] for result in ATTEMPT_RESULTS}
-        """Of attempts without an error, so that none of them makes a key of two."""
+        """Cells for attempts without an error, so that none of them builds a key."""
         self._closed = self.meters["tasks_closed_total"]
         self._retries = self.meters.only("attempt_retries_total")
         self._limited = self.meters.only("attempt_limited_seconds")
@@ -78,7 +78,7 @@ class NodeTelemetry:
         }
 
     def emit(self, event: Event) -> None:
-        """Count the event, and hand it on."""
+        """Count the event, and pass it on."""
         try:
             count = self._handlers.get(event.__class__)
             if count is not None:
@@ -91,22 +91,24 @@ class NodeTelemetry:
             except BaseException as error:  # noqa: BLE001 - a telemetry may be anybody's
                 _note(error)
 
-    def add_listener(self, telemetry: Telemetry) -> None:
-        """Hand every event to one more; before the first of them."""
-        self._listeners = (*self._listeners, telemetry.emit)
+    def also_tell(self, telemetry: Telemetry) -> None:
+        """Add a listener in front of the others."""
+        self._told = (*self._told, telemetry.emit)
 
     def gauges_of(self, partition: int) -> dict[str, int]:
-        """Return what the gauges of a partition say, in milliseconds where they are times."""
+        """Return the gauges of a partition, times in milliseconds."""
         cells = {name: self.meters[name].get(partition) for name in OF_A_PARTITION}
         return {name: int(cell.value) for name, cell in cells.items() if cell is not None}
 
     def lateness_of(self, partition: int) -> tuple[int, ...]:
-        """Return how many attempts of a partition were how late, by ``LATENESS_MS``."""
+        """Return the numbers of a partition's attempts by lateness, with the bounds
+        ``LATENESS_MS``.
+        """
         cell = self._delays.get(partition)
         return (0,) * (len(LATENESS_MS) + 1) if cell is None else cell.within(LATENESS_MS)
 
     def note_limited(self, waiting: Mapping[str, int]) -> None:
-        """Note how many tasks wait for each limit by now."""
+        """Set the numbers of tasks that wait for each limit."""
         gauges = self.meters["limited_tasks"]
         for limit in gauges.keys() | waiting.keys():
             gauges[limit].value = waiting.get(limit, 0)
@@ -114,7 +116,9 @@ class NodeTelemetry:
     def note_rates(
         self, rates_per_s: Mapping[str, float], share: float, loans: Sequence[RateShare]
     ) -> None:
-        """Note what this node may start of each limit of a rate by now, lends and borrows."""
+        """Set this node's current part of each rate limit, and the rates that it lends and
+        borrows.
+        """
         own, lent, borrowed = (self.meters[name] for name in _RATES)
         for limit, rate_per_s in rates_per_s.items():
             of_limit = [each for each in loans if each.limit == limit]
@@ -123,7 +127,7 @@ class NodeTelemetry:
             borrowed[limit].value = rate_per_s * sum(each.borrowed for each in of_limit)
 
     def check_with(self, check: SelfCheck) -> None:
-        """Tell the self-check of the tasks it watches, and of what happens to partitions."""
+        """Pass events of watched tasks, and of partitions, to the self-check."""
         self._check, self._watched_shares = check.take, check.watched_shares
         self._running = check.running
         for kind in PARTITION_EVENTS:
@@ -199,7 +203,7 @@ class NodeTelemetry:
             events.BucketSplit: partial(_count_one, self.meters.only("bucket_splits_total")),
         }
 
-    # Once per task: what ``Distribution.observe`` does, without its frame.
+    # Runs once per task: the code of ``Distribution.observe`` without its frame.
 
     def _on_started(self, event: events.AttemptStarted) -> None:
         cell, delay_ms = self._delays[event.partition], event.delay_ms
@@ -406,7 +410,7 @@ class NodeTelemetry:
         self.meters.only("messages_moved_total").value += event.moved
         self.meters["dead_letters_total"]["relay"].value += event.put_aside
 
-    # Worked out when they are read.
+    # Gauges that are computed at each read.
 
     def _started(self) -> Mapping[Any, float]:
         return {label: sum(cell.counts) for label, cell in list(self._delays.items())}

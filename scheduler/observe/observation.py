@@ -1,6 +1,6 @@
-"""What a node hands its ports through to be observed: here nothing is, and it costs nothing.
+"""The steps through which a node passes its ports for observation; here they cost nothing.
 
-The adapter that observes overrides every step.  Neither decides anything about tasks.
+The adapter that observes overrides every step. Neither decides anything about tasks.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,14 +17,14 @@ from scheduler.ports.messages import MessageWriter
 
 
 class Observation:
-    """Observes nothing: every port is returned as it is."""
+    """Observes nothing: every port is returned unchanged."""
 
     registry: Any = None
-    """A Prometheus registry with the node's metrics; None where nobody counts."""
+    """A Prometheus registry with the node's metrics; None without metrics."""
     health: Health | None = None
-    """Judges the node once it has begun; None where nobody asks."""
+    """Judges the node once it has begun; None without health checks."""
     port: int | None = None
-    """Where metrics and health are served."""
+    """The port of metrics and health."""
 
     def __init__(self, telemetry: NodeTelemetry) -> None:
         self.telemetry = telemetry
@@ -42,28 +42,28 @@ class Observation:
         return writer
 
     def leave_out(self, unordered: Collection[str | None]) -> None:
-        """Expect no order of tasks of these kinds."""
+        """Exclude kinds without order from checks of order."""
         del unordered
 
     def runner(self, runner: Runner) -> Runner:
-        """Return what runs attempts."""
+        """Return the runner of attempts."""
         return runner
 
     def messages(self, messages: MessageWriter) -> MessageWriter:
-        """Return what produces messages of others."""
+        """Return the producer of others' messages."""
         return messages
 
     def headers(self) -> Mapping[str, str]:
-        """Return the headers that carry the trace at hand to another system, over HTTP."""
+        """Return the HTTP headers that carry the current trace to another system."""
         return {}
 
     def within(self, headers: Headers) -> AbstractContextManager[object]:
-        """Return a context in which what is appended belongs to the trace of a message."""
+        """Return a context in which appended records belong to the trace of a message."""
         del headers
         return nullcontext()
 
     def begin(self, probes: NodeProbes) -> None:
-        """Serve what may be asked; raises OSError where the port is taken."""
+        """Serve metrics and health; raises OSError if the port is taken."""
 
     def close(self) -> None:
-        """Serve no more."""
+        """Stop serving."""

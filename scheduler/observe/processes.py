@@ -1,4 +1,4 @@
-"""What is known of the child processes of one command, each of which is a node.
+"""The state of one command's child processes, each of which is a node.
 
 Values only: the supervisor fills them in, and its metrics and health page read them.
 """
@@ -10,11 +10,11 @@ class ChildState(NamedTuple):
     """One child process, as its supervisor sees it now."""
 
     number: int
-    """Counts from 1, and stays with the child that is started in its place."""
+    """Counts from 1, and stays with the child that replaces this one."""
     is_up: bool
-    """Whether it has said that its node works."""
+    """True if it has reported that its node works."""
     port: int | None
-    """Where it serves its own metrics and health, on loopback; None where it does not yet."""
+    """Port of its own metrics and health, on loopback; None before it serves them."""
     restarts: int
     detail: str
-    """Words for a person: what it is doing, or why it is not there."""
+    """Words for a person: its activity, or the reason why it is missing."""

@@ -1,8 +1,8 @@
-"""Which of many equal events the log tells, and how many it only counted.
+"""Decides which of many equal events are logged, and counts the others.
 
-Decides what is equal and when it is told: the first one at once, then at most one a second with the
-number of those that were counted meanwhile.  None is lost without a word: a number is told with the
-next event, a second after the last one, or at the end.  Never decides how a line looks.
+Decides which events are equal: the first one is logged at once, then at most one a second with the
+number of those that were only counted. Every count is logged: with the next event, a second after
+the last one, or at the end. The form of a line is decided elsewhere.
 """
 
 import re
@@ -27,17 +27,17 @@ from actors.model.events import (
 
 PAUSE_MS = 1_000
 SHAPES_MAX = 32
-"""Kinds of equal events that are told apart within a second; what comes on top is one kind more, so
-that messages which all differ do not flood the log either."""
+"""Kinds of equal events that are distinguished within a second; all further ones count as one more
+kind, so that messages which all differ do not flood the log either."""
 
 _SHAPE_CHARS_MAX = 200
 _VARIABLE = re.compile(r"\b(?=[\w.:/@+-]*\d)\w[\w.:/@+-]*")
-"""Words with a digit, as numbers, times and ids: they differ from one message to the next."""
+"""Words with a digit, such as numbers, times and ids: they differ from one message to the next."""
 
 _EQUAL_BY: dict[type, tuple[str, ...]] = {
     AttemptAbandoned: ("reason",),
     AttemptFailed: ("kind", "result", "error"),
-    # Those that ask for another attempt; of others no line is that loud.
+    # Attempts that will be repeated; no line of others has this level.
     AttemptFinished: ("kind", "result"),
     AttemptStuck: ("timeout_ms",),
     CommandDecided: ("kind", "outcome"),
@@ -46,23 +46,23 @@ _EQUAL_BY: dict[type, tuple[str, ...]] = {
     RetriesExhausted: ("on_exhausted",),
     TaskHeld: ("kind", "error_class", "message"),
 }
-"""Events of which there may be one for each task, and the fields that equal ones have in common."""
+"""Events of which there may be one for each task, and the fields that equal ones share."""
 
 Shape = tuple[object, ...]
 
 
 class Suppressed(NamedTuple):
-    """Equal events that were counted and not told."""
+    """Equal events that were counted and not logged."""
 
     event: type
     fields: dict[str, str]
-    """The fields they have in common, and the key of the last one."""
+    """Their common fields, and the key of the last one."""
     level: int
     number: int
 
 
 class _SinceTold:
-    """The count of equal events since one was told."""
+    """The count of equal events since the last logged one."""
 
     __slots__ = ("count", "last", "level", "told_ms")
 
@@ -80,12 +80,12 @@ class RepeatedEvents:
         self._lock = Lock()
         self._known: dict[Shape, _SinceTold] = {}
         self.has_counted = False
-        """Whether a number waits to be told; read without the lock, as each event asks."""
+        """True if a number waits to be logged; read without the lock, for each event."""
 
     def take(self, event: Event, level: int) -> int | None:
-        """Return how many equal ones were counted since the last line; None to count this one.
+        """Return the number of equal events since the last line; None if this one is only counted.
 
-        Lines below INFO are for each task, and all told.
+        Lines below INFO are for single tasks, and all are logged.
         """
         by = _EQUAL_BY.get(event.__class__)
         if by is None or level < INFO:
@@ -106,7 +106,7 @@ class RepeatedEvents:
             return None
 
     def overdue(self, *, all_of_them: bool = False) -> list[Suppressed]:
-        """Return what was counted and is to be told by now, once."""
+        """Return the counts that are due for the log, each once."""
         now_ms = self._monotonic_ms()
         with self._lock:
             found = [
@@ -121,7 +121,7 @@ class RepeatedEvents:
         return told
 
     def _is_full(self, now_ms: float) -> bool:
-        """Whether as many shapes were told within a second as are told apart."""
+        """True if the limit of distinguished shapes within a second is reached."""
         if len(self._known) < SHAPES_MAX:
             return False
         for shape in [*self._silent(now_ms)]:
@@ -141,7 +141,7 @@ def _event_of(shape: Shape) -> type:
 
 
 def _shape_of(value: object) -> object:
-    """Return what values of equal events have in common."""
+    """Return the part of a value that equal events share."""
     if isinstance(value, BaseException):
         return class_name_of(value), _shape_of(message_of(value, _SHAPE_CHARS_MAX))
     if isinstance(value, str) and value.__class__ is str:

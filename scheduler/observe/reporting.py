@@ -1,7 +1,7 @@
-"""A node's word about itself, reported to the store each second, and its counts now and then.
+"""A node's report to the store, once a second, and its counts at longer intervals.
 
-Runs on a thread of its own, so a store that is slow delays nothing but the report.  It decides
-what is in a report, and never what a node does.
+Runs on a thread of its own, so a slow store delays only the report. It decides the content of a
+report, and never the node's actions.
 """
 
 import logging
@@ -46,19 +46,19 @@ from scheduler.process.guarded_loop import guarded
 logger = logging.getLogger("hourhand.report")
 
 LISTED_MAX = 200
-"""Failing, blocked and running tasks that a report names; the rest it counts."""
+"""Failing, blocked and running tasks that a report names; further ones are counted."""
 LIMITS_MAX = 1_000
-"""Declared limits that a report has."""
+"""Most declared limits in a report."""
 TALLIES_MS = 5_000.0
 ROW_MS = 50.0
-"""A node that borrows and lends reads no more than one report in this time, on average."""
+"""A node that borrows and lends reads at most one report in this time, on average."""
 _LOOKS = 4
-"""So often in the time between two reports it sees whether those of others have come."""
+"""Checks for other nodes' reports in the time between two own reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The node that a reporter speaks for."""
+    """The node of a reporter."""
 
     describe: Callable[[], list[Held]]
     lease_ends_ms: Callable[[], float]
@@ -72,7 +72,7 @@ class Reported:
 
 
 class Reporter:
-    """Reports, and writes counts, until it is closed."""
+    """Writes reports and counts until it is closed."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Reporter:
     ) -> None:
         self.node = f"{platform.node()[:60]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.address: str | None = None
-        """Where this process serves the admin API, if it does."""
+        """Address of this process's admin API, if it serves one."""
         self._reported = reported
         self._stores = stores
         self._runner = runner
@@ -101,13 +101,13 @@ class Reporter:
         self._saving: Future[None] | None = None
         self._reading: Future[tuple[NodeReport, ...]] | None = None
         self._report_ms = self._read_ms = -1e18
-        """When the next one is due."""
+        """Times of the next report and the next read."""
         self._epochs: dict[int, int] = {}
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hourhand-report", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
@@ -128,11 +128,11 @@ class Reporter:
 
     @property
     def pause_ms(self) -> float:
-        """How long to wait before the next ``step``."""
+        """Milliseconds to wait before the next ``step``."""
         return self._interval_ms if self._reported.loans is None else self._interval_ms / _LOOKS
 
     def step(self) -> None:
-        """Report where that is due, and apply what others reported; never waits."""
+        """Report if it is time, and apply the reports of others; never waits."""
         now_ms = self._clock.monotonic_ms()
         if self._reported.loans is not None:
             self._apply_others(self._reported.loans, now_ms)
@@ -177,7 +177,7 @@ class Reporter:
         self._saving = self._stores.oversight.save_report(self.report(self._clock.now_ms()))
 
     def report(self, now_ms: int) -> NodeReport:
-        """Return what this node knows of itself."""
+        """Return this node's figures."""
         lease_ms = self._reported.lease_ends_ms() - self._clock.monotonic_ms()
         troubles, loans = self._telemetry.troubles, self._reported.loans
         blocked_count, blocked = troubles.listed(LISTED_MAX, blocked=True)
@@ -219,7 +219,7 @@ class Reporter:
         )
 
     def _rates(self) -> tuple[float | None, tuple[RateShare, ...]]:
-        """Return the node's part of rates, and its loans of which most is lent."""
+        """Return the node's part of rates, and its loans, the largest one first."""
         rates = self._reported.rates()
         self._telemetry.note_rates(*rates)
         if not rates.rates_per_s:
@@ -274,7 +274,7 @@ class Reporter:
 
 
 def _longest(running: Mapping[Attempt, float], now_ms: int) -> tuple[RunningTask, ...]:
-    """Return the attempts that run longest, those first."""
+    """Return the attempts that have run longest, the longest first."""
     listed = nlargest(LISTED_MAX, running.items(), key=lambda each: each[1])
     return tuple(
         RunningTask(
@@ -296,7 +296,7 @@ def _limited_task(limited: Limited, now_ms: int) -> LimitedTask:
 
 
 def _limited_flows(limited: Sequence[LimitedTask]) -> tuple[LimitedFlow, ...]:
-    """Return the flows with the most tasks; those that came first are first in ``limited``."""
+    """Return the flows with the most tasks; ``limited`` is in order of arrival."""
     waiting = Counter((each.limit, each.value) for each in limited)
     since_ms = {(each.limit, each.value): each.since_ms for each in reversed(limited)}
     return tuple(
@@ -309,7 +309,7 @@ def _lent_or_borrowed(share: RateShare) -> float:
 
 
 def hourhand_version() -> str:
-    """Return the version installed; a checkout that is not installed has none."""
+    """Return the installed version; a checkout that is not installed has none."""
     try:
         return installed_version("hourhand")
     except PackageNotFoundError:

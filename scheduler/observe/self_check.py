@@ -1,10 +1,10 @@
-"""The self-check of a node: watches some ordering ids, and tells where a promise looks broken.
+"""The self-check of a node: watches some ordering ids, and reports a promise that looks broken.
 
-It compares what was stored, what ran and what was closed, as events and wrapped ports tell it,
-and asks the store before it says anything that memory alone cannot prove.  What
-docs/promises.md excepts is left out: ids with commands, for their order; the first minute of an
-ownership, for what an earlier owner may still have run; partitions that began before their log's
-end was read.  Never changes what a node does, and reads little: ten looks a second at most.
+It compares stored rows, attempts and completions, as reported by events and wrapped ports, and asks
+the store before it reports anything that memory alone cannot prove. It leaves out the exceptions of
+docs/promises.md: the order of ids with commands; the first minute of an ownership, when an earlier
+owner may still have run tasks; partitions that began before their log's end was read. It never
+changes the node's actions, and reads little: at most ten looks a second.
 """
 
 import threading
@@ -40,14 +40,14 @@ from actors.ports.store import Stores
 SHARE_MASK = 1023
 """Ordering ids are watched by the low bits of their hash, which every string keeps."""
 SETTLED_MS = 60_000
-"""So long an earlier owner's attempts may have an effect that this node has not seen."""
+"""Time within which an earlier owner's attempts may have an effect that this node has not seen."""
 _KEYS_MAX = 2_000
-"""Open keys and ids with commands remembered of each partition."""
+"""Open keys and ids with commands in memory, for each partition."""
 _CLOSED_MAX = 10_000
 _PENDING_MAX = 100
 LOOKS_PER_S_MAX = 10
 _DOUBTS_MAX = 2_000
-"""Doubts told by one process; what is wrong by then needs no more of them."""
+"""Most doubts that one process reports; more would not help."""
 _RECORD_BYTES_MAX = 100_000
 """A longer record may be one that the store cannot hold."""
 
@@ -61,12 +61,12 @@ PARTITION_EVENTS: tuple[type, ...] = (
     AttemptAbandoned,
     CommandDecided,
 )
-"""What it is told of whoever it concerns; of the rest only what concerns watched ids."""
+"""Events that it always gets; of others it gets only those of watched ids."""
 
 
 @dataclass(slots=True)
 class _Owned:
-    """What is remembered of a partition while this node owns it."""
+    """The known state of an owned partition."""
 
     since_ms: float
     ordered: bool = True
@@ -77,7 +77,7 @@ class _Owned:
 
 
 class SelfCheck:
-    """Judges one node; told from any thread.  ``stores`` are asked, never written."""
+    """Judges one node; called from any thread. ``stores`` are only read."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class SelfCheck:
         self._pending: list[LogRecord] = []
 
     def take(self, event: Event) -> None:
-        """Take note of what happened to a watched id, or to a partition."""
+        """Handle an event of a watched id, or of a partition."""
         with self._lock:
             match event:
                 case PartitionAssigned(partition=partition):
@@ -124,7 +124,7 @@ class SelfCheck:
                     pass
 
     def note_stored(self, partition: int, keys: Sequence[TaskKey]) -> None:
-        """Take note of watched rows that are durable."""
+        """Note watched rows that are durable."""
         now_ms = self._clock.now_ms()
         with self._lock:
             owned = self._of(partition)
@@ -135,26 +135,26 @@ class SelfCheck:
                     of_id.setdefault(key, now_ms)
 
     def note_polled(self, record: LogRecord) -> None:
-        """Remember a record until an offset behind it is committed."""
+        """Keep a record until an offset behind it is committed."""
         with self._lock:
             if len(self._pending) < _PENDING_MAX and self._looks.may_look():
                 self._pending.append(record)
 
     def note_committed(self, next_offsets: Mapping[int, int]) -> None:
-        """Compare what is remembered of the log with the store, up to the offsets (P9)."""
+        """Compare the kept records with the store, up to the offsets (P9)."""
         with self._lock:
             passed = [r for r in self._pending if r.offset < next_offsets.get(r.partition, -1)]
             self._pending = [r for r in self._pending if r not in passed]
         for record in passed:
             self._looks.at_record(record, self.partition_count)
 
-    # What memory proves, and what it only suspects.
+    # Proofs by memory alone, and suspicions for the store.
 
     def _of(self, partition: int) -> _Owned:
         return self._owned.setdefault(partition, _Owned(self._clock.monotonic_ms()))
 
     def _leave(self, partition: int) -> None:
-        """What still runs of a partition given up is excepted, and its end is told to nobody."""
+        """Forget running attempts of a partition that was given up: they are excepted."""
         self._owned.pop(partition, None)
         for place in [each for each in self.running if each[0] == partition]:
             del self.running[place]
@@ -186,7 +186,7 @@ class SelfCheck:
             del self.running[place]
 
     def _check_order(self, partition: int, key: TaskKey, stored: Mapping[TaskKey, int]) -> None:
-        """Look at the open keys before this one that were stored, as it was, before any was due."""
+        """Check the open keys before this one that were stored before any of them was due."""
         mine_ms = stored.get(key)
         if mine_ms is None:
             return
@@ -207,14 +207,14 @@ class SelfCheck:
     def _commanded(self, partition: int, key: TaskKey) -> None:
         owned = self._of(partition)
         if len(owned.commanded) >= _KEYS_MAX:
-            # Which ids have commands is not known any more, so their order is nobody's to judge.
+            # It is no longer known which ids have commands, so their order cannot be judged.
             owned.ordered = False
         else:
             owned.commanded.add(key.ordering_id)
         self._closed.pop(key, None)
 
     def _passed(self, partition: int, watermark_ms: int) -> None:
-        """Everything below a watermark without stragglers is closed (P8)."""
+        """Check that everything below a watermark without stragglers is closed (P8)."""
         keys = [key for of_id in self._of(partition).stored.values() for key in of_id]
         for key in keys:
             if key.scheduled_ms < watermark_ms:
@@ -231,10 +231,10 @@ class SelfCheck:
 
 
 class StoreLooks:
-    """What the store says to a suspicion; used from any thread.
+    """Checks suspicions against the store; used from any thread.
 
-    A look that fails proves nothing.  Looks out of curiosity are few a second; those that follow
-    a suspicion are made whatever it takes.
+    A failed look proves nothing. Looks without a suspicion are limited to a few a second; those
+    that follow one are always made.
     """
 
     def __init__(
@@ -250,7 +250,7 @@ class StoreLooks:
         self._looked_ms = clock.monotonic_ms()
 
     def may_look(self) -> bool:
-        """Whether there is room for a look that nothing but curiosity asks for."""
+        """True if the limit leaves room for a look without a suspicion."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             gained = (now_ms - self._looked_ms) * self._per_s_max / 1000
@@ -261,7 +261,7 @@ class StoreLooks:
             return True
 
     def at_start(self, partition: int, key: TaskKey, started_ms: int) -> None:
-        """A key that was done before it started is run again (P5)."""
+        """Report a key that was done before it started, and so runs again (P5)."""
 
         def judge(found: Completion | None) -> None:
             if found is not None and found.result.is_done and 0 < found.finished_ms < started_ms:
@@ -270,7 +270,7 @@ class StoreLooks:
         self._find(partition, key, judge)
 
     def at_closed(self, partition: int, key: TaskKey) -> None:
-        """A key that was told to be closed has a completion (P5)."""
+        """Report a key that was closed by an event but has no completion (P5)."""
 
         def judge(found: Completion | None) -> None:
             if found is None:
@@ -279,7 +279,7 @@ class StoreLooks:
         self._find(partition, key, judge)
 
     def at_open(self, partition: int, key: TaskKey, promise: str, reason: str) -> None:
-        """A key with a row and no completion is open, which breaks a promise now."""
+        """Report a key with a row and no completion: it is open, which breaks a promise now."""
 
         def judge_row(read: "Future[Mapping[TaskKey, Any]]") -> None:
             if _failed(read):
@@ -295,9 +295,10 @@ class StoreLooks:
         self._find(partition, key, judge)
 
     def at_record(self, record: LogRecord, partition_count: int | None) -> None:
-        """A record below a committed offset had its effect (P9).
+        """Report a record below a committed offset without an effect (P9).
 
-        Poison, a record in the wrong partition and one that is too long had it elsewhere.
+        Poison, a record in the wrong partition and one that is too long have their effect
+        elsewhere.
         """
         try:
             entry = decode_record(record)
@@ -315,7 +316,7 @@ class StoreLooks:
             rows.add_done_callback(partial(self._judge_row, record, key))
 
     def doubt(self, promise: str, partition: int, key: TaskKey, reason: str) -> None:
-        """Tell of a doubt, once for each promise and key."""
+        """Report a doubt, once for each promise and key."""
         with self._lock:
             if (promise, key) in self._doubted or len(self._doubted) >= _DOUBTS_MAX:
                 return
@@ -339,7 +340,7 @@ class StoreLooks:
         if row is not None and row.offset >= record.offset:
             self._tell(SelfChecked(1))
             return
-        # A row that a later record replaced, or that is closed, had its effect as well.
+        # A row that a later record replaced, or that is closed, shows an effect as well.
         closed = self._stores.status.find_completions(record.partition, (key,))
         closed.add_done_callback(partial(self._judge_effect, record, key))
 
@@ -348,7 +349,7 @@ class StoreLooks:
             return
         self._tell(SelfChecked(1))
         if not read.result():
-            reason = f"offset {record.offset} is committed, and nothing came of it"
+            reason = f"offset {record.offset} is committed, but its record had no effect"
             self.doubt("P9", record.partition, key, reason)
 
 

@@ -1,6 +1,6 @@
-"""Which tasks of a node fail or block, and what happened to its partitions.
+"""The tasks of a node that fail or block, and events of its partitions.
 
-Bounded, and decides nothing.  What happens to each task never comes here unless it fails.
+Bounded, and decides nothing. Events of tasks that do not fail never come here.
 """
 
 import threading
@@ -27,7 +27,7 @@ from actors.model.status import CommandOutcome
 from actors.ports.clock import Clock
 
 TROUBLED_MAX = 5_000
-"""Failing and blocked tasks that a node remembers; what comes later is left out."""
+"""Failing and blocked tasks that a node keeps; later ones are left out."""
 MOMENTS_MAX = 100
 _ERROR_CHARS_MAX = 200
 
@@ -44,7 +44,7 @@ class _Trouble:
 
 @dataclass(slots=True)
 class PartitionNotes:
-    """What is noted of one partition, besides its metrics."""
+    """The notes about one partition, besides its metrics."""
 
     failed: int = 0
     loaded_until_ms: int | None = None
@@ -54,31 +54,33 @@ class PartitionNotes:
 
 @dataclass(slots=True)
 class TroubleCounts:
-    """How many tasks of a partition are in trouble."""
+    """The numbers of a partition's tasks in trouble."""
 
     failing: int = 0
     blocked_hours: Counter[int] = field(default_factory=Counter)
-    """Start of an hour to tasks scheduled in it that block their ordering ids."""
+    """By start of an hour: the number of its tasks that block their ordering ids."""
 
 
 class NodeTroubles:
-    """Told and read from any thread."""
+    """Written and read from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._partitions: dict[int, PartitionNotes] = {}
         self.troubled: dict[TaskKey, _Trouble] = {}
-        """For whoever only asks whether there are any; the lock guards the rest."""
+        """Read without the lock to see whether it is empty; the lock guards the rest."""
         self.moments: deque[Moment] = deque(maxlen=MOMENTS_MAX)
 
     def noted(self, number: int) -> PartitionNotes:
-        """Return what is noted of a partition."""
+        """Return the notes about a partition."""
         with self._lock:
             return self._of(number)
 
     def listed(self, most: int, *, blocked: bool) -> tuple[int, tuple[TroubledTask, ...]]:
-        """Return how many tasks are blocked, or fail, and the first so many: oldest first."""
+        """Return the number of tasks that are blocked, or fail, and the first ``most``, oldest
+        first.
+        """
         with self._lock:
             found = [(key, each) for key, each in self.troubled.items() if each.blocked is blocked]
         found.sort(key=lambda pair: pair[1].since_ms)
@@ -90,7 +92,9 @@ class NodeTroubles:
         )
 
     def counted(self) -> "Mapping[int, TroubleCounts]":
-        """Return how many tasks of each partition are in trouble; those without are left out."""
+        """Return each partition's numbers of tasks in trouble; partitions without any are left
+        out.
+        """
         found: defaultdict[int, TroubleCounts] = defaultdict(TroubleCounts)
         with self._lock:
             for key, each in self.troubled.items():
@@ -102,7 +106,7 @@ class NodeTroubles:
         return found
 
     def fail(self, event: AttemptFinished) -> None:
-        """An attempt ended otherwise than well."""
+        """Note an attempt that did not succeed."""
         error = (event.error_class or event.result.value)[:_ERROR_CHARS_MAX]
         with self._lock:
             self._of(event.partition).failed += 1
@@ -115,7 +119,7 @@ class NodeTroubles:
                 self._remember(event.key, trouble)
 
     def exhaust(self, event: RetriesExhausted) -> None:
-        """A task used up its attempts; its ordering id may wait for an operator."""
+        """Note a task that used up its attempts; its ordering id may wait for an operator."""
         if event.on_exhausted != "block":
             return
         with self._lock:
@@ -131,47 +135,47 @@ class NodeTroubles:
                 self._remember(event.key, trouble)
 
     def hold(self, event: TaskHeld) -> None:
-        """A task waits for a node that can run it."""
+        """Note a task that waits for a node that can run it."""
         with self._lock:
             known = self.troubled.get(event.key)
             if known is None:
                 since_ms = event.failed_ms or self._clock.now_ms()
                 known = _Trouble(event.partition, since_ms, 0, "", kind=event.kind)
                 self._remember(event.key, known)
-            # As of a failed attempt: the class, by which operators act on all of them.
+            # The class, as for a failed attempt: operators act on all tasks of one class.
             known.blocked, known.error = True, event.error_class
 
     def end(self, key: TaskKey) -> None:
-        """A key is closed."""
+        """Note that a key is closed."""
         with self._lock:
             self.troubled.pop(key, None)
 
     def decide(self, event: CommandDecided) -> None:
-        """A command had its effect."""
+        """Note the effect of a command."""
         if event.outcome is CommandOutcome.APPLIED:
             self.end(event.key)
 
     def load(self, event: WindowLoaded) -> None:
-        """The window of a partition reaches so far."""
+        """Note how far the window of a partition reaches."""
         with self._lock:
             self._of(event.partition).loaded_until_ms = event.reached_ms
 
     def assign(self, event: PartitionAssigned) -> None:
-        """A partition came."""
+        """Note an assigned partition."""
         with self._lock:
             noted = self._of(event.partition)
             noted.assigned_ms, noted.catch_up_ms = self._clock.now_ms(), None
             self._mark("assigned", event.partition, f"epoch {event.epoch}")
 
     def catch_up(self, event: CatchUpEnded) -> None:
-        """A partition may start tasks."""
+        """Note that a partition may start tasks."""
         with self._lock:
             self._of(event.partition).catch_up_ms = event.waited_ms
             if not event.complete:
                 self._mark("started before the log was read", event.partition, "")
 
     def let_go(self, event: PartitionRevoked | PartitionLost) -> None:
-        """A partition went, and its troubles are its next owner's."""
+        """Note that a partition was given up; its troubles are its next owner's."""
         lost = event if isinstance(event, PartitionLost) else None
         with self._lock:
             self._of(event.partition).loaded_until_ms = None
@@ -181,11 +185,11 @@ class NodeTroubles:
             self._mark(what, event.partition, detail)
 
     def rebuild(self, event: TreeRebuilt) -> None:
-        """The tree failed."""
+        """Note a failure of the tree."""
         with self._lock:
             self._mark("rebuilt", -1, event.cause[:200])
 
-    # Under the lock.
+    # The methods below are called with the lock held.
 
     def _of(self, partition: int) -> PartitionNotes:
         return self._partitions.setdefault(partition, PartitionNotes())

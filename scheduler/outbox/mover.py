@@ -1,12 +1,11 @@
 """The mover: takes committed rows of the outbox to the task log, in order per ordering id.
 
-A row is deleted once the log has acknowledged its record.  A mover that dies in between leaves the
-row to the next one, which appends the same bytes again: the same task key, so the same task.  Of
-the rows of one key only the newest is sent, claimed or not, because a repeated schedule record
-would open a key that the cancellation behind it has closed already.  A row that cannot be a record
-becomes a dead letter, and stops nothing, whether or not there can be a letter (``refused``).  At
-the end the round under way ends first, so what it sent is deleted, and the log is closed last.  It
-never looks whether a task is due.
+A row is deleted once the log has acknowledged its record. If a mover dies in between, the next one
+appends the same bytes again: the same task key, so the same task. Only the newest row of a key is
+sent, claimed or not, because a repeated schedule record would open a key that a later cancellation
+has already closed. A row that cannot be a record becomes a dead letter, and stops no other row,
+even if its letter fails (``refused``). At the end the current round ends first, so that rows which
+it sent are deleted, and the log is closed last. The mover does not look at due times.
 """
 
 import logging
@@ -40,7 +39,7 @@ logger = logging.getLogger("hourhand.outbox")
 
 _LAG_EVERY_MS = 1_000
 _LETTER_PATIENCE_MS = 300
-"""Several times what a letter takes: while its row is claimed no other mover sends one."""
+"""Several times the duration of a letter: while its row is claimed no other mover sends one."""
 
 
 @dataclass(slots=True)
@@ -54,13 +53,13 @@ class _KeyRows:
 
 @dataclass(slots=True)
 class _SentRows:
-    """What became of a claim's rows."""
+    """The results of a claim's rows."""
 
     finished: list[OutboxRow] = field(default_factory=list)
     refused: list[tuple[OutboxRow, str]] = field(default_factory=list)
     """With the reason for which each becomes a dead letter."""
     failure: HourhandError | None = None
-    """Why other rows stay where they are."""
+    """The error that keeps other rows in the table."""
 
 
 class Mover:
@@ -79,37 +78,39 @@ class Mover:
         poll_ms: int,
         letter_patience_ms: int = _LETTER_PATIENCE_MS,
     ) -> None:
-        """``letter_patience_ms``: how long a claim waits for dead letters, unless they fail."""
+        """``letter_patience_ms`` is the time that a claim waits for dead letters, unless they
+        fail.
+        """
         self._refused = RefusedRows(writer, clock, letter_patience_ms)
         self._goes_on = False
-        """Whether the last claim may have rows behind it that can be moved at once."""
+        """True if rows behind the last claim may be moved at once."""
         self._table = table
         self._writer = writer
         self._clock = clock
         self._rows_max = rows_max
         self._poll_ms = poll_ms
         self.moved_rows = 0
-        """Rows that the log has, and the table no more."""
+        """Number of rows that were moved to the log."""
         self.refused_rows = 0
-        """Rows that became dead letters."""
+        """Number of rows that became dead letters."""
         self.lag = OutboxLag(0, None)
-        """What waited at the last look, which is a second old at most while rounds go on."""
+        """The waiting rows at the last look, which is at most a second old during rounds."""
         self.round_ms = clock.monotonic_ms()
-        """When the last round began, by the monotonic clock."""
+        """Monotonic time of the begin of the last round."""
         self.failure: str | None = None
-        """Why the last round failed, or the last dead letter; None where nothing did."""
+        """The error of the last round, or of the last dead letter; None if there was none."""
         self._lag_ms = float("-inf")
 
     def oldest_age_ms(self) -> int:
-        """Return the age of the oldest row at the last look; 0 where none waited."""
+        """Return the age of the oldest row at the last look; 0 if there was none."""
         oldest_ms = self.lag.oldest_ms
         return 0 if oldest_ms is None else max(0, self._clock.now_ms() - oldest_ms)
 
     def run_round(self) -> None:
-        """Move what one claim holds; wait where it holds nothing.
+        """Move the rows of one claim; wait if there are none.
 
-        Raises OutboxUnavailable, SchemaMissing and LogUnavailable; what was not moved stays.  A
-        dead letter that fails only shows in ``failure``: nothing waits for it.
+        Raises OutboxUnavailable, SchemaMissing and LogUnavailable; rows that were not moved stay. A
+        dead letter that fails only shows in ``failure``: no row waits for it.
         """
         self.round_ms = self._clock.monotonic_ms()
         try:
@@ -125,10 +126,10 @@ class Mover:
             self._table.wait(self._poll_ms)
 
     def move(self) -> int:
-        """Move the rows of one claim, and return how many left the table.
+        """Move the rows of one claim, and return the number that left the table.
 
         A row that cannot be a record leaves it with its dead letter, in this claim or a later one.
-        Raises what hindered others, once those are deleted which the log has.
+        Raises the error of other rows, after the rows that the log holds are deleted.
         """
         passed_over = self._refused.passed_over(self._rows_max)
         with self._table.claim(self._rows_max, passed_over) as claimed:
@@ -156,11 +157,11 @@ class Mover:
         for each, told in self._append(rows, claimed.until_ms):
             ordering_id, error = each.key.ordering_id, told
             if ordering_id in held_ids:
-                # What stands behind a failed record of its id is sent once more behind it.
+                # Records of an id behind a failed one are sent again, behind it.
                 continue
             is_refused = isinstance(told, CallerError) and len(rows) > 1
             if is_refused or ordering_id in late_ids:
-                # A broker refuses records that it got together as a whole.
+                # A broker refuses records of one batch as a whole.
                 ((_, error),) = self._append([each], claimed.until_ms)
                 if error is None:
                     late_ids.add(ordering_id)
@@ -177,7 +178,7 @@ class Mover:
     def _append(
         self, rows: list[_KeyRows], until_ms: float
     ) -> list[tuple[_KeyRows, HourhandError | None]]:
-        """Append rows together; return what became of each, up to one that was not taken."""
+        """Append rows together; return the result of each, up to the first that was not taken."""
         group = self._writer.begin_group()
         appended: list[_KeyRows] = []
         refused: list[tuple[_KeyRows, HourhandError | None]] = []
@@ -200,7 +201,7 @@ class Mover:
 
 
 def _by_key(claimed: ClaimedRows, sent: _SentRows) -> list[_KeyRows]:
-    """Return rows by key, in the order of each key's last row; note what cannot be read."""
+    """Return rows by key, in the order of each key's last row; note unreadable ones."""
     found: dict[TaskKey, _KeyRows] = {}
     for row in claimed.rows:
         try:
@@ -211,7 +212,7 @@ def _by_key(claimed: ClaimedRows, sent: _SentRows) -> list[_KeyRows]:
         earlier = found.pop(key, None)
         found[key] = _KeyRows(key, [*(earlier.rows if earlier else ()), row], row)
     for row in claimed.newest:
-        # What cannot be read is refused when it is claimed.
+        # An unreadable row is refused when it is claimed.
         with suppress(PoisonRecord):
             key = key_of(row)
             if key in found:
@@ -222,9 +223,9 @@ def _by_key(claimed: ClaimedRows, sent: _SentRows) -> list[_KeyRows]:
 class OutboxMover:
     """Moves committed rows to the log, on a thread, from entry to exit as a context manager.
 
-    Needs no node in its process.  Any number may run for one outbox.  Raises SettingsInvalid where
-    ``outbox.url`` or the log is not usable, LogUnavailable and TopicMissing.  What fails later is
-    logged and tried again.
+    Needs no node in its process. Any number may run for one outbox. Raises SettingsInvalid if
+    ``outbox.url`` or the log is not usable, LogUnavailable and TopicMissing. Later failures are
+    logged and retried.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -264,11 +265,11 @@ class OutboxMover:
 
     @property
     def observation(self) -> Observation:
-        """What shows the mover's metrics, where the settings ask for them."""
+        """The mover's metrics, if the settings ask for them."""
         return self._observation
 
     def start(self) -> None:
-        """Move rows from now on; SettingsInvalid where metrics cannot be served."""
+        """Move rows from now on; SettingsInvalid if metrics cannot be served."""
         try:
             self._observation.begin(self._probes())
         except BaseException:
@@ -282,7 +283,7 @@ class OutboxMover:
         self.stop()
 
     def stop(self) -> None:
-        """Finish the round under way and let go of everything; repeatable."""
+        """Finish the round under way and close everything; repeatable."""
         self._ask_to_stop()
         if self._thread.is_alive():
             self._thread.join()
@@ -302,7 +303,7 @@ class OutboxMover:
         mover = self.mover
         return NodeProbes(
             dispatching=lambda: Dispatching(0, 0),
-            # A mover owns none; the checks want to hear of one.
+            # A mover owns no partition; the health checks need one.
             partitions=lambda: (0,),
             works=lambda: mover.failure is None,
             lease_ends_ms=lambda: float("inf"),

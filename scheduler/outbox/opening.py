@@ -1,6 +1,6 @@
-"""Which database ``outbox.url`` names, and what opens its table.
+"""Chooses the database that ``outbox.url`` names, and opens its table.
 
-Decides that only; drivers are imported here when they are needed.
+Decides only that; drivers are imported here when they are needed.
 """
 
 import re
@@ -32,7 +32,7 @@ def open_outbox(settings: Settings, clock: Clock) -> OutboxTable:
 
 
 def migrate_outbox(settings: Settings, clock: Clock) -> list[str]:
-    """Bring the table that ``outbox.url`` names to the newest version; return what was done."""
+    """Bring the table that ``outbox.url`` names to the newest version; return the changes."""
     table = (
         SqliteOutbox(_path(settings), settings.outbox.table)
         if _dialect(settings) is Dialect.SQLITE
@@ -67,11 +67,11 @@ def _url(settings: Settings) -> str:
             " postgresql://user@host/shop or sqlite:///shop.db"
         )
     url = given.get_secret_value()
-    # SQLAlchemy's form names the driver, too.
+    # SQLAlchemy's form also names the driver.
     scheme, separator, rest = url.partition("://")
     url = f"{scheme.partition('+')[0]}{separator}{rest}"
     if not url.startswith((_SQLITE, *_POSTGRESQL)):
-        # A URL without its beginning starts with a user and a password.
+        # A URL without its scheme starts with a user and a password.
         known = separator and _SCHEME.fullmatch(scheme)
         raise SettingsInvalid(
             "outbox.url begins with postgresql:// or sqlite:///, and this one with"

@@ -9,14 +9,14 @@ import msgspec
 
 
 class OutboxRow(msgspec.Struct, frozen=True, gc=False):
-    """One row that was committed."""
+    """One committed row."""
 
     number: int
     """Grows, within an ordering id, in the order of the commits."""
     record: bytes
-    """A record of the task log, as the client would append it."""
+    """A record of the task log, in the client's form."""
     written_ms: int
-    """When it was written, by the clock of the program that wrote it, in UTC milliseconds."""
+    """Time of writing by the writing program's clock, in UTC milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,52 +24,51 @@ class ClaimedRows:
     """Rows that no other mover has while the claim is held."""
 
     rows: Sequence[OutboxRow]
-    """Of each ordering id the oldest ones, in the order of their numbers."""
+    """The oldest rows of each ordering id, in the order of their numbers."""
     newest: Sequence[OutboxRow]
-    """The newest row of each key in ``rows``, where more rows of that key wait than are claimed."""
+    """The newest row of each key in ``rows``, if more rows of that key wait than are claimed."""
     delete: Callable[[Sequence[int]], None]
-    """Removes rows by number, claimed or not, when the claim ends at the latest."""
+    """Removes rows by number, claimed or not, at the latest at the end of the claim."""
     until_ms: float
-    """The monotonic time after which no row of the claim may be sent any more."""
+    """The monotonic time after which no row of the claim may be sent."""
 
 
 class OutboxLag(msgspec.Struct, frozen=True):
-    """What waits in the table."""
+    """The waiting rows of the table."""
 
     rows: int
-    """Counted to ``ROWS_COUNTED_MAX`` at most."""
+    """Counted up to ``ROWS_COUNTED_MAX``."""
     oldest_ms: int | None
-    """When the oldest row was written, in UTC milliseconds; None where no row waits."""
+    """Time of writing of the oldest row, in UTC milliseconds; None if no row waits."""
 
 
 ROWS_COUNTED_MAX = 100_000
-"""More rows than that are not counted, as each count would read them all."""
+"""Further rows are not counted, because each count reads them all."""
 
 
 class OutboxTable(Protocol):
-    """The table, used from one thread, but for ``wake``.
+    """The table, used from one thread, except ``wake``.
 
-    Errors: OutboxUnavailable where the database does not answer, SchemaMissing where the table is
-    not there or has another version.
+    Errors: OutboxUnavailable if the database does not answer, SchemaMissing if the table is missing
+    or has another version.
     """
 
     def claim(
         self, rows_max: int, passed_over: Collection[int] = ()
     ) -> "AbstractContextManager[ClaimedRows]":
-        """Claim rows within a block; there are none where all are claimed, or none wait.
+        """Claim rows within a block; an empty claim if all are claimed, or none wait.
 
-        Rows with a number in ``passed_over`` are treated as if they were not there.  Where the
-        block raises, nothing is deleted.
+        Rows with a number in ``passed_over`` are ignored. If the block raises, nothing is deleted.
         """
 
     def lag(self) -> OutboxLag:
-        """Return what waits, claimed by a mover or not."""
+        """Return the waiting rows, claimed or not."""
 
     def wait(self, timeout_ms: int) -> None:
         """Return after ``wake``, when rows may have come, or after this time."""
 
     def wake(self) -> None:
-        """End the ``wait`` that is under way, or the next one."""
+        """End the current ``wait``, or the next one."""
 
     def close(self) -> None:
-        """Let go of connections and claims."""
+        """Close connections and release claims."""

@@ -1,9 +1,9 @@
 """``OutboxTable`` in a PostgreSQL database of the user's.
 
-A claim is one transaction that holds the locks of some lanes, which PostgreSQL lets go of with the
-connection, however the mover ends.  Rows are read after the locks are held, by a statement of its
-own: only then does it see what the mover before has deleted.  It is told of new rows by
-notifications, and does not depend on them.
+A claim is one transaction that holds the locks of some lanes, which PostgreSQL releases with the
+connection, at any end of the mover. Rows are read after the locks are held, by a separate
+statement: only then does it see the deletes of the previous mover. Notifications report new rows,
+but are not required.
 """
 
 import contextlib
@@ -29,12 +29,12 @@ logger = logging.getLogger("hourhand.outbox")
 
 _CONNECT_TIMEOUT_S = 10
 _LANES_CLAIMED_MAX = 8
-"""So that several movers find lanes; one alone needs four rounds to see all."""
+"""Limit so that several movers find lanes; a single one needs four rounds to see all."""
 _CLAIM_MS = 30_000
-"""How long rows of a claim may be sent after it began."""
+"""Time after the begin of a claim for which its rows may be sent."""
 _CLAIM_MARGIN_MS = 15_000
 _LISTEN_TIMEOUT_S = 0.25
-"""How long a stop waits for the thread that listens, at most."""
+"""Longest wait of a stop for the listening thread, in seconds."""
 
 _CLAIM_LANES = """
 WITH waiting AS MATERIALIZED (
@@ -64,10 +64,10 @@ FROM (SELECT written_ms FROM {table} ORDER BY id LIMIT {counted}) AS waiting
 
 
 def require_readable(url: str) -> str:
-    """Return the URL; SettingsInvalid where part of a password could be taken for something else.
+    """Return the URL; SettingsInvalid if part of a password could be taken for another part.
 
-    The driver's errors quote what they cannot read, and the host or port that they try, so such a
-    URL never reaches a connection.  The refusal quotes nothing of it.
+    The driver's errors quote unreadable parts, and the host or port, so such a URL never reaches a
+    connection. The refusal quotes nothing of it.
     """
     try:
         parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
@@ -77,7 +77,7 @@ def require_readable(url: str) -> str:
         is_split_well = "@" not in parts.get("host", "") + parts.get("dbname", "")
         if is_split_well and re.fullmatch("[0-9,]*", parts.get("port", ""), re.ASCII):
             return url
-    # Outside of the handler: as its context, the driver's error would be shown with a trace.
+    # Outside of the handler: otherwise a trace would show the driver's error as its context.
     raise SettingsInvalid(
         "outbox.url cannot be read as postgresql://user:password@host:port/database. Write special"
         " characters of the user and the password percent-encoded: % is %25, a space %20, @ %40,"
@@ -87,17 +87,17 @@ def require_readable(url: str) -> str:
 
 
 class PostgresOutbox:
-    """The table of one database; connects when it is first needed, and again after a failure.
+    """The table of one database; connects at its first use, and again after a failure.
 
-    ``delivery_ms``: how long the log may try to deliver a record after it was appended.  Raises
-    SettingsInvalid for a URL that cannot be read.
+    ``delivery_ms`` is the time for which the log may try to deliver a record after it was appended.
+    Raises SettingsInvalid for a URL that cannot be read.
     """
 
     def __init__(self, url: str, table: str, clock: Clock, delivery_ms: int) -> None:
         self._url = require_readable(url)
         self._table = table
         self._clock = clock
-        # A mover that stands still keeps its lanes until no record of its claim can be delivered.
+        # A mover that pauses keeps its lanes until no record of its claim can be delivered.
         self._idle_ms = _CLAIM_MS + delivery_ms + _CLAIM_MARGIN_MS
         self._lock_class = zlib.crc32(f"hourhand {table}".encode()) - 2**31
         self._connection: psycopg.Connection[Any] | None = None
@@ -107,11 +107,11 @@ class PostgresOutbox:
         self._listener: threading.Thread | None = None
 
     def migrate(self) -> list[str]:
-        """Bring the table to the newest version; return what was done, one line each."""
+        """Bring the table to the newest version; return the changes, one line each."""
         with self._translated():
             connection = self._opened()
             with connection.transaction():
-                # Two that migrate at once would both create the table, and one would fail.
+                # Two migrations at once would both create the table, and one would fail.
                 connection.execute("SELECT pg_advisory_xact_lock(%s, -1)", (self._lock_class,))
                 version = self._version(connection)
                 if version >= SCHEMA_VERSION:
@@ -122,7 +122,7 @@ class PostgresOutbox:
 
     @contextmanager
     def claim(self, rows_max: int, passed_over: Collection[int] = ()) -> Iterator[ClaimedRows]:
-        """Claim the oldest rows of lanes that nobody else has."""
+        """Claim the oldest rows of free lanes."""
         with self._translated():
             connection = self._opened()
             self._listen()
@@ -141,7 +141,7 @@ class PostgresOutbox:
                 yield ClaimedRows(rows, newest, self._delete, until_ms)
 
     def lag(self) -> OutboxLag:
-        """Return what waits."""
+        """Return the waiting rows."""
         query = _LAG.format(table=self._table, counted=ROWS_COUNTED_MAX).encode()
         with self._translated():
             found = self._opened().execute(query).fetchone()
@@ -158,7 +158,7 @@ class PostgresOutbox:
         self._woken.set()
 
     def close(self) -> None:
-        """Close the connections; what was claimed is free."""
+        """Close the connections, which releases claims."""
         self._closed.set()
         self._disconnect()
         if self._listener is not None:
@@ -197,7 +197,7 @@ class PostgresOutbox:
         return self._connection
 
     def _connect(self) -> "psycopg.Connection[Any]":
-        # Prepared statements would not survive a pooler that hands connections around.
+        # Prepared statements would not survive a pooler that shares connections.
         return psycopg.connect(
             self._url,
             autocommit=True,
@@ -213,7 +213,7 @@ class PostgresOutbox:
                 connection.close()
 
     def _listen(self) -> None:
-        """Begin to listen, on a connection and a thread of its own, unless that goes on already."""
+        """Begin to listen, on a connection and a thread of its own, unless it already does."""
         if self._listener is None or not self._listener.is_alive():
             self._listener = threading.Thread(
                 target=self._hear, name="hourhand-outbox-listener", daemon=True
@@ -221,11 +221,11 @@ class PostgresOutbox:
             self._listener.start()
 
     def _hear(self) -> None:
-        """Wake the mover whenever rows were committed; end where the connection fails."""
+        """Wake the mover when rows were committed; end when the connection fails."""
         with contextlib.suppress(psycopg.Error), self._connect() as connection:
             connection.execute(f"LISTEN {self._table}".encode())
             while not self._closed.is_set():
-                # One that arrives while nobody iterates is kept for the next call.
+                # A notification that arrives between two loops is kept for the next call.
                 for _ in connection.notifies(timeout=_LISTEN_TIMEOUT_S, stop_after=1):
                     self._woken.set()
 

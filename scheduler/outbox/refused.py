@@ -1,8 +1,8 @@
 """Rows that cannot be records, from their refusal until the log has a dead letter of each.
 
-Decides which rows these are by what stands in them, which of them a claim passes over meanwhile,
-and how many letters are on their way.  A letter is waited for a moment at most, so rows that are
-records go on beside these and behind them whatever the dead letters do.  It deletes no row.
+Decides from their content which rows these are, which of them a claim skips meanwhile, and how many
+letters are on their way. It waits only a moment for a letter, so good rows move on, whatever
+happens to the letters. It deletes no row.
 """
 
 import logging
@@ -23,7 +23,7 @@ from scheduler.outbox.ports import OutboxRow
 logger = logging.getLogger("hourhand.outbox")
 
 AGAIN_MS = 10_000
-"""After so long the dead letter of a row is tried again."""
+"""Time after which the dead letter of a row is tried again."""
 _ON_THEIR_WAY_MAX = 100
 _BYTES_ON_THEIR_WAY_MAX = 8_000_000
 """The driver's queue holds several times as much: letters leave room for good rows."""
@@ -31,14 +31,14 @@ _KEPT_MAX = 100_000
 
 
 def key_of(row: OutboxRow) -> TaskKey:
-    """Return the key of a row; raises PoisonRecord for what no outbox of ours writes."""
+    """Return the key of a row; raises PoisonRecord for a row that no outbox of ours wrote."""
     read = decode_record(LogRecord(0, row.number, row.written_ms, None, row.record))
     if isinstance(read, Command) and read.kind is not CommandKind.CANCEL:
         raise PoisonRecord(
             f"the command {read.kind.value!r} may not be sent twice: an outbox has none"
         )
     if isinstance(read, Command) and read.by_pair:
-        # Sent again, it may mean another task, and its task's own record would go before it.
+        # Moved later, it may mean another task, and the record of its own task would come first.
         raise PoisonRecord("a command by pair may not be sent twice: an outbox names a key")
     return read.key
 
@@ -62,28 +62,28 @@ class _Letter:
 class RefusedRows:
     """Rows without a dead letter yet, by number; used from one thread.
 
-    Up to 100,000 are kept; what is refused beyond that is claimed again and again.
+    Up to 100,000 are kept; further refused rows are claimed again and again.
     """
 
     def __init__(self, writer: LogWriter, clock: Clock, patience_ms: int) -> None:
-        """``patience_ms``: how long letters are waited for where none has failed."""
+        """``patience_ms`` is the time to wait for letters while none has failed."""
         self._writer = writer
         self._clock = clock
         self._patience_ms = patience_ms
         self._sent: dict[int, _Letter] = {}
         self._waiting: dict[int, float] = {}
-        """From which monotonic time on a row may be claimed again."""
+        """The monotonic time from which a row may be claimed again."""
         self._fresh: list[_Letter] = []
         self.failure: str | None = None
-        """Why the last letter failed; None where it did not."""
+        """The error of the last letter; None if it succeeded."""
 
     def __contains__(self, number: int) -> bool:
         return number in self._sent or number in self._waiting
 
     def passed_over(self, rows_max: int) -> Collection[int]:
-        """Return the rows that the next claim of up to ``rows_max`` leaves where they are.
+        """Return the rows that the next claim of up to ``rows_max`` skips.
 
-        Rows whose time has come are not among them, a share of the claim at most.
+        Rows whose time has come are not skipped, up to a share of the claim.
         """
         now_ms = self._clock.monotonic_ms()
         room = min(_ON_THEIR_WAY_MAX - len(self._sent), max(1, rows_max // 2))
@@ -93,7 +93,7 @@ class RefusedRows:
         return [*self._sent, *self._waiting]
 
     def add(self, row: OutboxRow, reason: str) -> None:
-        """Take a row that was refused, and send its letter if there is room for it."""
+        """Take a refused row, and send its letter if there is room for it."""
         if len(self._sent) + len(self._waiting) >= _KEPT_MAX:
             return
         sent_bytes = sum(each.record_bytes for each in self._sent.values())
@@ -109,7 +109,7 @@ class RefusedRows:
             answer = failed(error)
         sent = _Letter(reason, len(row.record), answer)
         if self.failure is None and len(self._fresh) == len(self._sent):
-            # Letters that nobody waited for may be of a topic that does not answer.
+            # Letters without a waiting caller may be for a topic that does not answer.
             self._fresh.append(sent)
         self._sent[row.number] = sent
 
@@ -131,12 +131,12 @@ class RefusedRows:
                 self._put_off(number, error)
         is_over = not self._waiting and len(written) == len(self._sent)
         if is_over or (written and len(written) == len(done)):
-            # Over also where another mover has written what failed here.
+            # Also done if another mover has written the letter that failed here.
             self.failure = None
         return written
 
     def forget(self, numbers: Collection[int]) -> None:
-        """Let go of rows that left the table."""
+        """Drop rows that left the table."""
         for number in numbers:
             letter = self._sent.pop(number)
             logger.warning("%s; it became a dead letter", letter.reason)

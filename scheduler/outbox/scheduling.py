@@ -1,8 +1,8 @@
 """Scheduling within the user's transaction: a task is checked and becomes a row of the outbox.
 
-Decides what is refused, by the rules of the client and with its errors, so that the mover of the
-row finds nothing to refuse.  It neither commits nor rolls back, and opens nothing.  A connection's
-library is known without an import: a program that has a connection has loaded its own.
+Decides refusals by the rules of the client and with its errors, so that the mover finds nothing to
+refuse. It neither commits nor rolls back, and opens nothing. The library of a connection is
+recognised without an import: a program that has a connection has loaded it.
 """
 
 import sqlite3
@@ -28,7 +28,7 @@ _TAKEN = (
 
 
 class Executing(NamedTuple):
-    """How statements are executed on a connection."""
+    """The execution of statements on a connection."""
 
     dialect: Dialect
     param_style: str
@@ -36,7 +36,7 @@ class Executing(NamedTuple):
 
 
 def executing(connection: Any) -> Executing:
-    """Return how to execute on a connection; raises UnknownConnection where nobody knows."""
+    """Return how to execute on a connection; raises UnknownConnection for an unknown library."""
     libraries = _libraries_of(connection)
     if isinstance(connection, sqlite3.Connection | sqlite3.Cursor):
         return Executing(Dialect.SQLITE, "qmark", connection.execute)
@@ -57,9 +57,9 @@ def executing(connection: Any) -> Executing:
 
 
 async def run_async(connection: Any, work: Callable[[Any], Awaitable[Any] | Any]) -> None:
-    """Call ``work`` with what it can execute on, and wait for all that it began.
+    """Call ``work`` with a connection for executing, and wait for everything that it began.
 
-    ``work`` is given a connection that ``executing_async`` or ``executing`` takes.
+    ``work`` gets a connection that ``executing_async`` or ``executing`` accepts.
     """
     if "sqlalchemy" in _libraries_of(connection) and hasattr(connection, "run_sync"):
         await connection.run_sync(work)
@@ -70,7 +70,7 @@ async def run_async(connection: Any, work: Callable[[Any], Awaitable[Any] | Any]
 
 
 def executing_async(connection: Any) -> Executing:
-    """Return how to execute where an ``execute`` may have to be awaited."""
+    """Return how to execute if ``execute`` may have to be awaited."""
     libraries = _libraries_of(connection)
     if "psycopg" in libraries and _is_async(connection, libraries):
         return Executing(Dialect.POSTGRESQL, "format", connection.execute)
@@ -78,7 +78,7 @@ def executing_async(connection: Any) -> Executing:
 
 
 def _of_sqlalchemy(connection: Any) -> Executing:
-    # A Session has a Connection within its transaction; a scoped_session is one, too.
+    # A Session has a Connection within its transaction; so does a scoped_session.
     if not hasattr(connection, "exec_driver_sql") and hasattr(connection, "connection"):
         connection = connection.connection()
     if not hasattr(connection, "exec_driver_sql"):
@@ -126,10 +126,10 @@ _Records = list[tuple[TaskKey, bytes]]
 class Outbox:
     """Writes tasks and cancellations into the outbox's table; used from any thread.
 
-    ``settings`` says what the table is called and what a task may be (``client.grace_ms``,
-    ``client.record_bytes_max``).  ``payloads`` seal the data before it stands in the table; the
-    mover needs none.  Whatever the database raises is the caller's to handle: it has
-    ended the transaction, or will.
+    ``settings`` has the table's name and the limits of a task (``client.grace_ms``,
+    ``client.record_bytes_max``). ``payloads`` seal the data before it is written to the table; the
+    mover needs none. The caller handles errors of the database, which have ended the transaction,
+    or will.
     """
 
     def __init__(
@@ -148,8 +148,8 @@ class Outbox:
     def schedule(self, connection: Any, task: Task) -> TaskKey:
         """Write a task into the outbox, and return its key.
 
-        It is scheduled once the transaction of ``connection`` is committed, and never where that
-        is rolled back.  Raises InvalidTask, TaskInThePast and TaskTooLarge as the client's
+        It is scheduled once the transaction of ``connection`` is committed, and never if that is
+        rolled back. Raises InvalidTask, TaskInThePast and TaskTooLarge as the client's
         ``schedule_task`` does, with codecs PayloadUnavailable, and UnknownConnection.
         """
         return self._write(connection, [self._admission.admit(task)])[0]
@@ -162,19 +162,23 @@ class Outbox:
         return self._write(connection, [self._admission.admit(task) for task in tasks])
 
     def cancel(self, connection: Any, key: TaskKey) -> TaskKey:
-        """Ask that the key not be started any more, once the transaction is committed.
+        """Cancel a key once the transaction is committed.
 
-        Stands in the outbox behind what was written for the key before.  Raises InvalidKey.
+        It follows earlier rows of the key in the outbox. Raises InvalidKey.
         """
         return self._write(connection, [self._cancellation(key)])[0]
 
     async def schedule_async(self, connection: Any, task: Task) -> TaskKey:
-        """Do what ``schedule`` does on a connection for coroutines: psycopg's or SQLAlchemy's."""
+        """Write a task as ``schedule`` does, on a connection for coroutines: psycopg's or
+        SQLAlchemy's.
+        """
         keys = await self._write_async(connection, [self._admission.admit(task)])
         return keys[0]
 
     async def cancel_async(self, connection: Any, key: TaskKey) -> TaskKey:
-        """Do what ``cancel`` does on a connection for coroutines: psycopg's or SQLAlchemy's."""
+        """Cancel a key as ``cancel`` does, on a connection for coroutines: psycopg's or
+        SQLAlchemy's.
+        """
         keys = await self._write_async(connection, [self._cancellation(key)])
         return keys[0]
 
@@ -211,7 +215,7 @@ class Outbox:
     ) -> Iterable[tuple[str, tuple[int | bytes, ...]]]:
         statement = insert_statement(how.dialect, self._table, how.param_style)
         now_ms = self._clock.now_ms()
-        # Two transactions that take several locks take them in one order, or they might wait for
-        # each other.  Rows of one ordering id keep their order.
+        # Transactions with several locks take them in one order, or they might wait for each other.
+        # Rows of one ordering id keep their order.
         for key, value in sorted(records, key=lambda record: lock_of(record[0].ordering_id)):
             yield statement, row_values(how.dialect, key, value, now_ms)

@@ -33,7 +33,7 @@ WHERE id IN (
     GROUP BY key_hash
 )
 """
-# A column of SQLite holds whatever a writer of another make has put there.
+# A column of SQLite may hold any type that another writer has put there.
 _LAG = """
 SELECT count(*), min(CASE WHEN typeof(written_ms) = 'integer' THEN written_ms END)
 FROM (SELECT written_ms FROM {table} ORDER BY id LIMIT {counted})
@@ -41,7 +41,7 @@ FROM (SELECT written_ms FROM {table} ORDER BY id LIMIT {counted})
 
 
 class SqliteOutbox:
-    """The table of one file; SettingsInvalid where there is no such file."""
+    """The table of one file; SettingsInvalid if the file does not exist."""
 
     def __init__(self, path: Path, table: str) -> None:
         if not path.is_file():
@@ -57,7 +57,7 @@ class SqliteOutbox:
         self._woken = threading.Event()
 
     def migrate(self) -> list[str]:
-        """Bring the table to the newest version; return what was done, one line each."""
+        """Bring the table to the newest version; return the changes, one line each."""
         with self._translated():
             connection = self._opened()
             version = _version(connection, self._table)
@@ -91,14 +91,14 @@ class SqliteOutbox:
             self._delete(deleted)
 
     def lag(self) -> OutboxLag:
-        """Return what waits."""
+        """Return the waiting rows."""
         with self._translated():
             query = _LAG.format(table=self._table, counted=ROWS_COUNTED_MAX)
             rows, oldest_ms = self._opened().execute(query).fetchone()
         return OutboxLag(rows, oldest_ms)
 
     def wait(self, timeout_ms: int) -> None:
-        """Wait; SQLite tells nobody of a commit."""
+        """Wait; SQLite signals no commits."""
         self._woken.wait(timeout_ms / 1000)
         self._woken.clear()
 
@@ -107,7 +107,7 @@ class SqliteOutbox:
         self._woken.set()
 
     def close(self) -> None:
-        """Close the file, and let another mover have it."""
+        """Close the file, and unlock it for another mover."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -137,7 +137,7 @@ class SqliteOutbox:
             self._connection = sqlite3.connect(
                 self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
-            # Text that is not UTF-8 could not be read otherwise, and no row behind it.
+            # Text that is not UTF-8 could not be read otherwise, nor any row behind it.
             self._connection.text_factory = bytes
         return self._connection
 
@@ -189,6 +189,6 @@ def _version(connection: sqlite3.Connection, table: str) -> int:
 
 
 def _row(number: int, record: object, written_ms: object) -> OutboxRow:
-    # SQLite keeps whatever type a writer of another make has put there.
+    # SQLite stores any type that another writer has put there.
     value = record if isinstance(record, bytes) else str(record).encode()
     return OutboxRow(number, value, written_ms if isinstance(written_ms, int) else 0)

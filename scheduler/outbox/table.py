@@ -1,10 +1,9 @@
 """The outbox's table: its migrations, the statement that writes a row, and the lane of a row.
 
-Decides what a row holds, which lanes there are, and in which order rows of one ordering id are
-numbered; it executes nothing.  In PostgreSQL a transaction that writes a row holds a lock of the
+Decides the columns of a row, the lanes, and the order in which rows of one ordering id are
+numbered; it executes nothing. In PostgreSQL a transaction that writes a row holds a lock of the
 row's ordering id until it ends, so rows of one id are numbered in the order of their commits.
-SQLite has one writer at a time, so there all rows are.  Rows of one key are found by the key's
-hash.
+SQLite has one writer at a time, so there all rows are. Rows of one key are found by the key's hash.
 """
 
 from collections.abc import Callable
@@ -16,9 +15,9 @@ from actors.model.errors import SettingsInvalid
 from actors.model.key import TaskKey
 
 SCHEMA_VERSION = 2
-"""Of the table that this version reads and writes."""
+"""Version of the table that this version reads and writes."""
 LANES = 32
-"""Movers share rows by lane: all rows of an ordering id are in one."""
+"""Movers share rows by lane: all rows of an ordering id are in one lane."""
 
 
 class Dialect(StrEnum):
@@ -42,11 +41,11 @@ _SQLITE_1 = """CREATE TABLE IF NOT EXISTS {table} (
     record BLOB NOT NULL,
     written_ms INTEGER NOT NULL
 )"""
-# Rows of before are not looked at, so none of them hinders the migration.
+# Existing rows are not checked, so none of them stops the migration.
 _POSTGRESQL_2 = """ALTER TABLE {table}
     DROP CONSTRAINT IF EXISTS {table}_lane_exists,
     ADD CONSTRAINT {table}_lane_exists CHECK (lane BETWEEN 0 AND {last_lane}) NOT VALID"""
-# SQLite adds no CHECK to a table that is there.
+# SQLite cannot add a CHECK to an existing table.
 _SQLITE_2 = """CREATE TRIGGER IF NOT EXISTS {table}_lane_exists_{event}
 BEFORE {event} ON {table} WHEN NEW.lane NOT BETWEEN 0 AND {last_lane}
 BEGIN
@@ -63,8 +62,8 @@ _MIGRATIONS: dict[Dialect, tuple[tuple[str, ...], ...]] = {
         ),
         (
             _POSTGRESQL_2,
-            # No mover claims a lane that is not there.  What stands in one was not written by an
-            # outbox, so it has no order to keep, and any lane does.
+            # No mover claims an unknown lane. A row in one was not written by an outbox, so it has
+            # no order to keep, and may go to any lane.
             "UPDATE {table} SET lane = 0 WHERE lane NOT BETWEEN 0 AND {last_lane}",
             "INSERT INTO {table}_version VALUES (2) ON CONFLICT DO NOTHING",
         ),
@@ -82,10 +81,11 @@ _MIGRATIONS: dict[Dialect, tuple[tuple[str, ...], ...]] = {
         ),
     ),
 }
-"""For each version the statements that lead to it from the one before; each may run twice."""
+"""For each version the statements that lead to it from the previous one; each may run twice."""
 
 _INSERT = {
-    # The lock is held before the row gets its number, as the row is made of what the lock returns.
+    # The lock is taken before the row gets its number, because the row is made from the lock's
+    # result.
     Dialect.POSTGRESQL: (
         "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock({lock}::bigint)),"
         " told AS MATERIALIZED (SELECT pg_notify('{table}', ''))"
@@ -105,11 +105,11 @@ _MARKS: dict[str, Callable[[int], str]] = {
     "numeric": lambda number: f":{number}",
     "numeric_dollar": lambda number: f"${number}",
 }
-"""How a driver marks the places of values, by the name that PEP 249 or SQLAlchemy gives it."""
+"""A driver's placeholders, by their name in PEP 249 or SQLAlchemy."""
 
 
 def dialect_of(name: str) -> Dialect:
-    """Return the dialect of this name; raises SettingsInvalid for a database that has none."""
+    """Return the dialect of this name; raises SettingsInvalid for an unknown one."""
     try:
         return Dialect(name)
     except ValueError:
@@ -140,14 +140,14 @@ def insert_statement(dialect: Dialect, table: str, param_style: str) -> str:
 def row_values(
     dialect: Dialect, key: TaskKey, record: bytes, written_ms: int
 ) -> tuple[int | bytes, ...]:
-    """Return the values of a row in the order in which the statement takes them."""
+    """Return the values of a row in the statement's order."""
     lock = lock_of(key.ordering_id)
     values = (lock % LANES, _hash_of(str(key)), record, written_ms)
     return values if dialect is Dialect.SQLITE else (lock, *values)
 
 
 def lock_of(ordering_id: str) -> int:
-    """Return the number of an ordering id's lock in PostgreSQL, of 64 bits and a sign."""
+    """Return the number of an ordering id's lock in PostgreSQL, a signed 64-bit integer."""
     return _hash_of(ordering_id)
 
 

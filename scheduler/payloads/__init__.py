@@ -1,4 +1,4 @@
-"""Payload codecs: what a task's data goes through between the user's code and its record.
+"""Payload codecs: transformations of a task's data between the user's code and its record.
 
-Decides how data is sealed and opened; never which task is run, and keeps no task.
+Decides how data is sealed and opened; it chooses no task and keeps none.
 """

@@ -1,6 +1,6 @@
 """Encryption with AES-GCM, by the package cryptography.
 
-Decides which key seals and which keys open; shows no key to anybody.
+Decides which key seals and which keys open; it never shows a key.
 """
 
 import os
@@ -19,13 +19,13 @@ _is_key_id = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
 
 
 class AesGcm:
-    """Encrypts data, and binds it to its task: it opens as that task's data only.
+    """Encrypts data, and binds it to its task: it opens only as that task's data.
 
-    ``keys`` has each key by its id; a key is 16, 24 or 32 random bytes.  The first seals, all of
-    them open.  To rotate, put a new one first and keep the old ones as long as tasks of them may
-    be left.  Key ids stand in the clear.  Use a key for at most 2^32 tasks, as NIST SP 800-38D
-    says of random nonces.  Raises SettingsInvalid for keys that are not such, and where the
-    package cryptography is missing.
+    ``keys`` has each key by its id; a key is 16, 24 or 32 random bytes. The first seals, all of
+    them open. To rotate, put a new one first and keep the old ones as long as tasks of them may be
+    left. Key ids are not encrypted. Use a key for at most 2^32 tasks, as NIST SP 800-38D says of
+    random nonces. Raises SettingsInvalid for invalid keys, and if the package cryptography is
+    missing.
     """
 
     name = "aes-gcm"
@@ -36,7 +36,7 @@ class AesGcm:
             from cryptography.exceptions import InvalidTag
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         if not keys:
-            raise SettingsInvalid("AesGcm has no key: give it one at least, by its id")
+            raise SettingsInvalid("AesGcm has no key: give it at least one, by its id")
         for place, (key_id, key) in enumerate(keys.items(), 1):
             _refuse_key(place, key_id, key)
         self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
@@ -45,10 +45,10 @@ class AesGcm:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read keys from text, as an environment variable or a mounted secret holds them.
+        """Read keys from text, as in an environment variable or a mounted secret.
 
-        Each is ``id:key``, the key in base64, with white space or a comma between two of them.
-        Raises SettingsInvalid, which shows no part of the text.
+        Each is ``id:key``, the key in base64, separated by white space or a comma. Raises
+        SettingsInvalid, which shows no part of the text.
         """
         keys: dict[str, bytes] = {}
         for place, pair in enumerate(text.replace(",", " ").split(), 1):
@@ -65,7 +65,7 @@ class AesGcm:
         return f"AesGcm(keys={list(self._ciphers)})"
 
     def knows(self, key_id: str | None) -> bool:
-        """Whether it has the key."""
+        """True if it has the key."""
         return key_id in self._ciphers
 
     def encode(self, data: bytes, bound_to: bytes) -> EncodedPayload:
@@ -75,7 +75,9 @@ class AesGcm:
         return EncodedPayload(nonce + sealed, self._current)
 
     def decode(self, data: bytes, key_id: str | None, bound_to: bytes) -> bytes:
-        """Return the data decrypted; PayloadDamaged where it was changed or is another task's."""
+        """Return the data decrypted; PayloadDamaged if it was changed or belongs to another
+        task.
+        """
         assert key_id is not None, "only what is known is decoded"
         try:
             return self._ciphers[key_id].decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], bound_to)
@@ -87,7 +89,7 @@ class AesGcm:
 
 
 def _refuse_key(place: int, key_id: object, key: object) -> None:
-    # Neither is shown: what stands for an id may be a key, where they were mixed up.
+    # Neither part is shown: the id may be a key if they were swapped.
     if not isinstance(key_id, str) or _is_key_id(key_id) is None:
         raise SettingsInvalid(
             f"the id of key {place} of AesGcm is not one: write at most 64 letters, digits and _.-,"

@@ -1,6 +1,6 @@
-"""Large data in a store of files or objects, with a claim to it in the record (claim check).
+"""Large data in a store of files or objects, with its name in the record (claim check).
 
-Decides which data is put there, and under which name; removes none of it.
+Decides which data is stored there, and its name; it removes none.
 """
 
 import os
@@ -20,13 +20,13 @@ _DIGEST_CHARS = 64
 
 
 class ClaimCheck:
-    """Keeps data above ``threshold_bytes`` in a store, and in the record the name of it.
+    """Keeps data above ``threshold_bytes`` in a store, and its name in the record.
 
     ``url`` is a folder or bucket that fsspec opens, such as ``s3://bucket/claims`` or
-    ``file:///mnt/claims``; ``options`` are those of its file system.  Put it last: what is
-    encrypted before is encrypted there as well.  Data is there before the record is sent, and a
-    claim is found again by the hash of what is claimed.  Raises SettingsInvalid for what cannot be
-    opened, and where fsspec or the package of a store is missing.
+    ``file:///mnt/claims``; ``options`` are those of its file system. Put it last: data that is
+    encrypted before is stored encrypted. Data is stored before the record is sent, under the hash
+    of its content. Raises SettingsInvalid if the store cannot be opened, or fsspec or the package
+    of a store is missing.
     """
 
     name = "claim-check"
@@ -51,7 +51,7 @@ class ClaimCheck:
         return f"ClaimCheck(threshold_bytes={self._threshold_bytes})"
 
     def knows(self, key_id: str | None) -> bool:
-        """Whether it can fetch this: there is no key."""
+        """True for every text: there is no key."""
         return key_id is None
 
     def encode(self, data: bytes, bound_to: bytes) -> EncodedPayload | None:
@@ -68,35 +68,37 @@ class ClaimCheck:
         return EncodedPayload(digest.encode())
 
     def decode(self, data: bytes, key_id: str | None, bound_to: bytes) -> bytes:
-        """Fetch what is claimed; PayloadDamaged where it is not what was put there.
+        """Fetch the data of a name; PayloadDamaged if it differs from what was stored.
 
-        What the store raises is raised, FileNotFoundError for data that is not there.
+        Raises the errors of the store, FileNotFoundError for missing data.
         """
         return self.decode_within(data, key_id, bound_to, sys.maxsize)
 
     def decode_within(
         self, data: bytes, key_id: str | None, bound_to: bytes, bytes_max: int
     ) -> bytes:
-        """Fetch what is claimed, once the store has said that it is not larger; as ``decode``."""
+        """Fetch the data of a name, after the store has reported that it is not larger; as
+        ``decode``.
+        """
         del key_id, bound_to
         digest = data.decode("ascii", errors="replace")
         if len(digest) != _DIGEST_CHARS or not set(digest) <= set("0123456789abcdef"):
-            # It becomes part of a path.
-            raise PayloadDamaged("a claim is not the hash of what is claimed")
+            # The name becomes part of a path.
+            raise PayloadDamaged("a claim is not the hash of its data")
         path = self._path_of(digest)
         if bytes_max != sys.maxsize and (self._files.size(path) or 0) > bytes_max:
             raise OpenedTooLarge
         found: bytes = self._files.cat_file(path)
         if sha256(found).hexdigest() != digest:
-            raise PayloadDamaged(f"what is kept as {digest} is not what was put there")
+            raise PayloadDamaged(f"the data stored as {digest} is not the data that was put there")
         return found
 
     def _write_durably(self, path: Path, data: bytes) -> None:
-        """Write a file of this machine so that it is whole, and there after a power cut."""
+        """Write a local file so that it is complete, and survives a power cut."""
         folder = path.parent
         _make_folder(folder)
         if folder not in self._durable_folders:
-            # Another process may have made it, and not come to this.
+            # Another process may have made the folder without syncing it yet.
             sync = sync_folder if self._durable_folders else sync_folder_and_above
             sync(folder.parent)
             self._durable_folders.add(folder)
@@ -117,7 +119,7 @@ def _protocols(found: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder that is for its owner alone, with those above it."""
+    """Make a folder for its owner alone, and its missing parents."""
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)

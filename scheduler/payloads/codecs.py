@@ -1,7 +1,7 @@
 """The payload codecs of an installation, one after another, between data and its envelope.
 
-Decides what stands in an envelope, what it is bound to, and what is left in the clear.  Never
-decides what becomes of a task whose data cannot be opened.
+Decides the content of an envelope, the task that it is bound to, and the members that stay plain.
+It does not decide what happens to a task whose data cannot be opened.
 """
 
 import re
@@ -39,9 +39,9 @@ Data = dict[str, Any]
 """A JSON object."""
 
 OPENED_BYTES_MAX = 16 * 1024 * 1024
-"""Largest data that is sealed or opened, where nothing else is said."""
+"""Default limit for the size of data that is sealed or opened."""
 OPEN_BYTES_MAX = 64 * 1024 * 1024
-"""What a node has open at once of large data, where nothing else is said."""
+"""Default limit for the large data that a node has open at once."""
 
 _is_name = re.compile(r"[a-z0-9][a-z0-9-]{0,31}").fullmatch
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -51,12 +51,12 @@ _encode = msgspec.json.Encoder().encode
 class PayloadCodecs:
     """Seals the data of tasks that are scheduled, and opens it for the code that runs them.
 
-    ``codecs`` are taken in their order.  ``reads`` are those that only open what was sealed
-    before.  The members of data named in ``plain`` stand in the clear beside the envelope as well,
-    so that limits and fair shares can have them as keys.  With ``required`` plain data is refused,
-    of all kinds or of those named.  No data of more than ``opened_bytes_max`` bytes is sealed or
-    opened, and a node has about ``open_bytes_max`` of it open at once.  Raises SettingsInvalid for
-    codecs that cannot be told apart.
+    ``codecs`` are applied in their order. ``reads`` only open data that was sealed before. The
+    members of data named in ``plain`` are also kept unencrypted beside the envelope, so that limits
+    and fair shares can use them as keys. With ``required`` plain data is refused, of all kinds or
+    of those named. Data of more than ``opened_bytes_max`` bytes is not sealed or opened, and a node
+    has about ``open_bytes_max`` of it open at once. Raises SettingsInvalid for codecs with the same
+    name.
     """
 
     def __init__(
@@ -85,21 +85,21 @@ class PayloadCodecs:
         self._opened_bytes_max = opened_bytes_max
         self.budget = OpenBudget(open_bytes_max)
         self.blocks = any(codec.blocks for codec in self._by_name.values())
-        """Whether one of them may wait, so that no event loop may call them."""
+        """True if one of them may wait, so that no event loop may call them."""
 
     def __repr__(self) -> str:
         return f"PayloadCodecs({', '.join(self._by_name)})"
 
     @property
     def seals(self) -> bool:
-        """Whether there is any codec that new data goes through."""
+        """True if there is a codec for new data."""
         return bool(self._codecs)
 
     def sealed(self, task: Task) -> Task:
-        """Return a task as its record holds it.
+        """Return a task in the form of its record.
 
-        Raises InvalidTask where its data is not JSON, TaskTooLarge where no node would open it,
-        and PayloadUnavailable where a codec fails.
+        Raises InvalidTask if its data is not JSON, TaskTooLarge if no node would open it, and
+        PayloadUnavailable if a codec fails.
         """
         bound_to = _bound_to_task(task.ordering_id, task.uniqueness_key, task.kind)
         return task.model_copy(
@@ -111,11 +111,11 @@ class PayloadCodecs:
         return self._sealed(data, _bound_to_schedule(name, kind), "recurring", kind)
 
     def opened(self, task: Task, here: OpenedHere | None = None, *, at_once: bool = False) -> Task:
-        """Return a task with its data as it was scheduled; counts large data as open ``here``.
+        """Return a task with its original data; counts large data as open ``here``.
 
-        Raises PayloadSealed where a codec or key is missing, PayloadUnsealed, PayloadDamaged, and
-        what a codec raises; NoRoom where there is none beside what is open ``here``, and with
-        ``at_once`` OpenedTooLarge where it may have to wait for that.
+        Raises PayloadSealed if a codec or key is missing, PayloadUnsealed, PayloadDamaged, and the
+        errors of a codec; NoRoom if there is no room beside the data open ``here``, and with
+        ``at_once`` OpenedTooLarge if it may have to wait for room.
         """
         data = task.data
         ids = task.ordering_id, task.uniqueness_key, task.kind
@@ -137,7 +137,7 @@ class PayloadCodecs:
         *,
         at_once: bool = False,
     ) -> Data:
-        """Return data as it was scheduled; raises as ``opened``."""
+        """Return the original data; raises as ``opened``."""
         is_sealed = isinstance(data, SealedMembers)
         envelope = data.envelope if isinstance(data, SealedMembers) else member_of_before(data)
         if envelope is None:
@@ -151,7 +151,7 @@ class PayloadCodecs:
         if is_sealed:
             self._require(envelope)
             return self._opened(envelope, bound_to, here, at_once=at_once)
-        # A record of the version before, or data of an outsider: a key of ours tells them apart.
+        # A record of an earlier version, or an outsider's data: one of our keys distinguishes them.
         if not any(step.key is not None for step in envelope.steps) or self._lacking(envelope):
             return data
         try:
@@ -160,7 +160,7 @@ class PayloadCodecs:
             return data
 
     def require(self, text: bytes) -> None:
-        """Raise PayloadSealed where this process lacks a codec or key for a row's data."""
+        """Raise PayloadSealed if this process lacks a codec or key for a row's data."""
         envelope = envelope_of(text)
         if envelope is not None:
             self._require(envelope)
@@ -173,7 +173,7 @@ class PayloadCodecs:
             )
 
     def _lacking(self, envelope: SealedData) -> Literal["codec", "key"] | None:
-        """Return what this process does not have to open an envelope."""
+        """Return the part that this process lacks to open an envelope."""
         for step in envelope.steps:
             codec = self._by_name.get(step.codec)
             if codec is None:
@@ -188,7 +188,7 @@ class PayloadCodecs:
 
     def _sealed(self, plain: Data, bound_to: bytes, bound: Bound, kind: str | None) -> Data:
         if isinstance(plain, SealedMembers):
-            # Of a record that was read, sealed for these ids before.
+            # Data that was read from a record, sealed for these ids before.
             return plain
         data = encode_object(plain)
         if len(data) > self._opened_bytes_max:
@@ -236,7 +236,7 @@ class PayloadCodecs:
         try:
             return _decode_object(data)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            raise PayloadDamaged("what is in the envelope is not a JSON object") from None
+            raise PayloadDamaged("the data in the envelope is not a JSON object") from None
 
     def _large(self, envelope: SealedData, bound_to: bytes, here: OpenedHere | None) -> bytes:
         """Return large data, of which little is in memory before there is room for it."""
@@ -254,7 +254,7 @@ class PayloadCodecs:
         return data
 
     def _decoded(self, envelope: SealedData, bound_to: bytes, bytes_max: int) -> bytes:
-        """Return what was sealed; OpenedTooLarge where it, or a step before, is larger."""
+        """Return the sealed data; OpenedTooLarge if it, or an intermediate step, is larger."""
         try:
             data = b64decode(envelope.data, validate=True)
         except ValueError:

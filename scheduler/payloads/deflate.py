@@ -1,6 +1,6 @@
 """Compression with zlib, which every Python has.
 
-Decides when it is worth while: data that would not get smaller stays as it is.
+Decides when it helps: data that would not get smaller stays unchanged.
 """
 
 import zlib
@@ -10,15 +10,15 @@ from actors.model.errors import PayloadDamaged, SettingsInvalid
 from scheduler.payloads.codec import EncodedPayload, OpenedTooLarge
 
 DATA_BYTES_MAX = 256 * 1024 * 1024
-"""More is never unpacked: a few bytes may stand for any number of them."""
+"""Limit for unpacked data: a few bytes may expand to any number of them."""
 _LEVELS = range(1, 10)
 _SMALLEST_BYTES = 64
 
 
 class Deflate:
-    """Compresses data; put it before what encrypts, as sealed data does not get smaller.
+    """Compresses data; put it before encryption, because encrypted data does not get smaller.
 
-    ``level`` is zlib's, from 1, the fastest, to 9.  Raises SettingsInvalid for another.
+    ``level`` is zlib's, from 1, the fastest, to 9. Raises SettingsInvalid for another.
     """
 
     name = "deflate"
@@ -30,11 +30,11 @@ class Deflate:
         self._level = level
 
     def knows(self, key_id: str | None) -> bool:
-        """Whether it can unpack this: there is no key."""
+        """True for every text: there is no key."""
         return key_id is None
 
     def encode(self, data: bytes, bound_to: bytes) -> EncodedPayload | None:
-        """Return the data compressed; None where that is not smaller."""
+        """Return the data compressed; None if that is not smaller."""
         del bound_to
         if len(data) < _SMALLEST_BYTES:
             return None
@@ -42,7 +42,7 @@ class Deflate:
         return EncodedPayload(packed) if len(packed) < len(data) else None
 
     def decode(self, data: bytes, key_id: str | None, bound_to: bytes) -> bytes:
-        """Return the data unpacked; PayloadDamaged where it cannot be."""
+        """Return the data unpacked; PayloadDamaged if that fails."""
         try:
             return self.decode_within(data, key_id, bound_to, DATA_BYTES_MAX)
         except OpenedTooLarge:

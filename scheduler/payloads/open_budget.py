@@ -1,7 +1,7 @@
-"""How many bytes of opened data a process holds at once, and who may open more.
+"""The budget of opened data in one process.
 
-Small data is not counted: workers hold little of it.  Who has nothing open waits for room; who has
-some is told that there is none, as two that wait for each other would wait for ever.  Never opens
+Small data is not counted: workers hold little of it. A caller without open data waits for room; one
+with open data is refused, because two that wait for each other would wait for ever. It never opens
 anything.
 """
 
@@ -12,11 +12,13 @@ from typing import Self
 SMALL_BYTES = 256 * 1024
 """Opened data up to this is not counted."""
 _TURNS = 4
-"""Large data that is being opened at a time, before its size is known."""
+"""Number of large data being opened at a time, before their size is known."""
 
 
 class NoRoom(Exception):
-    """There is no room for more opened data, and the attempt may not wait: it has some open."""
+    """There is no room for more opened data, and the attempt may not wait, because it has some
+    open.
+    """
 
 
 class OpenBudget:
@@ -30,9 +32,9 @@ class OpenBudget:
         self.open_bytes = 0
 
     def take(self, size_bytes: int, *, waits: bool) -> bool:
-        """Count what is open from now on; with ``waits`` once there is room, else return False.
+        """Count data as open; with ``waits`` after a wait for room, else return False without room.
 
-        What is larger than the budget is taken when nothing else is open.
+        Data larger than the budget is taken when nothing else is open.
         """
         with self._changed:
             if not waits and not self._has_room(size_bytes):
@@ -42,7 +44,7 @@ class OpenBudget:
             return True
 
     def give(self, size_bytes: int) -> None:
-        """Count it no more."""
+        """Stop counting it."""
         with self._changed:
             self.open_bytes -= size_bytes
             self._changed.notify_all()
@@ -52,7 +54,7 @@ class OpenBudget:
 
 
 class OpenedHere:
-    """What one attempt or batch has open, until the ``with`` block ends."""
+    """The open data of one attempt or batch, until the ``with`` block ends."""
 
     def __init__(self, budget: OpenBudget) -> None:
         self._budget = budget
@@ -72,7 +74,7 @@ class OpenedHere:
             self._size_bytes = 0
 
     def take(self, size_bytes: int) -> bool:
-        """Return whether so much more may be open; blocks where nothing is yet."""
+        """Return True if this much more may be open; blocks if nothing is open yet."""
         taken = self._budget.take(size_bytes, waits=not self._size_bytes)
         if taken:
             self._size_bytes += size_bytes
