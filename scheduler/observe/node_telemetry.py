@@ -39,7 +39,7 @@ _RATES = ("limit_rate_own", "limit_rate_lent", "limit_rate_borrowed")
 class NodeTelemetry:
     """Implements ``Telemetry``; may be read from any thread.
 
-    ``told`` get every event, each shielded from errors of the others.
+    ``listeners`` get every event, each shielded from errors of the others.
     """
 
     def __init__(self, clock: Clock, *listeners: Telemetry) -> None:
@@ -91,9 +91,9 @@ class NodeTelemetry:
             except BaseException as error:  # noqa: BLE001 - a telemetry may be anybody's
                 _note(error)
 
-    def also_tell(self, telemetry: Telemetry) -> None:
+    def add_listener(self, telemetry: Telemetry) -> None:
         """Add a listener in front of the others."""
-        self._told = (*self._told, telemetry.emit)
+        self._listeners = (*self._listeners, telemetry.emit)
 
     def gauges_of(self, partition: int) -> dict[str, int]:
         """Return the gauges of a partition, times in milliseconds."""
