@@ -92,7 +92,7 @@ class NodeTelemetry:
                 _note(error)
 
     def add_listener(self, telemetry: Telemetry) -> None:
-        """Add a listener in front of the others."""
+        """Add a listener, before the first event; it is called after the others."""
         self._listeners = (*self._listeners, telemetry.emit)
 
     def gauges_of(self, partition: int) -> dict[str, int]:
