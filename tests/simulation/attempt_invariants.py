@@ -236,7 +236,7 @@ def p5_done_is_done(run: Run) -> Complaints:
     for start in run.started:
         if start.done_before:
             yield f"{start.key} started on {start.node} although closed: {start.done_before}"
-    kept_ms = run.tree.watermark.completion_retention_ms - 2 * run.clocks_apart_ms
+    kept_ms = run.tree.watermark.completion_retention_ms - 2 * run.clocks_off_ms
     for removed in run.history.of(CompletionsRemoved):
         for key in removed.guarding:
             yield f"the completion of {key} was deleted before its row"
@@ -247,7 +247,7 @@ def p5_done_is_done(run: Run) -> Complaints:
 
 def _lost_failed_work(run: Run) -> Complaints:
     """What failed can be opened again for its retention, and only what failed."""
-    kept_ms = run.tree.watermark.failed_retention_ms - 2 * run.clocks_apart_ms
+    kept_ms = run.tree.watermark.failed_retention_ms - 2 * run.clocks_off_ms
     for removed in run.history.of(RowsRemoved):
         if removed.failed_ago_ms < kept_ms:
             yield f"rows were deleted {removed.failed_ago_ms:.0f} ms after their tasks failed"

@@ -57,6 +57,8 @@ class Run:
     """How many times longer than usual everything took."""
     wall_at_start_ms: float
     """The true wall time when the run began: what due times are compared with."""
+    clocks_off_ms: float = 0.0
+    """How far the wall clock of any node was ever off, whether or not it started anything then."""
     tries_max: int = 0
     """How often a callback is tried."""
     advance_ms: int = 0

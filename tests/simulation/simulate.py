@@ -77,6 +77,7 @@ def judge(world: World) -> Iterator[str]:
         tree=world.settings.tree,
         pace=world.pace,
         wall_at_start_ms=world.wall_at_start_ms,
+        clocks_off_ms=world.clocks_off_ms,
         attempts_max=world.scenario.workload.attempts_max,
         polled_most=world.recorder.polled_most,
         tries_max=world.settings.timers.callback_tries_max,

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from actors.model.key import TaskKey
 from tests.simulation import invariants
 from tests.simulation.fault_kinds import FAULTS
-from tests.simulation.history import Sampled
+from tests.simulation.history import CompletionsRemoved, Sampled
 from tests.simulation.invariants import INVARIANTS, liveness
 from tests.simulation.scenario import load_scenarios
 from tests.simulation.simulate import judge, simulate
@@ -101,6 +102,21 @@ def test_p13_ids_that_read_on_may_pass_the_slots_where_all_is_counted(
     )
 
     assert sum(each.startswith("p13_") for each in judge(world)) == complaints
+
+
+@pytest.mark.parametrize(("steps_ms", "complaints"), [((), 1), ((40 * 86_400_000, 0), 0)])
+def test_p5_a_clock_that_was_days_ahead_may_end_a_retention(
+    steps_ms: tuple[int, ...], complaints: int
+) -> None:
+    """A node may delete by it that starts no attempt meanwhile."""
+    world = World(SCENARIOS["calendars"], 0)
+    world.start_member()
+    for step_ms in steps_ms:
+        world.members[0].clock.offset_ms = step_ms
+    key = TaskKey(0, "a", "1")
+    world.history.add(CompletionsRemoved(9_000.0, 0, (key,), guarding=(), youngest_ms=2_500.0))
+
+    assert sum(each.startswith("p5_") for each in judge(world)) == complaints
 
 
 def test_a_verdict_counts_what_was_injected_and_met() -> None:

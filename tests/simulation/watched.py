@@ -29,7 +29,19 @@ class NodeClock:
 
     def __init__(self, clock: VirtualClock, offset_ms: int) -> None:
         self._clock = clock
-        self.offset_ms, self._usual_ms = offset_ms, offset_ms
+        self._offset_ms, self._usual_ms = offset_ms, offset_ms
+        self.off_most_ms = abs(offset_ms)
+        """How far it was ever off, either way."""
+
+    @property
+    def offset_ms(self) -> int:
+        """How far it is off now."""
+        return self._offset_ms
+
+    @offset_ms.setter
+    def offset_ms(self, offset_ms: int) -> None:
+        self._offset_ms = offset_ms
+        self.off_most_ms = max(self.off_most_ms, abs(offset_ms))
 
     @property
     def is_far(self) -> bool:

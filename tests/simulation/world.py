@@ -235,6 +235,11 @@ class World:
         return [self._members[name] for name in sorted(self._members)]
 
     @property
+    def clocks_off_ms(self) -> float:
+        """How far any machine's clock was ever off, at most."""
+        return max((clock.off_most_ms for clock in self._clocks.values()), default=0.0)
+
+    @property
     def coordinator(self) -> Coordinator:
         """The group's coordinator."""
         return self.broker.group(self.settings.group.id)
