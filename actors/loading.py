@@ -22,7 +22,7 @@ from actors.messages import (
     UpdateTask,
 )
 from actors.model.band import BandName
-from actors.model.flow_room import FlowRoom
+from actors.model.flow_quota import FlowQuota
 from actors.model.key import TaskKey, first_key_at
 from actors.model.read_ahead import Backlog, ReadAhead
 from actors.model.task import StoredTask
@@ -138,7 +138,7 @@ class Loading:
             return
         if backlog is not None and on_time:
             after = backlog.on_time.begin_load()
-        elif (room := self._flow_room()) is not None and reach.is_held_up(room):
+        elif (quota := self._flow_quota()) is not None and reach.is_held_up(quota):
             yield from self._load_behind()
             return
         else:
@@ -163,9 +163,9 @@ class Loading:
         reach = self._reach
         if reach.backlog is None:
             self.look_for_backlog()
-        room = self._flow_room()
-        assert room is not None, "a kind has a rule"
-        again_after = reach.look_again_after(room)
+        quota = self._flow_quota()
+        assert quota is not None, "a kind has a rule"
+        again_after = reach.look_again_after(quota)
         if again_after is not None:
             yield from self._load_left(again_after)
             return
@@ -179,16 +179,16 @@ class Loading:
         yield from self._watermark.raise_loaded_until(before_ms)
         found = yield self._schedule.find_keys(self._partition, after, before_ms, limit)
         keys = reach.wanted(found.keys)
-        room = self._flow_room()
-        assert room is not None, "a kind has a rule"
+        quota = self._flow_quota()
+        assert quota is not None, "a kind has a rule"
         if SEARCH_FEW * len({key.ordering_id for key in keys}) > len(found.keys):
             page, tasks = yield from self._reader.page(after, before_ms, limit)
             reached = page.reached(first_key_at(before_ms))
         else:
             reached = found.reached(first_key_at(before_ms))
-            reading = self._reader.rows_behind(keys, room.has_enough, after, reached)
+            reading = self._reader.rows_behind(keys, quota.is_over_quota, after, reached)
             tasks, reached = yield from reading
-        taken = reach.take_behind(tasks, reached, room)
+        taken = reach.take_behind(tasks, reached, quota)
         self._count_ids()
         self.pass_on(taken)
         # Where little is found the next look waits for a tick: it takes time from what runs.  What
@@ -198,30 +198,32 @@ class Loading:
         self._answer_load(complete=False, held_up=is_late and few)
 
     def _load_left(self, after: TaskKey) -> Operation:
-        """Load rows before the cursor that flows have left which have room for them by now."""
+        """Load rows before the cursor that flows have left which are below their quota by now."""
         reach = self._reach
         end, limit = reach.cursor.key, SEARCH_PAGES * self._window.page_tasks
         before_ms = self._reader.end_ms(after, end.scheduled_ms + 1)
         found = yield self._schedule.find_keys(self._partition, after, before_ms, limit)
         reached = min(end, found.reached(first_key_at(before_ms)))
         keys = reach.left_of(found.keys, after)
-        room = self._flow_room()
-        assert room is not None, "a kind has a rule"
-        tasks, reached = yield from self._reader.rows_behind(keys, room.has_enough, after, reached)
-        taken = reach.take_left(tasks, after, reached, room)
+        quota = self._flow_quota()
+        assert quota is not None, "a kind has a rule"
+        tasks, reached = yield from self._reader.rows_behind(
+            keys, quota.is_over_quota, after, reached
+        )
+        taken = reach.take_left(tasks, after, reached, quota)
         self._count_ids()
         self.pass_on(taken)
         self._answer_load(complete=False)
 
-    def _flow_room(self) -> FlowRoom | None:
+    def _flow_quota(self) -> FlowQuota | None:
         """Return what flows may have in memory; None where no kind has a rule."""
         tasks_max = self._window.tasks_max
-        return self._reach.flow_room(self._siblings.budget, tasks_max)
+        return self._reach.flow_quota(self._siblings.budget, tasks_max)
 
     def _take_page(self, page: TaskPage, reached: TaskKey, tasks: Sequence[StoredTask]) -> None:
         """Pass the open tasks of a page on, but for what is in memory or what a flow leaves."""
         is_open = 2 * len(tasks) >= len(page.tasks)
-        tasks = self._reach.take_page(tasks, reached, self._flow_room())
+        tasks = self._reach.take_page(tasks, reached, self._flow_quota())
         self._reach.note_rows(page.tasks)
         if self._reach.is_backlog_over:
             self._end_backlog()
@@ -260,8 +262,8 @@ class Loading:
         yield from self._watermark.raise_loaded_until(backlog.end_ms)
         # There are pauses while the flow that left rows has enough in memory: its next ones are
         # loaded when the ids are known.
-        room = self._flow_room()
-        takes_turns = room is not None and self._reach.is_held_up(room)
+        quota = self._flow_quota()
+        takes_turns = quota is not None and self._reach.is_held_up(quota)
         window = self._window
         rows = (
             min(window.page_tasks, FLOW_PAGE_TASKS) if self._reach.has_left else BACKLOG_PAGE_ROWS

@@ -196,7 +196,7 @@ class PartitionScheduler(Actor):
     def _report_excess(self) -> None:
         budget, waiting = self._note_waiting(), len(self._bands)
         crowded = waiting + budget.slots > self._window.tasks_max
-        if crowded or (budget.room_bytes < 0 and waiting):
+        if crowded or (budget.free_bytes < 0 and waiting):
             self._report_load()
 
     def _note_waiting(self) -> PartitionBudget:
@@ -293,11 +293,11 @@ class PartitionScheduler(Actor):
     def _shrink(self, tasks_max: int) -> None:
         """Leave the latest tasks to the store, where they all are."""
         budget = self._note_waiting()
-        if len(self._bands) <= tasks_max and budget.room_bytes >= 0:
+        if len(self._bands) <= tasks_max and budget.free_bytes >= 0:
             return
-        room_bytes = budget.room_bytes + budget.waiting_bytes
+        free_bytes = budget.free_bytes + budget.waiting_bytes
         # Where nothing runs, one task stays, however large: else none of its size ever would.
-        dropped = self._bands.keep_first(tasks_max, room_bytes, int(not budget.slots))
+        dropped = self._bands.keep_first(tasks_max, free_bytes, int(not budget.slots))
         for band, keys in dropped:
             # One key lower than the first dropped would do; the last kept is such a key, and
             # where none is kept the millisecond before is.

@@ -82,46 +82,46 @@ class ThroughputController(Actor):
         waiting, executing = measured.waiting, measured.executing
         assert 0 <= measured.on_time <= waiting, "what is on time is part of what waits"
         assert executing >= 0, "a number of tasks"
-        room = self._window.tasks_max - waiting - executing
-        if room < 0 or self._siblings.budget.room_bytes < 0:
+        free = self._window.tasks_max - waiting - executing
+        if free < 0 or self._siblings.budget.free_bytes < 0:
             keep = max(0, self._window.tasks_max - executing)
             self._siblings.partition_scheduler.tell(ShrinkWindow(keep))
         if self._measuring:
             self._measuring = False
-            self._load_into(room, measured.on_time)
+            self._load_up_to(free, measured.on_time)
         elif self._tick is not None:
             # Tasks were just left to the store: look again soon, not only when the window
             # that was loaded before is nearly over.
             self._next_load_ms = None
             self._wait(self._window.tick_ms)
 
-    def _load_into(self, room: int, on_time: int) -> None:
+    def _load_up_to(self, free: int, on_time: int) -> None:
         """Load a page; small ones cost a round trip each, so wait for a tenth to be free.
 
         Of what is on time half of what memory may hold: it falls due in the order of its times,
-        and what is overdue already may not wait for room that it takes.
+        and what is overdue already may not wait for memory that it takes.
         """
         look_ahead_ms, now_ms = self._window.look_ahead_ms, self._context.clock.now_ms()
         if self._on_time_ms is not None:
             ahead_ms = min(look_ahead_ms, ON_TIME_AHEAD_MS)
-            on_time_room = min(room, self._window.tasks_max // 2 - on_time)
-            if self._on_time_ms - now_ms < ahead_ms // 2 and self._has_room(on_time_room):
-                self._load(now_ms + ahead_ms, on_time_room, BandName.ON_TIME)
+            on_time_free = min(free, self._window.tasks_max // 2 - on_time)
+            if self._on_time_ms - now_ms < ahead_ms // 2 and self._is_worth_a_page(on_time_free):
+                self._load(now_ms + ahead_ms, on_time_free, BandName.ON_TIME)
                 return
-            room -= self._window.tasks_max // ON_TIME_SHARE
-        if self._has_room(room):
+            free -= self._window.tasks_max // ON_TIME_SHARE
+        if self._is_worth_a_page(free):
             ahead_ms = look_ahead_ms if self._has_loaded else min(look_ahead_ms, FIRST_AHEAD_MS)
-            self._load(now_ms + ahead_ms, room)
+            self._load(now_ms + ahead_ms, free)
         else:
             self._wait(self._window.tick_ms)
 
-    def _has_room(self, room: int) -> bool:
+    def _is_worth_a_page(self, free: int) -> bool:
         budget = self._siblings.budget
-        has_bytes = budget.room_bytes >= max(1, budget.share_bytes // 10)
-        return has_bytes and room >= max(1, self._window.tasks_max // 10)
+        has_bytes = budget.free_bytes >= max(1, budget.share_bytes // 10)
+        return has_bytes and free >= max(1, self._window.tasks_max // 10)
 
-    def _load(self, before_ms: int, room: int, band: BandName = BandName.ORDINARY) -> None:
-        limit = min(self._window.page_tasks, room)
+    def _load(self, before_ms: int, free: int, band: BandName = BandName.ORDINARY) -> None:
+        limit = min(self._window.page_tasks, free)
         assert limit > 0, "a page of nothing is asked for, again and again"
         self._siblings.task_persistence.tell(LoadTasks(before_ms, limit, band))
 

@@ -3,7 +3,7 @@
 A node has one budget of bytes.  Half of it is for the windows, an equal share for each partition
 the node works on; a quarter is for records on their way from the log to the store, and one for the
 completions that are known.  Nothing else counts: roles say what waits, runs and ends.  Decides how
-much room there is; never drops anything itself.  All but the records is touched on the dispatcher's
+much of it is free; never drops anything itself.  All but the records is touched on the dispatcher's
 thread alone, so there is no lock; in Kafka-only storage each window has its owner's lock.
 """
 
@@ -78,7 +78,7 @@ class PartitionBudget:
         return tasks_bytes + self._ids_bytes + self._handed_bytes
 
     @property
-    def room_bytes(self) -> int:
+    def free_bytes(self) -> int:
         """How much more it may hold; below 0 where it holds too much."""
         return self._node.share_bytes - self.held_bytes
 
@@ -119,8 +119,8 @@ class PartitionBudget:
 
     def page_bytes(self, pages: int = 1) -> int:
         """Return where each of so many pages that are read together ends: at least one row."""
-        assert pages > 0, "room is shared by those who read"
-        return max(1, min(PAGE_BYTES_MAX, self.room_bytes // pages))
+        assert pages > 0, "memory is shared by those who read"
+        return max(1, min(PAGE_BYTES_MAX, self.free_bytes // pages))
 
     # What each flow has.
 

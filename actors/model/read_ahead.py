@@ -14,7 +14,7 @@ from actors.model.band import ON_TIME_SHARE, BandName
 from actors.model.budget import PartitionBudget
 from actors.model.checkpoint import Checkpoint
 from actors.model.flow import FlowRules
-from actors.model.flow_room import FlowRoom, refill_share
+from actors.model.flow_quota import FlowQuota, refill_share
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import Watermark
 from actors.model.task import StoredTask
@@ -187,17 +187,17 @@ class ReadAhead:
 
     # Pages are offered.
 
-    def flow_room(self, budget: PartitionBudget, tasks_max: int) -> FlowRoom | None:
+    def flow_quota(self, budget: PartitionBudget, tasks_max: int) -> FlowQuota | None:
         """Return what flows may have of so many tasks in memory; None where no kind has a rule."""
         if not budget.has_flows:
             return None
         if self.backlog is not None:
             tasks_max -= tasks_max // ON_TIME_SHARE
-        return FlowRoom(self._rules, budget, tasks_max, budget.room_bytes, self._refill_share)
+        return FlowQuota(self._rules, budget, tasks_max, budget.free_bytes, self._refill_share)
 
-    def is_held_up(self, room: FlowRoom) -> bool:
+    def is_held_up(self, quota: FlowQuota) -> bool:
         """Whether the first left row has to stay where it is for now."""
-        return self._held_up_flow is not None and not room.may_go_on(self._held_up_flow)
+        return self._held_up_flow is not None and not quota.may_go_on(self._held_up_flow)
 
     def begin_load(self) -> TaskKey:
         """Return after which key the ordinary load begins."""
@@ -205,16 +205,16 @@ class ReadAhead:
         return self.checkpoint.begin_load()
 
     def take_page(
-        self, tasks: Sequence[StoredTask], reached: TaskKey, room: FlowRoom | None
+        self, tasks: Sequence[StoredTask], reached: TaskKey, quota: FlowQuota | None
     ) -> Sequence[StoredTask]:
-        """Return what of the open tasks after the checkpoint is to be passed on; with ``room``, of
+        """Return what of the open tasks after the checkpoint is to be passed on; with ``quota``, of
         some flows not more than they may have.
         """
-        tasks, reached = self._unless_on_time(tasks, reached, is_cut=room is not None)
-        if room is None:
+        tasks, reached = self._unless_on_time(tasks, reached, is_cut=quota is not None)
+        if quota is None:
             self.cursor.end_load(reached)
         else:
-            picked = self._pick(self.checkpoint.key, tasks, reached, room, is_again=True)
+            picked = self._pick(self.checkpoint.key, tasks, reached, quota, is_again=True)
             before, left = self.cursor.key, picked.left
             if picked.reached >= before:
                 # All that was left so far is taken, or left anew.
@@ -228,14 +228,14 @@ class ReadAhead:
         return tasks
 
     def take_behind(
-        self, tasks: Sequence[StoredTask], reached: TaskKey, room: FlowRoom
+        self, tasks: Sequence[StoredTask], reached: TaskKey, quota: FlowQuota
     ) -> Sequence[StoredTask]:
         """Return what of the open tasks behind the cursor is to be passed on."""
         if self.backlog is not None and not self.backlog.is_known:
             self.backlog.reach_to(reached)
         tasks, reached = self._unless_on_time(tasks, reached, is_cut=True)
         held_up_flow = self._held_up_flow
-        picked = self._pick(self.cursor.key, tasks, reached, room, is_again=False)
+        picked = self._pick(self.cursor.key, tasks, reached, quota, is_again=False)
         self._held_up_flow = held_up_flow
         self._end(picked.reached, picked.left, picked.first_left)
         return picked.tasks
@@ -246,19 +246,19 @@ class ReadAhead:
 
     # Left rows before the cursor are offered again.
 
-    def look_again_after(self, room: FlowRoom) -> TaskKey | None:
-        """Return after which key the rows begin that flows have left which have room by now; None
+    def look_again_after(self, quota: FlowQuota) -> TaskKey | None:
+        """Return after which key the rows begin that flows below it by now have left; None
         where there are none.
 
         The ordinary load brings those of the flow that left the first row of all.
         """
-        if room.is_full:
+        if quota.is_full:
             return None
         return min(
             (
                 after
                 for flow, after in self._first_left.items()
-                if flow != self._held_up_flow and room.may_go_on(flow)
+                if flow != self._held_up_flow and quota.may_go_on(flow)
             ),
             default=None,
         )
@@ -274,7 +274,7 @@ class ReadAhead:
         return mark is not None and after <= mark < key and key > self.checkpoint.key
 
     def take_left(
-        self, tasks: Sequence[StoredTask], after: TaskKey, reached: TaskKey, room: FlowRoom
+        self, tasks: Sequence[StoredTask], after: TaskKey, reached: TaskKey, quota: FlowQuota
     ) -> Sequence[StoredTask]:
         """Return what of the open tasks behind ``after``, of ``left_of``, is to be passed on."""
         end = min(reached, self.cursor.key)
@@ -284,16 +284,16 @@ class ReadAhead:
         last = after
         for task in tasks:
             key, ordering_id = task.key, task.key.ordering_id
-            if key > end or room.is_full:
+            if key > end or quota.is_full:
                 end = min(end, last)
                 break
             # Memory may have been lowered while the page was read.
             if ordering_id not in refused and self._is_left(key, after):
-                if room.take(task):
+                if quota.take(task):
                     taken.append(task)
                 else:
                     refused[ordering_id] = last
-                    first_left.setdefault(room.flow_of(task), last)
+                    first_left.setdefault(quota.flow_of(task), last)
             last = key
         self._move_marks(after, end, refused)
         self._end_again(after, end, first_left)
@@ -378,11 +378,11 @@ class ReadAhead:
         after: TaskKey,
         tasks: Sequence[StoredTask],
         reached: TaskKey,
-        room: FlowRoom,
+        quota: FlowQuota,
         *,
         is_again: bool,
     ) -> _Picked:
-        """Take the tasks of a page that flows have room for; ``is_again`` where rows that were
+        """Take the tasks of a page that their flows may have; ``is_again`` where rows that were
         left are among them.
         """
         taken: list[StoredTask] = []
@@ -396,12 +396,12 @@ class ReadAhead:
             if ordering_id in left or (not is_again and self._has_left(ordering_id)):
                 continue
             if key > self.reached(ordering_id):
-                if room.is_full:
+                if quota.is_full:
                     reached = last
                     break
-                if not room.take(task):
+                if not quota.take(task):
                     left[ordering_id] = last
-                    flow = room.flow_of(task)
+                    flow = quota.flow_of(task)
                     first_left.setdefault(flow, last)
                     if gap is None:
                         gap, self._held_up_flow = last, flow

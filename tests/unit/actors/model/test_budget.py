@@ -57,12 +57,12 @@ def test_room_is_what_is_left_and_a_page_has_at_least_one_row() -> None:
     budget.resize(0, 300)
     node.poll(7)
 
-    assert (budget.room_bytes, budget.page_bytes(), budget.page_bytes(4)) == (100, 100, 25)
+    assert (budget.free_bytes, budget.page_bytes(), budget.page_bytes(4)) == (100, 100, 25)
     assert (budget.waiting_bytes, budget.due_bytes, budget.ids_bytes) == (60, 300, 30)
     assert node.held_bytes == 407
     budget.take_over()
     budget.resize(300, 4_000)
-    assert (budget.room_bytes, budget.page_bytes()) == (-3_590, 1)
+    assert (budget.free_bytes, budget.page_bytes()) == (-3_590, 1)
     assert NodeBudget(1 << 40).begin(0).page_bytes() == PAGE_BYTES_MAX
 
 

@@ -8,7 +8,7 @@ import pytest
 from actors.model.band import BandName
 from actors.model.budget import NodeBudget
 from actors.model.flow import FlowRules
-from actors.model.flow_room import FlowRoom, refill_share
+from actors.model.flow_quota import FlowQuota, refill_share
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import Straggler, Watermark
 from actors.model.read_ahead import (
@@ -21,7 +21,7 @@ from actors.model.read_ahead import (
 from actors.model.task import StoredTask
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.actors.model.test_flow_queues import RULES, task
-from tests.unit.actors.model.test_flow_room import room
+from tests.unit.actors.model.test_flow_quota import quota
 
 TASKS_MAX = 12
 PARTITION = 3
@@ -57,24 +57,24 @@ class Model:
         punctual, inside, _ = self.reach.split(tasks)
         self.memory |= {each.key for each in (*punctual, *inside)}
 
-    def room(self) -> FlowRoom:
+    def quota(self) -> FlowQuota:
         """Return what flows may have."""
         slots = NodeBudget().begin(0, has_flows=True)
         for key in self.memory:
             slots.wait_in(RULES.flow_of(self.rows[key]), 1, self.rows[key].held_bytes)
-        return FlowRoom(RULES, slots, TASKS_MAX, 1_000_000, refill_share(PARTITION))
+        return FlowQuota(RULES, slots, TASKS_MAX, 1_000_000, refill_share(PARTITION))
 
     def load(self, page: int = 6) -> None:
         """Load a page, the way TaskPersistence does; memory may be lowered meanwhile."""
-        room, reach = self.room(), self.reach
-        if room.is_full:
+        quota, reach = self.quota(), self.reach
+        if quota.is_full:
             return
-        is_behind = reach.is_held_up(room)
+        is_behind = reach.is_held_up(quota)
         if reach.backlog is not None and not reach.backlog.is_known:
             is_behind = reach.has_left
             if not is_behind:
                 return
-        if is_behind and (after_left := reach.look_again_after(room)) is not None:
+        if is_behind and (after_left := reach.look_again_after(quota)) is not None:
             self.load_left(after_left, page)
             return
         after = reach.cursor.begin_load() if is_behind else reach.begin_load()
@@ -84,9 +84,9 @@ class Model:
         if self.rng.random() < 0.2:
             self.shrink()
         if is_behind:
-            taken = reach.take_behind(tasks, max(after, reached), self.room())
+            taken = reach.take_behind(tasks, max(after, reached), self.quota())
         else:
-            taken = reach.take_page(tasks, max(after, reached), self.room())
+            taken = reach.take_page(tasks, max(after, reached), self.quota())
         self.pass_on(list(taken))
         if reach.is_backlog_over:
             reach.end_backlog()
@@ -99,7 +99,7 @@ class Model:
         tasks = [self.rows[key] for key in reach.left_of(found, after)]
         if self.rng.random() < 0.2:
             self.shrink()
-        self.pass_on(list(reach.take_left(tasks, after, reached, self.room())))
+        self.pass_on(list(reach.take_left(tasks, after, reached, self.quota())))
         self.read_again += 1
 
     def load_punctual(self) -> None:
@@ -303,25 +303,25 @@ AFTER = first_key_at(NOW_MS - 1_000)
 BIG = [task(number - 900, tenant="big") for number in range(10)]
 
 
-def sated(*rows: StoredTask, tasks: int = 8) -> ReadAhead:
-    """Return one that was offered rows with room for so many tasks."""
+def over_quota(*rows: StoredTask, tasks: int = 8) -> ReadAhead:
+    """Return one that was offered rows with a quota for so many tasks."""
     reach = ReadAhead(AFTER, RULES, PARTITION)
     reach.begin_load()
-    reach.take_page(rows, rows[-1].key, room(tasks))
+    reach.take_page(rows, rows[-1].key, quota(tasks))
     return reach
 
 
 def test_what_was_found_behind_left_rows_is_looked_at_for_its_ids() -> None:
     """Memory reaches so far for some ids that are not on time."""
-    reach = sated(*BIG)
+    reach = over_quota(*BIG)
     reach.cursor.begin_load()
-    reach.take_behind([], TaskKey(NOW_MS + 1_000, "found", "1"), room(8))
+    reach.take_behind([], TaskKey(NOW_MS + 1_000, "found", "1"), quota(8))
 
     backlog = reach.look_for_backlog(Watermark(5, 0), NOW_MS + BACKLOG_MIN_MS)
     assert backlog is not None
     before = backlog.end_ms
     reach.cursor.begin_load()
-    reach.take_behind([], TaskKey(NOW_MS + 2_000, "found", "2"), room(8))
+    reach.take_behind([], TaskKey(NOW_MS + 2_000, "found", "2"), quota(8))
 
     assert (before, backlog.end_ms) == (NOW_MS + 1_001, NOW_MS + 2_001)
     assert backlog.on_time.key == first_key_at(NOW_MS + 2_001)
@@ -330,17 +330,17 @@ def test_what_was_found_behind_left_rows_is_looked_at_for_its_ids() -> None:
 @pytest.mark.parametrize(("share", "free"), [(0.5, 12), (0.75, 8), (0.25, 24)])
 def test_a_flow_goes_on_when_it_holds_a_share_of_what_is_free(share: float, free: int) -> None:
     """A row for each place that gets free would cost a page each."""
-    reach = sated(*BIG)
+    reach = over_quota(*BIG)
 
-    assert reach.is_held_up(room(free - 1, big=6, share=share))
-    assert not reach.is_held_up(room(free, big=6, share=share))
+    assert reach.is_held_up(quota(free - 1, big=6, share=share))
+    assert not reach.is_held_up(quota(free, big=6, share=share))
 
 
 def test_a_page_ends_where_there_is_no_room_for_anybody() -> None:
     """What lies behind is read later, and not left by its flow."""
     rows = [task(number - 900, tenant=f"of-{number}") for number in range(4)]
 
-    reach = sated(*rows, tasks=2)
+    reach = over_quota(*rows, tasks=2)
 
     assert reach.checkpoint.key == reach.cursor.key == rows[1].key
     assert not reach.has_left
@@ -348,11 +348,11 @@ def test_a_page_ends_where_there_is_no_room_for_anybody() -> None:
 
 def test_what_is_left_is_counted_until_all_before_is_read() -> None:
     """Each ordering id once."""
-    reach = sated(*BIG)
+    reach = over_quota(*BIG)
     left_bytes, checkpoint = reach.size_bytes, reach.checkpoint.key
 
     reach.begin_load()
-    taken = reach.take_page(BIG[4:], BIG[-1].key, room(100))
+    taken = reach.take_page(BIG[4:], BIG[-1].key, quota(100))
 
     assert left_bytes == sum(ORDERING_ID_BYTES + len(row.key.ordering_id) for row in BIG[4:])
     assert checkpoint == BIG[3].key and taken == BIG[4:]
@@ -363,24 +363,24 @@ def test_p8_what_left_memory_of_an_id_with_left_rows_does_not_count_as_found() -
     """However far the cursor goes on behind it."""
     ours = task(-950, ordering_id="both")
     left = task(-850, tenant="big", ordering_id="both")
-    reach = sated(ours, *BIG, left)
+    reach = over_quota(ours, *BIG, left)
     before = [key <= reach.reached("both") for key in (ours.key, left.key)]
 
     reach.lower(first_key_at(ours.key.scheduled_ms), NOW_MS, BandName.ORDINARY)
     reach.cursor.begin_load()
-    reach.take_behind([], left.key, room(8))
+    reach.take_behind([], left.key, quota(8))
 
     assert before == [True, False] and ours.key > reach.reached("both")
 
 
 def test_p4_ids_with_a_backlog_stay_behind_when_all_that_was_left_is_read() -> None:
     """Behind the cursor they may have more, though a flow has left nothing any more."""
-    reach = sated(*BIG)
+    reach = over_quota(*BIG)
     backlog = reach.look_for_backlog(Watermark(5, 0), NOW_MS + BACKLOG_MIN_MS)
     assert backlog is not None
 
     reach.begin_load()
-    reach.take_page(BIG[4:], BIG[-1].key, room(100))
+    reach.take_page(BIG[4:], BIG[-1].key, quota(100))
     assert reach.add_found([], None)
     backlog.is_known = True
 
@@ -390,7 +390,7 @@ def test_p4_ids_with_a_backlog_stay_behind_when_all_that_was_left_is_read() -> N
 
 def test_p8_the_cursor_stays_before_the_end_of_what_is_on_time() -> None:
     """Or rows behind it would count as found when the backlog is over, and nobody has them."""
-    reach = sated(*BIG)
+    reach = over_quota(*BIG)
     backlog = reach.look_for_backlog(Watermark(5, 0), NOW_MS + BACKLOG_MIN_MS)
     assert backlog is not None
     assert reach.add_found([row.key.ordering_id for row in BIG], None)
@@ -398,7 +398,7 @@ def test_p8_the_cursor_stays_before_the_end_of_what_is_on_time() -> None:
     behind = [task(-5, tenant="small"), task(5, tenant="small"), task(9, tenant="small")]
 
     reach.cursor.begin_load()
-    taken = reach.take_behind(behind, behind[-1].key, room(8))
+    taken = reach.take_behind(behind, behind[-1].key, quota(8))
 
     assert not taken and reach.cursor.key == backlog.on_time.key
     assert behind[1].key > reach.reached(behind[1].key.ordering_id)
@@ -406,7 +406,7 @@ def test_p8_the_cursor_stays_before_the_end_of_what_is_on_time() -> None:
 
 def test_p13_it_goes_no_further_than_ids_may_be_kept() -> None:
     """Nor where only a little has fallen due since."""
-    reach = sated(*BIG)
+    reach = over_quota(*BIG)
     enough, before_ms = UNREAD_SHARE * (reach.size_bytes + 1), NOW_MS + AHEAD_MS
 
     assert reach.may_go_on(before_ms, enough)
@@ -422,60 +422,60 @@ def held_up() -> ReadAhead:
     rows = [*BIG, *MIDDLE]
     reach = ReadAhead(AFTER, RULES, PARTITION)
     reach.begin_load()
-    reach.take_page(rows, rows[-1].key, room(6, big=6, middle=2))
-    assert reach.is_held_up(room(6, big=6, middle=6))
+    reach.take_page(rows, rows[-1].key, quota(6, big=6, middle=2))
+    assert reach.is_held_up(quota(6, big=6, middle=6))
     return reach
 
 
 def test_p7_a_flow_that_has_room_again_does_not_wait_for_a_larger_one() -> None:
     """The rows that it left are read although those of the larger flow, before them, stay."""
     reach = held_up()
-    crowded = reach.look_again_after(room(6, big=6, middle=6))
+    crowded = reach.look_again_after(quota(6, big=6, middle=6))
 
-    after = reach.look_again_after(room(30, big=60, middle=0))
+    after = reach.look_again_after(quota(30, big=60, middle=0))
     assert crowded is None and after is not None
     left = reach.left_of([each.key for each in (*BIG, *MIDDLE)], after)
     tasks = [each for each in MIDDLE if each.key in left]
-    taken = reach.take_left(tasks, after, MIDDLE[-1].key, room(30, big=60))
+    taken = reach.take_left(tasks, after, MIDDLE[-1].key, quota(30, big=60))
 
     assert tasks and list(taken) == tasks
     assert reach.split(MIDDLE)[1] == MIDDLE, "all of it is in memory"
-    assert reach.look_again_after(room(30, big=60)) is None
-    assert reach.is_held_up(room(30, big=60))
+    assert reach.look_again_after(quota(30, big=60)) is None
+    assert reach.is_held_up(quota(30, big=60))
 
 
 def test_what_is_left_once_more_is_offered_from_there_on() -> None:
     """Nothing before it is read another time."""
     reach = held_up()
-    after = reach.look_again_after(room(30, big=60))
+    after = reach.look_again_after(quota(30, big=60))
     assert after is not None
     left = reach.left_of([each.key for each in MIDDLE], after)
     tasks = [each for each in MIDDLE if each.key in left]
-    taken = reach.take_left(tasks, after, MIDDLE[-1].key, room(5, big=60, middle=2))
+    taken = reach.take_left(tasks, after, MIDDLE[-1].key, quota(5, big=60, middle=2))
 
     assert 0 < len(taken) < len(tasks)
-    assert reach.look_again_after(room(30, big=60)) == taken[-1].key
+    assert reach.look_again_after(quota(30, big=60)) == taken[-1].key
     assert reach.left_of([each.key for each in tasks], taken[-1].key) == [
         each.key for each in tasks[len(taken) :]
     ]
 
 
-def test_no_row_is_offered_again_where_nobody_has_room() -> None:
+def test_no_row_is_offered_again_where_everybody_is_over_quota() -> None:
     """A page that is full would be read for nothing."""
-    assert held_up().look_again_after(room(0, big=60)) is None
+    assert held_up().look_again_after(quota(0, big=60)) is None
 
 
 def test_a_page_of_left_rows_may_end_before_the_cursor() -> None:
     """What lies behind it is offered by the next one."""
     reach = held_up()
-    after = reach.look_again_after(room(30, big=60))
+    after = reach.look_again_after(quota(30, big=60))
     assert after is not None
     left = [each for each in MIDDLE if reach.left_of([each.key], after)]
-    taken = reach.take_left(left[:1], after, left[0].key, room(30, big=60))
+    taken = reach.take_left(left[:1], after, left[0].key, quota(30, big=60))
 
     rest = [each.key for each in left[1:]]
     assert list(taken) == left[:1] and rest
-    assert reach.look_again_after(room(30, big=60)) == left[0].key
+    assert reach.look_again_after(quota(30, big=60)) == left[0].key
     assert reach.left_of(rest, left[0].key) == rest
 
 
@@ -485,8 +485,8 @@ def test_p4_an_id_with_an_earlier_unread_row_is_not_offered_again() -> None:
     rows = [*BIG, *MIDDLE, later]
     reach = ReadAhead(AFTER, RULES, PARTITION)
     reach.begin_load()
-    reach.take_page(rows, rows[-1].key, room(6, big=6, middle=2))
-    after = reach.look_again_after(room(30, big=60))
+    reach.take_page(rows, rows[-1].key, quota(6, big=6, middle=2))
+    after = reach.look_again_after(quota(30, big=60))
     assert after is not None and BIG[9].key <= after
 
     left = reach.left_of([MIDDLE[-1].key, later.key], after)

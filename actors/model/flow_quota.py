@@ -1,4 +1,4 @@
-"""How much room a partition has for rows, and which flow may take of it.
+"""How many rows a partition may take in, and which flow may take of it.
 
 A flow that has enough in memory leaves its further rows to the store, for a while.  Decides when it
 has enough, and when so much of it has left that a page of its rows is worth it.  Loads nothing.
@@ -27,8 +27,8 @@ def refill_share(partition: int) -> float:
     return 0.25 + partition * _GOLDEN_RATIO % 1 / 2
 
 
-class FlowRoom:
-    """How much room a partition has, and which flow may take of it: one that holds less than is
+class FlowQuota:
+    """How much a partition may take in, and which flow may take of it: one that holds less than is
     free, so that one flow alone leaves half (dynamic thresholds, as for slots), and one that holds
     few in any case: a row that is left waits for all that is overdue before it.
     """
@@ -41,7 +41,7 @@ class FlowRoom:
         size_bytes: int,
         refill_share: float,
     ) -> None:
-        """There is room for what the flows lack of so many tasks, and for so many more bytes; a
+        """The quota is what the flows lack of so many tasks, and so many more bytes; a
         flow whose rows were left goes on below this share of what is free.
         """
         self._rules = rules
@@ -51,7 +51,7 @@ class FlowRoom:
         self._bytes = size_bytes
         self._refill_share = refill_share
         self._taken: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-        self._sated: set[str] = set()
+        self._over_quota: set[str] = set()
 
     @property
     def is_full(self) -> bool:
@@ -59,9 +59,9 @@ class FlowRoom:
         return self._tasks <= 0 or self._bytes <= 0
 
     def take(self, task: StoredTask) -> bool:
-        """Give room to a task, unless its flow has enough; return whether it did."""
-        assert not self.is_full, "the page ends where there is no room"
-        if self.has_enough(task):
+        """Take a task in, unless its flow has enough; return whether it did."""
+        assert not self.is_full, "the page ends where nothing more fits"
+        if self.is_over_quota(task):
             return False
         taken = self._taken[self._rules.flow_of(task)]
         taken[0] += 1
@@ -70,19 +70,19 @@ class FlowRoom:
         self._bytes -= task.held_bytes
         return True
 
-    def has_enough(self, task: StoredTask) -> bool:
+    def is_over_quota(self, task: StoredTask) -> bool:
         """Whether the flow of a task has as much as it may; then it gets nothing more of this
-        room, though some of it leaves meanwhile.
+        quota, though some of it leaves meanwhile.
         """
         flow = self._rules.flow_of(task)
-        if flow in self._sated:
+        if flow in self._over_quota:
             return True
         tasks, size_bytes = self._taken[flow]
         tasks += self._budget.tasks_of(flow)
         size_bytes += self._budget.waiting_bytes_of(flow)
         if tasks < max(self._least, self._tasks) and size_bytes < self._bytes:
             return False
-        self._sated.add(flow)
+        self._over_quota.add(flow)
         return True
 
     def may_go_on(self, flow: str) -> bool:
