@@ -98,8 +98,8 @@ class OrderingExecutor(msgspec.Struct, eq=False):
     def has_in_order(self, key: TaskKey) -> bool:
         """Whether a key is at hand or waits as one that has an order."""
         role = self.at_hand(key)
-        if role is not None:
-            return not role.is_unordered
+        if role is not None and not role.is_unordered:
+            return True
         return self.queue is not None and key in self.queue
 
     def count(self) -> None:
@@ -151,7 +151,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         role = self.at_hand(key)
         if role is not None and role.is_own:
             if role.phase is Phase.FOLLOWING:
-                role.merge(task)
+                self._update_following(role, task)
             else:
                 role.update(task)
             return True
@@ -159,11 +159,20 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             return True
         return self.unordered is not None and self.unordered.update(task)
 
+    def _update_following(self, role: TaskExecutorRole, task: StoredTask) -> None:
+        """Use a later record of a task behind the one at hand; where that waits for a limit, it
+        may wait by another one from now on.
+        """
+        run = self.run
+        assert run is not None, "it stands behind the task at hand"
+        if role.merge(task) and role.left_limit():
+            run.give_back(self._known_queue())
+
     def _has_no_order(self, task: StoredTask) -> bool:
         if not self.turn.has_kinds_apart:
             return False
         role = self.at_hand(task.key)
-        if role is not None:
+        if role is not None and (role.is_own or not role.is_unordered):
             return role.is_unordered
         if self.unordered is not None and self.unordered.takes(task):
             return True
@@ -222,13 +231,20 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             if self.run is not None and self._goes_on_with_run():
                 continue
             queue = self.queue
-            if queue is None or not is_running:
+            if queue is None or not is_running or self._waits_for_unordered(queue):
                 return
             task = queue.pop()
             if task is None:
                 self._read_on(queue)
                 return
             self._begin(task)
+
+    def _waits_for_unordered(self, queue: OrderingQueue) -> bool:
+        """Whether another owner's attempt of the next key runs, from when it needed no order."""
+        if self.unordered is None:
+            return False
+        key = queue.first()
+        return key is not None and self.unordered.find(key) is not None
 
     def _goes_on_with_run(self) -> bool:
         """Let the next one of a run have its turn, or let all of it wait again; return whether one
@@ -249,7 +265,9 @@ class OrderingExecutor(msgspec.Struct, eq=False):
     def _begin(self, task: StoredTask) -> None:
         assert self.front is None, "strictly one task at a time (P3)"
         role = self.front = TaskExecutorRole(self, self.turn, task, self.executors)
-        if self.turn.has_kinds_apart and self.turn.effects.run_tasks_of(task) > 1:
+        # A run knows nothing of what is at hand beside it.
+        is_alone = self.unordered is not None and self.unordered.is_foreign
+        if self.turn.has_kinds_apart and self.turn.effects.run_tasks_of(task) > 1 and not is_alone:
             if self.run is None:
                 self.run = TaskRun(self.turn)
             self.run.take(role, self._known_queue())

@@ -525,9 +525,8 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self._known_setback.is_held = False
         if self.phase is Phase.CHECKING:
             self.begin()
-        elif self.phase is Phase.RUNNING and self._left_limit():
+        elif self.phase is Phase.RUNNING and self.left_limit():
             # It may wait for long, and of its new data by another limit or value.
-            self.attempt = None
             self.parent.void_run(self)
             self.proceed()
         elif self.phase is Phase.BLOCKED and is_held:
@@ -544,6 +543,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
                 self.close_by_command()
             self.turn.answer(message, WithdrawalResult.RUNNING)
         elif self.phase is Phase.RECORDING:
+            assert self._known_setback.withdrawal is None, "one command is worked at a time"
             self._known_setback.withdrawal = message
         else:
             self._let_go(message)
@@ -573,9 +573,12 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             return False
         return self.turn.withdraw(attempt)
 
-    def _left_limit(self) -> bool:
-        """Whether the attempt waited for an allowance, and does so no more."""
-        return self.attempt is not None and self.turn.withdraw(self.attempt, limited=True)
+    def left_limit(self) -> bool:
+        """Whether the attempt waited for an allowance; then there is none any more."""
+        if self.attempt is None or not self.turn.withdraw(self.attempt, limited=True):
+            return False
+        self.attempt = None
+        return True
 
     def drain(self) -> None:
         """Begin no attempt any more, as its ordering id ends."""

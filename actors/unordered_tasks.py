@@ -99,16 +99,15 @@ class UnorderedTasks:
 
     def takes(self, task: StoredTask) -> bool:
         """Whether a task belongs here: it needs no order, or an earlier record needed none."""
-        if task.kind in self._turn.effects.concurrency_per_id or task.key in self._at_hand:
-            return True
-        return any(task.key in each.tasks for each in self._kinds.values())
+        return task.kind in self._turn.effects.concurrency_per_id or self._waits(task.key)
 
     # A task arrives.
 
     def accept(self, task: StoredTask) -> None:
-        """Take a task that is not known."""
-        assert not self._knows(task.key), "a later record of a known key updates it"
-        self._of(task.kind).tasks.take(task, self._most)
+        """Take a task that does not wait here; one whose key is at hand is read again."""
+        assert not self._waits(task.key), "a later record of a key that waits updates it"
+        if task.key not in self._at_hand:
+            self._of(task.kind).tasks.take(task, self._most)
 
     def update(self, task: StoredTask) -> bool:
         """Take over a later record of a key that waits in memory; return whether one does."""
@@ -137,9 +136,10 @@ class UnorderedTasks:
         return of_kind
 
     def _knows(self, key: TaskKey) -> bool:
-        role = self.find(key)
-        if role is not None and role.is_own:
-            return True
+        """Whether a key waits, or is read again once its attempt has ended."""
+        return key in self._at_hand or self._waits(key)
+
+    def _waits(self, key: TaskKey) -> bool:
         return any(key in each.tasks for each in self._kinds.values())
 
     # The next tasks.
@@ -158,12 +158,7 @@ class UnorderedTasks:
 
     def _begin_next(self, kind: str | None, of_kind: _OfKind) -> None:
         tasks = of_kind.tasks
-        while self._has_place(of_kind) and (key := tasks.first()) is not None:
-            if key in self._at_hand:
-                # Until the old attempt of the key has ended.
-                return
-            task = tasks.pop()
-            assert task is not None, "the first key has a task"
+        while self._has_place(of_kind) and (task := tasks.pop()) is not None:
             if task.kind not in self._turn.effects.concurrency_per_id:
                 self._ordering.leave(task)
             elif task.kind != kind:
@@ -201,6 +196,11 @@ class UnorderedTasks:
         of_kind.at_hand += 1
         self._at_hand[task.key] = role, of_kind
         return role
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether an attempt of another owner is at hand."""
+        return any(not role.is_own for role in self._roles())
 
     def adopt(self, attempt: Attempt) -> None:
         """Wait for an old attempt."""

@@ -340,6 +340,22 @@ def test_a_later_record_of_a_task_that_follows_closes_with_it() -> None:
     assert offsets == [0, 7]
 
 
+def test_p24_a_task_of_a_run_that_waits_for_a_limit_begins_with_its_last_record() -> None:
+    """And so what is behind it: it goes again in its order."""
+    bench = Runs()
+    bench.send_all("abc")
+    bench.runner.waiting = [each.attempt for each in bench.runner.started[1:]]
+    bench.runner.is_limited = True
+
+    bench.tell(UpdateTask(task_named("b", offset=7)))
+    begun = bench.begun
+    bench.end_all(DONE)
+    bench.close()
+
+    assert (begun, bench.begun) == ("a", "bc")
+    assert [each.attempt.task.offset for each in bench.runner.started] == [7, 0]
+
+
 def test_a_run_that_takes_long_keeps_nothing_else_in_memory() -> None:
     """Its own tasks stay: their outcomes are on their way (P7, P13)."""
     bench = Runs()

@@ -440,9 +440,43 @@ def test_p16_a_key_waits_for_its_attempt_of_an_earlier_ownership() -> None:
     beside = [each.attempt.epoch for each in bench.runner.started]
 
     bench.end_of("a")
+    bench.answer(bench.asked(), of_kind("a", PAIR))
 
     assert beside == [0]
     assert [each.attempt.epoch for each in bench.runner.started] == [EPOCH]
+
+
+def test_a_key_that_waits_for_such_an_attempt_keeps_no_other_task_of_its_kind_waiting() -> None:
+    """One place is taken by that attempt, the other one is free."""
+    bench = Unordered("a", epoch=0)
+    bench.tell(StartTasks())
+
+    bench.send_all("abc", PAIR)
+
+    assert bench.begun == "ab"
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_p4_a_key_that_has_an_order_by_now_waits_for_such_an_attempt(*, is_read: bool) -> None:
+    """It is not read in a circle, and what is behind it waits as well."""
+    bench = Unordered("a", epoch=0)
+    bench.tell(StartTasks())
+    if is_read:
+        bench.hold(ID, NOW_MS - 2_000, NOW_MS)
+        for request in bench.harness.persistence.take_all(LoadOrdering):
+            bench.answer(request, of_kind("a", None, 9), of_kind("b", None))
+    else:
+        bench.send_all("ab", None)
+    waits = bench.begun, bench.asks_store
+
+    bench.end_of("a")
+    bench.answer(bench.asked(), of_kind("a", None, 9))
+    begun = [(each.attempt.epoch, each.attempt.is_unordered) for each in bench.runner.started]
+    bench.close("a")
+
+    assert waits == ("a", False)
+    assert begun == [(EPOCH, False)]
+    assert bench.begun == "b"
 
 
 def test_a_task_whose_kind_has_an_order_by_now_is_read_in_its_place() -> None:
