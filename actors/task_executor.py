@@ -19,7 +19,7 @@ blocked    an operator, or a node that can run the task  yes
 
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol, assert_never
+from typing import assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -48,32 +48,13 @@ from actors.model.task import FRESH, AttemptState, StoredTask
 from actors.model.task_state import Fate, Phase
 from actors.ports.log import Position
 from actors.ports.runner import Executable
+from actors.task_parent import TaskParent
 from actors.turn import AttemptDue, Turn
 
 _USED_UP = "attempts used up"
 """Why a task that failed is closed; other reasons name the error."""
 _CHECKS_APART = 60
 """How many checks of the wall clock a waiting attempt leaves out: there may be thousands."""
-
-
-class _Parent(Protocol):
-    """An OrderingExecutor, as its tasks at hand know it."""
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether nothing begins any more."""
-
-    def begin_run(self, role: "TaskExecutorRole", executable: Executable) -> None:
-        """Begin what may be in one batch with a task, behind it."""
-
-    def void_run(self, role: "TaskExecutorRole") -> None:
-        """Have what is in the batch behind a task that is not done take its turn later (P4)."""
-
-    def hold(self, role: "TaskExecutorRole") -> None:
-        """Leave what waits behind a task to the store: it takes long."""
-
-    def end(self, role: "TaskExecutorRole", *, is_closed: bool) -> None:
-        """Let go of a task that is closed, or no longer its business."""
 
 
 @dataclass(slots=True)
@@ -99,7 +80,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
     A struct, because one is made for each task: its constructor costs a fraction of one in Python.
     """
 
-    parent: _Parent
+    parent: "TaskParent[TaskExecutorRole]"
     turn: Turn
     task: StoredTask
     executors: ExecutorsOfKinds

@@ -17,7 +17,8 @@ from actors.model.ordering_queue import OrderingQueue
 from actors.model.ordering_state import OrderingMode
 from actors.model.task import StoredTask
 from actors.model.task_state import Phase
-from actors.task_executor import TaskExecutorRole, _Parent
+from actors.task_executor import TaskExecutorRole
+from actors.task_parent import TaskParent
 from actors.turn import Turn
 
 
@@ -35,7 +36,7 @@ class _OfKind:
         """Of those at hand."""
 
 
-class Ordering(_Parent, Protocol):
+class Ordering(TaskParent[TaskExecutorRole], Protocol):
     """An OrderingExecutor, as its tasks without order know it."""
 
     ordering_id: str

@@ -15,6 +15,7 @@ BESIDE_THE_ROLES = {
     "messages",
     "turn",
     "executors_of_kinds",
+    "task_parent",
     "runs",
     "unordered_tasks",
     "sweep",
@@ -31,7 +32,7 @@ def _role(name: str) -> Source:
 
 def test_listing_the_folder_is_reading_the_design() -> None:
     """The nine roles and nothing else but messages, what one message leads to, the executors of an
-    id, tasks beside and behind the one at hand, kernel, model and ports, and the operations of the
+    id, its port for tasks, tasks beside and behind the one at hand, kernel, model and ports, and the operations of the
     schedule: writes, loads, the watermark, the sweep of done hours, reads.
     """
     files = {path.stem for path in (ROOT / "actors").glob("*.py")}
