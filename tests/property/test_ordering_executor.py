@@ -27,6 +27,7 @@ from actors.model.task import StoredTask
 from actors.ordering_executor import OrderingExecutor
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.actors.execution_bench import ID, Bench, task_named
+from tests.unit.fakes import SLOW_MS
 from tests.unit.probes import EPOCH
 
 NAMES = "abcdefgh"
@@ -184,7 +185,7 @@ class Conversation:
 
     def _take_long(self, _number: int) -> None:
         self.bench.runner.slow = [each.attempt for each in self.bench.runner.started]
-        self.bench.advance(1_000)
+        self.bench.advance(SLOW_MS)
         self.bench.runner.slow = []
 
     def _record(self, _number: int) -> None:

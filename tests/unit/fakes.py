@@ -8,11 +8,15 @@ from typing import Any
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.codec import Headers, LogRecord
 from actors.model.executor_attributes import policy_of
+from actors.model.settings import WindowSettings
 from actors.ports.log import Position
 from actors.ports.runner import AttemptListener, Executable
 from scheduler.adapters.memory.delivery import Request
 from scheduler.futures.future_group import FutureWriter
 from tests.builders import NOW_MS
+
+SLOW_MS = float(WindowSettings().slow_attempt_ms)
+"""An attempt that runs for so long is slow, with the default settings."""
 
 
 class HeldRequests:
@@ -74,7 +78,7 @@ class FakeRunner:
         self.abandoned: list[int] = []
         self.drained: list[int] = []
         self.slow: list[Attempt] = []
-        self.slow_ms = 1_000.0
+        self.slow_ms = SLOW_MS
         """For how long they run."""
         self.waits_for_a_worker = False
         """Whether attempts can still be withdrawn."""

@@ -11,6 +11,7 @@ from actors.model.task import StoredTask
 from actors.ordering_executor import OrderingExecutor
 from tests.builders import NOW_MS, a_completion
 from tests.unit.actors.execution_bench import ID, QUEUE_MAX, Bench, holding_of, task_named
+from tests.unit.fakes import SLOW_MS
 
 
 def later(name: str, offset: int = 9, text: str = "x") -> StoredTask:
@@ -21,7 +22,7 @@ def later(name: str, offset: int = 9, text: str = "x") -> StoredTask:
 def slow(bench: Bench) -> None:
     """Let the attempt that runs take long."""
     bench.runner.slow = [bench.runner.only]
-    bench.advance(1_000)
+    bench.advance(SLOW_MS)
 
 
 def test_p3_the_next_task_starts_when_the_one_before_is_durably_closed() -> None:
@@ -185,7 +186,7 @@ def test_what_was_slow_and_has_ended_says_nothing_of_the_next() -> None:
     bench.runner.slow = [bench.runner.only]
     bench.finish()
 
-    bench.advance(1_000)
+    bench.advance(SLOW_MS)
 
     assert bench.slots == 2 and not bench.is_slow
 

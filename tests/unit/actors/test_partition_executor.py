@@ -23,6 +23,7 @@ from actors.model.task import StoredTask
 from actors.partition_executor import PartitionExecutor
 from tests.builders import NOW_MS, a_stored_task, an_attempt
 from tests.unit.actors.execution_bench import Bench, holding_of
+from tests.unit.fakes import SLOW_MS
 from tests.unit.probes import EPOCH, Probe
 
 
@@ -106,7 +107,7 @@ def test_slow_ids_are_stragglers_earliest_first() -> None:
     _begin(bench, _task("y", -50), _task("x", -30), _task("z", -10))
     bench.runner.slow = [each.attempt for each in bench.runner.started[:2]]
 
-    bench.advance(1_000)
+    bench.advance(SLOW_MS)
 
     held = (Straggler("y", NOW_MS - 50), Straggler("x", NOW_MS - 30))
     assert bench.progress() == ProgressMeasured(NOW_MS - 10, held)
@@ -117,7 +118,7 @@ def test_p8_an_id_that_several_hold_is_one_straggler_from_its_first_task_on() ->
     bench, asker = Bench(), Probe()
     _begin(bench, _task("y", -70), _task("x", -50))
     bench.runner.slow = [each.attempt for each in bench.runner.started]
-    bench.advance(1_000)
+    bench.advance(SLOW_MS)
     known = (Straggler("x", NOW_MS - 90), Straggler("y", NOW_MS - 60))
 
     bench.tell(MeasureProgress(None, known, NOW_MS, asker))

@@ -20,6 +20,7 @@ from actors.model.operator_config import OperatorConfig
 from actors.model.pauses import Pause, PauseScope
 from actors.model.status import Completion, CompletionResult
 from tests.unit.actors.execution_bench import ID, WAIT_MS, Bench, holding_of, task_named
+from tests.unit.fakes import SLOW_MS
 from tests.unit.probes import EPOCH, PARTITION
 
 RUN_MAX = 4
@@ -362,7 +363,7 @@ def test_a_run_that_takes_long_keeps_nothing_else_in_memory() -> None:
     bench.send_all("abcdef")
 
     bench.runner.slow = [bench.runner.started[0].attempt]
-    bench.advance(1_000)
+    bench.advance(SLOW_MS)
     slots = bench.slots
     bench.end_all(DONE, DONE, DONE, DONE)
     closed = "".join(bench.close() for _ in "abcd")
@@ -381,9 +382,9 @@ def test_p7_what_was_refused_behind_a_slow_task_holds_no_slot(*, is_slow_first: 
     bench.runner.slow = [slow.attempt]
 
     if is_slow_first:
-        bench.advance(1_000)
+        bench.advance(SLOW_MS)
     bench.end_all(Ending.NOT_STARTED)
-    bench.advance(1_000)
+    bench.advance(SLOW_MS)
 
     assert bench.slots == 1
 

@@ -10,6 +10,7 @@ from actors.model.key import first_key_at
 from actors.model.task import StoredTask
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.actors.execution_bench import ID, QUEUE_MAX, Bench, Job, holding_of, task_named
+from tests.unit.fakes import SLOW_MS
 from tests.unit.probes import EPOCH
 
 PAIR, SWARM = "pair", "swarm"
@@ -59,7 +60,7 @@ class Unordered(Bench):
             for each in self.runner.started
             if each.attempt.task.key.uniqueness_key in names
         ]
-        self.advance(1_000)
+        self.advance(SLOW_MS)
 
     def asked(self, kind: str | None = PAIR) -> LoadOrdering:
         """Return what was asked of the store for a kind."""
