@@ -27,7 +27,6 @@ from actors.messages import (
     RecordStarts,
     Siblings,
     StatusesFound,
-    StatusesLoaded,
     TaskCheck,
     TasksChecked,
 )
@@ -65,7 +64,7 @@ class _GroupWritten(msgspec.Struct, frozen=True):
 
 
 class _StatusesRead(msgspec.Struct, frozen=True):
-    answer: StatusesLoaded | StatusesFound
+    answer: StatusesFound
     keys: Iterable[TaskKey]
     """The keys asked for by name; a load asks for a range and names none."""
 
@@ -263,7 +262,7 @@ class CompletionTracker(Actor):
                 self._store.load_attempts(partition, after, up_to),
             )
         )
-        self._context.pipe(read, lambda rows: _StatusesRead(StatusesLoaded(_joined(*rows)), ()))
+        self._context.pipe(read, lambda rows: _StatusesRead(StatusesFound(_joined(*rows)), ()))
 
     def _find(self, keys: tuple[TaskKey, ...]) -> None:
         assert keys, "nothing is asked for"
@@ -276,7 +275,7 @@ class CompletionTracker(Actor):
         )
         self._context.pipe(read, lambda rows: _StatusesRead(StatusesFound(_joined(*rows)), keys))
 
-    def _answer(self, answer: StatusesLoaded | StatusesFound, keys: Iterable[TaskKey]) -> None:
+    def _answer(self, answer: StatusesFound, keys: Iterable[TaskKey]) -> None:
         """Remember what the read taught, and prefer what was closed while it was under way."""
         statuses = dict(answer.statuses)
         # In one order: what is remembered first decides when the bound of what is known is raised.

@@ -158,12 +158,6 @@ class LoadStatuses(msgspec.Struct, frozen=True):
     up_to: TaskKey
 
 
-class StatusesLoaded(msgspec.Struct, frozen=True):
-    """CompletionTracker to TaskPersistence; keys without any status are absent."""
-
-    statuses: Mapping[TaskKey, KeyStatus]
-
-
 class FindStatuses(msgspec.Struct, frozen=True):
     """TaskPersistence to CompletionTracker: statuses of single keys."""
 
@@ -171,7 +165,7 @@ class FindStatuses(msgspec.Struct, frozen=True):
 
 
 class StatusesFound(msgspec.Struct, frozen=True):
-    """CompletionTracker to TaskPersistence; keys without any status are absent."""
+    """CompletionTracker to TaskPersistence, of a range or of single keys; keys without any status are absent."""
 
     statuses: Mapping[TaskKey, KeyStatus]
 
@@ -347,11 +341,10 @@ class WatermarkMeasured(msgspec.Struct, frozen=True):
 
 
 class TasksDrained(msgspec.Struct, frozen=True):
-    """PartitionExecutor to PartitionSupervisor."""
+    """PartitionExecutor to PartitionSupervisor: nothing runs or is being recorded.
 
-
-class PartitionDrained(msgspec.Struct, frozen=True):
-    """PartitionSupervisor to TopicSupervisor."""
+    PartitionSupervisor to TopicSupervisor: and the watermark is saved.
+    """
 
     partition: int
 

@@ -149,7 +149,7 @@ class PartitionExecutor(Actor):
         turn.end()
         if self._draining and not orderings and not self._drained:
             self._drained = True
-            self._siblings.supervisor.tell(TasksDrained())
+            self._siblings.supervisor.tell(TasksDrained(self._ownership.partition))
 
     def _let_go(self, ordering: OrderingExecutor) -> None:
         """Forget an id that has nothing to do here any more."""

@@ -22,7 +22,6 @@ from actors.messages import (
     DrainTasks,
     LogCaughtUp,
     MeetSiblings,
-    PartitionDrained,
     PartitionHoldUpdated,
     PauseTasks,
     PersistRecords,
@@ -322,4 +321,4 @@ class PartitionSupervisor(Actor):
 
     def _report_drained(self) -> None:
         if self._tasks_drained and self._watermark_measured:
-            self._topic_supervisor.tell(PartitionDrained(self._partition))
+            self._topic_supervisor.tell(TasksDrained(self._partition))

@@ -26,7 +26,6 @@ from actors.messages import (
     ProgressMeasured,
     Siblings,
     StatusesFound,
-    StatusesLoaded,
     TaskWithdrawn,
 )
 from actors.model.commands import all_tasks
@@ -49,7 +48,6 @@ Message = (
     | LoadOrdering
     | LowerCheckpoint
     | Resolved
-    | StatusesLoaded
     | StatusesFound
     | ProgressMeasured
     | TaskWithdrawn
@@ -88,13 +86,7 @@ class TaskPersistence(Actor):
                 self._loading.lower(key, band)
             case Resolved(value=value):
                 self._operations.resume(value)
-            case (
-                StatusesLoaded()
-                | StatusesFound()
-                | ProgressMeasured()
-                | TaskWithdrawn()
-                | OutcomesRecorded()
-            ):
+            case StatusesFound() | ProgressMeasured() | TaskWithdrawn() | OutcomesRecorded():
                 self._operations.resume(message)
             case _AdvanceDue():
                 self._operations.begin(self._advance())

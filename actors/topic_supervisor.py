@@ -15,7 +15,6 @@ from actors.kernel.ref import Recipient, Ref
 from actors.messages import (
     AssignPartitions,
     ForgetPartitions,
-    PartitionDrained,
     PartitionHoldUpdated,
     PartitionsHeld,
     PartitionsRevoked,
@@ -23,6 +22,7 @@ from actors.messages import (
     PersistRecords,
     RecordsPersisted,
     RevokePartitions,
+    TasksDrained,
     TasksPersisted,
 )
 from actors.model.codec import LogRecord
@@ -63,7 +63,7 @@ Message = (
     | PartitionHoldUpdated
     | AssignPartitions
     | RevokePartitions
-    | PartitionDrained
+    | TasksDrained
     | _DrainDeadlinePassed
     | ForgetPartitions
     | PauseTasks
@@ -96,7 +96,7 @@ class TopicSupervisor(Actor):
                     self._assign(assignment)
             case RevokePartitions(partitions=partitions, deadline_ms=deadline_ms):
                 self._revoke(partitions, deadline_ms)
-            case PartitionDrained(partition=partition):
+            case TasksDrained(partition=partition):
                 self._finish_drain(partition)
             case _DrainDeadlinePassed(revocation=revocation):
                 self._end_drain_late(revocation)

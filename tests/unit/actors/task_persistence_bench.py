@@ -12,7 +12,6 @@ from actors.messages import (
     RecordOutcomes,
     ScheduleTasks,
     StatusesFound,
-    StatusesLoaded,
     TasksLoaded,
     TasksPersisted,
     TaskWithdrawn,
@@ -119,7 +118,7 @@ class Bench:
     def answer_statuses(self, statuses: dict[TaskKey, KeyStatus] | None = None) -> None:
         """Answer as the tracker where it was asked for a range."""
         if self.tracker.take_all(LoadStatuses):
-            self.tell(StatusesLoaded(statuses or {}))
+            self.tell(StatusesFound(statuses or {}))
 
     def loaded(self) -> TasksLoaded:
         """Take the answer to a load."""

@@ -14,7 +14,6 @@ from actors.messages import (
     RecordOutcomes,
     RecordStarts,
     StatusesFound,
-    StatusesLoaded,
     TasksChecked,
 )
 from actors.model.errors import StoreUnavailable
@@ -282,7 +281,7 @@ def test_a_load_brings_completions_and_attempts_of_each_key_together() -> None:
     status.insert_attempts(PARTITION, (record_of(key_of(2)),), 1).result(timeout=0)
 
     bench.tell(LoadStatuses(first_key_at(NOW_MS), key_of(9)))
-    loaded = bench.harness.persistence.take(StatusesLoaded).statuses
+    loaded = bench.harness.persistence.take(StatusesFound).statuses
     reads = len(bench.requests.made)
 
     completion = loaded[key_of(1)].completion

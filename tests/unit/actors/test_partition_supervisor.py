@@ -4,7 +4,6 @@ from actors.messages import (
     DrainTasks,
     LogCaughtUp,
     MeetSiblings,
-    PartitionDrained,
     PartitionHoldUpdated,
     PersistRecords,
     RevokePartitions,
@@ -99,11 +98,11 @@ def test_a_revocation_drains_from_the_scheduler_on() -> None:
 
     bench.tell(RevokePartitions((PARTITION,), 1_000))
     bench.tell(WatermarkMeasured())
-    drained_early = bench.topic.has(PartitionDrained)
-    bench.tell(TasksDrained())
+    drained_early = bench.topic.has(TasksDrained)
+    bench.tell(TasksDrained(PARTITION))
 
     assert isinstance(bench.child(SCHEDULER).messages[-1], DrainTasks)
-    assert not drained_early and bench.topic.take(PartitionDrained).partition == PARTITION
+    assert not drained_early and bench.topic.take(TasksDrained).partition == PARTITION
 
 
 def test_a_drained_partition_waits_for_its_last_watermark_but_not_for_a_slow_store() -> None:
@@ -111,13 +110,13 @@ def test_a_drained_partition_waits_for_its_last_watermark_but_not_for_a_slow_sto
     bench = Bench()
 
     bench.tell(RevokePartitions((PARTITION,), 1_000))
-    bench.tell(TasksDrained())
+    bench.tell(TasksDrained(PARTITION))
     bench.harness.advance(WATERMARK_WAIT_MS - 1)
-    drained_early = bench.topic.has(PartitionDrained)
+    drained_early = bench.topic.has(TasksDrained)
     bench.harness.advance(1)
 
     assert isinstance(bench.child(PERSISTENCE).messages[-1], DrainTasks)
-    assert not drained_early and bench.topic.has(PartitionDrained)
+    assert not drained_early and bench.topic.has(TasksDrained)
 
 
 def test_the_five_that_it_makes_run_a_record_and_wait_for_a_store_that_cannot_be_read() -> None:

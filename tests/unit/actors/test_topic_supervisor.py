@@ -5,13 +5,13 @@ import pytest
 from actors.messages import (
     AssignPartitions,
     ForgetPartitions,
-    PartitionDrained,
     PartitionHoldUpdated,
     PartitionsHeld,
     PartitionsRevoked,
     PersistRecords,
     RecordsPersisted,
     RevokePartitions,
+    TasksDrained,
     TasksPersisted,
 )
 from actors.model.codec import LogRecord
@@ -177,9 +177,9 @@ def test_a_revocation_is_answered_when_all_its_partitions_have_drained() -> None
     bench = Bench(0, 1, 2)
 
     bench.tell(RevokePartitions((0, 1), DEADLINE_MS))
-    bench.tell(PartitionDrained(1))
+    bench.tell(TasksDrained(1))
     early = bench.node.has(PartitionsRevoked)
-    bench.tell(PartitionDrained(0))
+    bench.tell(TasksDrained(0))
     bench.persist(1, _record_of(2), reached={2: 1})
 
     assert not early and bench.node.take(PartitionsRevoked) == PartitionsRevoked((0, 1), True)
@@ -191,7 +191,7 @@ def test_p15_what_outlives_the_deadline_is_abandoned() -> None:
     bench = Bench(0, 1)
 
     bench.tell(RevokePartitions((0, 1), DEADLINE_MS))
-    bench.tell(PartitionDrained(1))
+    bench.tell(TasksDrained(1))
     bench.harness.advance(DEADLINE_MS)
 
     assert bench.node.take(PartitionsRevoked) == PartitionsRevoked((0, 1), False)
@@ -203,7 +203,7 @@ def test_p15_a_second_revocation_has_a_deadline_of_its_own() -> None:
     bench = Bench(0)
     partitions = (0,)
     bench.tell(RevokePartitions(partitions, DEADLINE_MS))
-    bench.tell(PartitionDrained(0))
+    bench.tell(TasksDrained(0))
     bench.harness.advance(DEADLINE_MS - 1)
     bench.assign(0)
     bench.node.take(PartitionsRevoked)
@@ -220,8 +220,8 @@ def test_overlapping_revocations_are_each_answered() -> None:
 
     bench.tell(RevokePartitions((0,), DEADLINE_MS))
     bench.tell(RevokePartitions((0, 1), DEADLINE_MS))
-    bench.tell(PartitionDrained(0))
-    bench.tell(PartitionDrained(1))
+    bench.tell(TasksDrained(0))
+    bench.tell(TasksDrained(1))
 
     answers = bench.node.take_all(PartitionsRevoked)
     assert [answer.partitions for answer in answers] == [(0,), (0, 1)]
@@ -231,7 +231,7 @@ def test_p15_a_partition_lost_while_it_drains_does_not_keep_the_revocation_waiti
     """Otherwise a node that stops during a network cut never ends."""
     bench = Bench(0, 1)
     bench.tell(RevokePartitions((0, 1), DEADLINE_MS))
-    bench.tell(PartitionDrained(1))
+    bench.tell(TasksDrained(1))
 
     bench.tell(ForgetPartitions((0,)))
 
@@ -258,7 +258,7 @@ def test_p9_a_batch_whose_partition_went_is_answered_without_its_share(lost: boo
         bench.tell(ForgetPartitions((0,)))
     else:
         bench.tell(RevokePartitions((0,), DEADLINE_MS))
-        bench.tell(PartitionDrained(0))
+        bench.tell(TasksDrained(0))
     bench.tell(TasksPersisted(1, 1))
 
     assert bench.answers() == [RecordsPersisted(1, frozenset({0}))]
@@ -281,7 +281,7 @@ def test_a_late_drain_of_a_forgotten_partition_does_not_end_its_successor() -> N
     bench.tell(ForgetPartitions((0,)))
     bench.assign(0)
 
-    bench.tell(PartitionDrained(0))
+    bench.tell(TasksDrained(0))
     bench.persist(1, _record_of(0), reached={0: 1})
 
     assert _offsets(bench.share(0)) == [0]
