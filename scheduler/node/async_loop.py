@@ -17,6 +17,7 @@ from functools import partial
 from types import FrameType
 
 from actors.model.display import log_raised
+from scheduler.node.machine import MACHINE, Machine
 from scheduler.node.worker_threads import own_clock
 from scheduler.node.worker_watch import WorkerLoad
 
@@ -82,8 +83,10 @@ class _NoThread(RuntimeError):
 class LoopThread:
     """One event loop, begun when it is first needed, or as soon as the machine has a thread."""
 
-    def __init__(self, attempts_max: int, name: str = "hourhand-async") -> None:
-        self._attempts_max = attempts_max
+    def __init__(
+        self, attempts_max: int, name: str = "hourhand-async", machine: Machine = MACHINE
+    ) -> None:
+        self._attempts_max, self._machine = attempts_max, machine
         self._name = name
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -209,12 +212,11 @@ class LoopThread:
 
     def _started_loop(self) -> asyncio.AbstractEventLoop:
         try:
-            loop = asyncio.new_event_loop()
+            loop = self._machine.make_loop()
         except (OSError, MemoryError) as error:
             raise _NoThread(str(error)) from error
-        thread = threading.Thread(target=self._serve, args=(loop,), name=self._name, daemon=True)
         try:
-            thread.start()
+            thread = self._machine.start_thread(partial(self._serve, loop), self._name)
         except (RuntimeError, MemoryError) as error:
             # Left behind, everything from now on would be posted to a loop that nobody runs.
             loop.close()

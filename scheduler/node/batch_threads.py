@@ -6,7 +6,6 @@ database would hold up what is plain.
 
 import asyncio
 import logging
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from functools import partial
@@ -17,6 +16,7 @@ from actors.model.executor_attributes import timeout_ms_of
 from scheduler.node.async_loop import LoopThread
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.calls import Begun, Calls, batched
+from scheduler.node.machine import MACHINE, Machine
 from scheduler.node.stages import RunningBatch
 from scheduler.node.worker_threads import own_clock
 
@@ -34,11 +34,13 @@ class BatchThreads:
         loop: LoopThread,
         watch: Watch,
         later: Callable[[Callable[[], None]], object],
+        machine: Machine = MACHINE,
     ) -> None:
         """``watch`` reports an attempt that passes its timeout; ``later`` calls once the machine
         may have a thread again.
         """
         self._calls, self._loop, self._watch, self._later = calls, loop, watch, later
+        self._machine = machine
         self.at_work: dict[int, object] = {}
         """The members of each blocking batch, by the clock of its thread's processor time."""
 
@@ -47,11 +49,8 @@ class BatchThreads:
         if batch.batches.runs_async:
             self._loop.submit(partial(self._run_async, batch), partial(self._lose, batch))
             return
-        thread = threading.Thread(
-            target=Context().run, args=(self._run, batch), name="hourhand-batch", daemon=True
-        )
         try:
-            thread.start()
+            self._machine.start_thread(partial(Context().run, self._run, batch), "hourhand-batch")
         except (RuntimeError, MemoryError):
             # Its tasks are started again: an error here would end the tree, for a lack that passes.
             text = "the machine has no thread for a batch of %d tasks; they are tried again"
@@ -70,7 +69,7 @@ class BatchThreads:
 
     def _run(self, batch: RunningBatch) -> None:
         def awaited(found: Awaitable[object]) -> object:
-            return self._loop.begin(found, None).result()
+            return self._machine.result_of(self._loop.begin(found, None))
 
         clock = own_clock()
         self.at_work[clock] = batch.members

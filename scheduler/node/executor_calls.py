@@ -21,6 +21,7 @@ from scheduler.node.calls import Calls
 from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.durable_starts import START_DEADLINE_S
 from scheduler.node.endings import not_started
+from scheduler.node.machine import MACHINE, Machine
 from scheduler.process.forking import end_child
 
 Watch = Callable[[RunningAttempt, int | None], Callable[[], object] | None]
@@ -31,11 +32,17 @@ class ExecutorCalls:
     """Calls executors, one attempt at a time."""
 
     def __init__(
-        self, calls: Calls, loop: LoopThread, watch: Watch, watch_async: Watch | None = None
+        self,
+        calls: Calls,
+        loop: LoopThread,
+        watch: Watch,
+        watch_async: Watch | None = None,
+        machine: Machine = MACHINE,
     ) -> None:
         """``watch`` is told of blocking attempts that begin, ``watch_async`` of the others."""
         self._calls, self._loop = calls, loop
         self._watch, self._watch_async = watch, watch_async
+        self._machine = machine
 
     def run(self, running: RunningAttempt) -> None:
         """Run a blocking attempt in this thread, and tell its end."""
@@ -53,7 +60,7 @@ class ExecutorCalls:
         uncalled = calls.uncalled(running)
         if uncalled is not None:
             return uncalled
-        if attempt.was_given_up and not (_recorded_start(attempt) and calls.gate(attempt)):
+        if attempt.was_given_up and not (self._recorded_start(attempt) and calls.gate(attempt)):
             return self._not_started(running)
         started_ms = calls.begin(running)
         watch, awaits = None, False
@@ -66,7 +73,7 @@ class ExecutorCalls:
                 awaits = True
                 awaited = self._loop.begin(outcome, left_ms(running, timeout_ms, calls.clock))
                 calls.registry.let_cancel(running, awaited.cancel)
-                outcome = awaited.result()
+                outcome = self._machine.result_of(awaited)
             ended = calls.returned(running, outcome, started_ms)
         except FutureTimeoutError as error:
             end_child(calls.born, error)
@@ -100,7 +107,7 @@ class ExecutorCalls:
         if uncalled is not None:
             return uncalled
         if attempt.was_given_up:
-            is_durable = await asyncio.to_thread(_recorded_start, attempt)
+            is_durable = await asyncio.to_thread(self._recorded_start, attempt)
             if not (is_durable and calls.gate(attempt)):
                 return self._not_started(running)
         return await self._execute_async(running, calls.begin(running))
@@ -130,17 +137,16 @@ class ExecutorCalls:
     def _not_started(self, running: RunningAttempt) -> AttemptEnded:
         return not_started(running.attempt, self._calls.clock.now_ms())
 
-
-def _recorded_start(attempt: Attempt) -> bool:
-    """Wait until the start of what was given up is durable; False where that cannot be had."""
-    if attempt.record_starts is None:
+    def _recorded_start(self, attempt: Attempt) -> bool:
+        """Wait until the start of what was given up is durable; False where that cannot be had."""
+        if attempt.record_starts is None:
+            return True
+        try:
+            self._machine.result_of(attempt.record_starts((attempt,)), START_DEADLINE_S)
+        except (CancelledError, FutureTimeoutError, HourhandError):
+            # The tree went away meanwhile; its successor starts the task again.
+            return False
         return True
-    try:
-        attempt.record_starts((attempt,)).result(timeout=START_DEADLINE_S)
-    except (CancelledError, FutureTimeoutError, HourhandError):
-        # The tree went away meanwhile; its successor starts the task again.
-        return False
-    return True
 
 
 def left_ms(running: RunningAttempt, timeout_ms: int | None, clock: Clock) -> float | None:

@@ -5,7 +5,6 @@ coroutine for each.  Decides nothing: gate, registry and outcomes are those of e
 """
 
 import logging
-import queue
 import threading
 from concurrent.futures import Future
 from functools import partial
@@ -14,6 +13,7 @@ from actors.model.display import log_raised
 from actors.model.outcome import Outcome
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.calls import Calls
+from scheduler.node.machine import MACHINE, Machine
 from scheduler.node.system_executor import ImmediateWork
 
 logger = logging.getLogger("hourhand.runner")
@@ -22,10 +22,9 @@ logger = logging.getLogger("hourhand.runner")
 class FastPath:
     """The thread of a node that hands system tasks over, started when there is one."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-        self._waiting: queue.SimpleQueue[tuple[RunningAttempt, ImmediateWork] | None]
-        self._waiting = queue.SimpleQueue()
+    def __init__(self, calls: Calls, machine: Machine = MACHINE) -> None:
+        self._calls, self._machine = calls, machine
+        self._waiting = machine.make_queue(tuple[RunningAttempt, ImmediateWork])
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
@@ -48,15 +47,10 @@ class FastPath:
         with self._lock:
             if self._thread is not None:
                 return
-            thread = threading.Thread(
-                target=self._begin_all, name="hourhand-immediate", daemon=True
-            )
             try:
-                thread.start()
+                self._thread = self._machine.start_thread(self._begin_all, "hourhand-immediate")
             except (RuntimeError, MemoryError):
                 log_raised(logger, "the machine has no thread for system tasks; it is asked again")
-            else:
-                self._thread = thread
 
     def _begin_all(self) -> None:
         while (item := self._waiting.get()) is not None:

@@ -5,13 +5,13 @@ does with an attempt.
 """
 
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 
 from actors.model.display import log_raised
 from scheduler.node.attempts import RunningAttempt
+from scheduler.node.machine import MACHINE, Machine
 from scheduler.node.worker_watch import WorkerLoad
 
 logger = logging.getLogger("hourhand.runner")
@@ -28,11 +28,18 @@ def own_clock() -> int:
 class WorkerThreads:
     """Threads that take one attempt at a time; started as they are needed, up to a limit."""
 
-    def __init__(self, run: Callable[[RunningAttempt], None], threads_max: int, name: str) -> None:
+    def __init__(
+        self,
+        run: Callable[[RunningAttempt], None],
+        threads_max: int,
+        name: str,
+        machine: Machine = MACHINE,
+    ) -> None:
         self._run = run
+        self._machine = machine
         self._threads_max = threads_max
         self._name = name
-        self._waiting = queue.SimpleQueue[RunningAttempt | None]()
+        self._waiting = machine.make_queue(RunningAttempt)
         self._submitted = 0
         self._outstanding = 0
         """Attempts queued or running, until there are as many threads as there may be: each has
@@ -87,9 +94,7 @@ class WorkerThreads:
         try:
             if len(self._threads) < min(self._outstanding, self._threads_max):
                 name = f"{self._name}-{len(self._threads)}"
-                thread = threading.Thread(target=self._work, name=name, daemon=True)
-                thread.start()
-                self._threads.append(thread)
+                self._threads.append(self._machine.start_thread(self._work, name))
                 self._too_few = False
         except (RuntimeError, MemoryError):
             if not self._too_few:

@@ -15,6 +15,7 @@ from scheduler.node.batch_threads import BatchThreads
 from scheduler.node.calls import Calls
 from scheduler.node.executor_calls import ExecutorCalls, left_ms
 from scheduler.node.fast_path import FastPath
+from scheduler.node.machine import MACHINE, Machine
 from scheduler.node.stages import RunningBatch
 from scheduler.node.system_executor import SystemExecutor
 from scheduler.node.worker_threads import WorkerThreads
@@ -27,20 +28,25 @@ THREADS, ASYNC = "threads", "async"
 class NodeWorkers:
     """The last stage of a node that runs tasks; implements ``stages.Workers``."""
 
-    def __init__(self, calls: Calls, settings: ExecutionSettings) -> None:
+    def __init__(
+        self, calls: Calls, settings: ExecutionSettings, machine: Machine = MACHINE
+    ) -> None:
         self._calls, self._settings = calls, settings
         # Of their own: user code may block the other loop.
-        self._timers = LoopThread(1, "hourhand-timers")
+        self._timers = LoopThread(1, "hourhand-timers", machine)
         self.call_later = self.wake_later = self._timers.call_later
-        self._loop = LoopThread(settings.async_attempts_max)
-        self._executors = ExecutorCalls(calls, self._loop, self.watch)
-        self._threads = WorkerThreads(self._executors.run, settings.workers, "hourhand-worker")
+        self._loop = LoopThread(settings.async_attempts_max, machine=machine)
+        self._executors = ExecutorCalls(calls, self._loop, self.watch, machine=machine)
+        run = self._executors.run
+        self._threads = WorkerThreads(run, settings.workers, "hourhand-worker", machine)
         # One at a time comes here, and needs no worker that slow tasks may have for long.
-        self._suspects = WorkerThreads(self._executors.run, 1, "hourhand-suspects")
+        self._suspects = WorkerThreads(run, 1, "hourhand-suspects", machine)
         self._batches = BatchThreads(
-            calls, self._loop, self.watch, partial(self.call_later, settings.lease_retry_ms)
+            *(calls, self._loop, self.watch),
+            partial(self.call_later, settings.lease_retry_ms),
+            machine,
         )
-        self._fast_path = FastPath(calls)
+        self._fast_path = FastPath(calls, machine)
 
     def run(self, attempts: Sequence[RunningAttempt]) -> None:
         """Run each attempt as soon as a worker is free for it."""
