@@ -18,10 +18,11 @@ from actors.ports.telemetry import Telemetry
 from scheduler.client.client import SchedulerClient
 from scheduler.configuration.settings import Settings, require_settings
 from scheduler.executors.middleware import Middleware
+from scheduler.executors.process_plan import plan_of
 from scheduler.executors.user_executors import Executors, UserExecutors
 from scheduler.observe.observation import Observation
 from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.process import forking
+from scheduler.process import forking, loading
 from scheduler.process.collector import tune_gc
 from scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded
 from scheduler.process.interrupts import signals_taken_by
@@ -62,9 +63,12 @@ class Scheduler(SchedulerClient):
         payloads: PayloadCodecs | None = None,
     ) -> None:
         require_settings(settings)
-        self._executors = UserExecutors.of(executor, executors, middleware, payloads)
+        loading.refuse_node()
+        users = UserExecutors.of(executor, executors, middleware, payloads)
+        self._executors = users.with_processes(settings.tree.execution.run_in)
         self._has_default_executor = self._executors.default is not None
-        self._parts = build_node(settings, self._executors, telemetry)
+        plan = plan_of(self._executors, executors, middleware, payloads, settings.tree.execution)
+        self._parts = build_node(settings, self._executors, telemetry, plan)
         self._node = self._parts.node
         try:
             super().__init__(settings, self._parts.client, executors=executors, payloads=payloads)
@@ -124,6 +128,7 @@ class Scheduler(SchedulerClient):
         if self._settings.calm_collector:
             self._restore_gc = tune_gc()
         try:
+            self._parts.start_processes()
             self._executors.middleware.start()
             self.observation.begin(self._parts.probes)
         except BaseException:

@@ -24,6 +24,7 @@ from actors.ports.runner import Runner
 from actors.ports.store import OwnershipStore, Stores
 from actors.ports.telemetry import Telemetry
 from scheduler.adapters.clock import thread_ms
+from scheduler.configuration.cgroup import process_count
 from scheduler.configuration.memory_limit import measures_of, tree_within_memory
 from scheduler.configuration.optional_dependencies import opens_drivers
 from scheduler.configuration.settings import Settings
@@ -38,6 +39,8 @@ from scheduler.node.calls import Calls
 from scheduler.node.lease import Lease
 from scheduler.node.node import Node
 from scheduler.node.node_limits import NodeLimits
+from scheduler.node.process_log import log_line
+from scheduler.node.process_thread import ProcessThread
 from scheduler.node.runner import NodeRunner
 from scheduler.node.watching import NodeWatch
 from scheduler.node.workers import NodeWorkers
@@ -51,6 +54,7 @@ from scheduler.ports.dead_letters import LogView
 from scheduler.ports.lifecycle import LifecyclePublisher
 from scheduler.ports.messages import MessageWriter, TopicReader
 from scheduler.ports.transfer import UNFINISHED, LogTail, TransferStore
+from scheduler.ports.user_places import ProcessPlan
 from scheduler.reading.placing import placing_count
 from scheduler.services.relay.sending import MessageSender
 from scheduler.services.system_registry import SystemTaskRegistry, open_caller
@@ -228,6 +232,9 @@ class NodeParts:
     reporter: Reporter
     system_tasks: SystemTaskRegistry
     watch: NodeWatch
+    start_processes: Callable[[], None]
+    """Starts the processes for user code, if there are any; InvalidExecutor where they cannot load
+    it."""
     close: Callable[[], None]
     """Lets go of everything but the node's connections, what was made last first."""
 
@@ -284,12 +291,16 @@ def build_client(settings: Settings) -> ClientPorts:
 
 
 def build_node(
-    settings: Settings, executors: UserExecutors, telemetry: Telemetry | None = None
+    settings: Settings,
+    executors: UserExecutors,
+    telemetry: Telemetry | None = None,
+    plan: ProcessPlan | None = None,
 ) -> NodeParts:
     """Open, observe and wrap what a node works with; where one part cannot be, none stays open.
 
     ``executors`` are the user's, ``telemetry`` is told of events in place of the
-    program's log.  Raises OperatorError where something is wrong with the installation.
+    program's log, ``plan`` says where processes find user code, None where there are none.
+    Raises OperatorError where something is wrong with the installation.
     """
     log = build_telemetry(settings)
     with ExitStack() as undo:
@@ -297,7 +308,7 @@ def build_node(
         closing = undo.enter_context(ExitStack())
         # Behind all that is closed: what is told meanwhile is counted, too.
         closing.callback(log.close)
-        made = opened.make_node(executors, closing)
+        made = opened.make_node(executors, closing, plan)
         undo.pop_all()
     return made
 
@@ -344,13 +355,15 @@ class _NodeConnections:
     log: TaskLog
     partition_count: int
 
-    def make_node(self, executors: UserExecutors, closing: ExitStack) -> NodeParts:
+    def make_node(
+        self, executors: UserExecutors, closing: ExitStack, plan: ProcessPlan | None
+    ) -> NodeParts:
         counting, systems = self.observation.telemetry, _ActorSystems(self.clock)
         system_tasks = self._make_system_tasks()
         closing.callback(system_tasks.close)
         closing.callback(systems.close)
         lease = Lease(self.clock, self.log.lease_ends_ms)
-        runner, workers = self._make_runner(executors, lease, closing)
+        runner, workers = self._make_runner(executors, lease, closing, plan)
         node = self._join_group(executors, lease, runner, system_tasks, systems)
         reporter = self._make_reporter(executors, runner, node)
         closing.callback(reporter.close)
@@ -373,6 +386,7 @@ class _NodeConnections:
             reporter=reporter,
             system_tasks=system_tasks,
             watch=watch,
+            start_processes=workers.start,
             close=closing.close,
         )
 
@@ -391,7 +405,11 @@ class _NodeConnections:
         )
 
     def _make_runner(
-        self, executors: UserExecutors, lease: Lease, closing: ExitStack
+        self,
+        executors: UserExecutors,
+        lease: Lease,
+        closing: ExitStack,
+        plan: ProcessPlan | None,
     ) -> tuple[NodeRunner, NodeWorkers]:
         if executors.middleware.hears_of_exhausted:
             news = ExhaustedNews(executors.middleware)
@@ -410,13 +428,29 @@ class _NodeConnections:
             held=lease,
             lend=self.settings.lends_limits,
         )
-        workers = NodeWorkers(calls, self.settings.tree.execution)
-        runner = NodeRunner(calls, workers, self.settings.tree.execution, limits)
+        processes = None if plan is None else self._make_processes(calls, plan)
+        execution = self.settings.tree.execution
+        workers = NodeWorkers(calls, execution, processes)
+        places = None if processes is None else processes.places
+        execution = execution.model_copy(update={"processes": places})
+        runner = NodeRunner(calls, workers, execution, limits)
         lease.add_listener(runner.apply)
         closing.callback(workers.close)
         closing.callback(runner.close)
         closing.callback(self.observation.close)
         return runner, workers
+
+    def _make_processes(self, calls: Calls, plan: ProcessPlan) -> ProcessThread:
+        tree = self.settings.tree
+        return ProcessThread(
+            calls,
+            tree.execution,
+            tree.recovery,
+            places=process_count(tree.execution),
+            plan=plan,
+            lease_ends_ms=self.log.lease_ends_ms,
+            log=log_line,
+        )
 
     def _join_group(
         self,

@@ -18,7 +18,9 @@
     │   ├── NoSuchSchedule            a recurring schedule that is not there
     │   ├── InvalidQuery              a question in SQL that cannot be answered
     │   ├── UnknownConnection         no connection of a database that an outbox could be in
-    │   └── AlreadyStarted            started a second time
+    │   ├── AlreadyStarted            started a second time
+    │   └── ProcessDied               an attempt whose process ended, as by a signal
+    │       └── ProcessTooLarge       an attempt whose process held too much memory
     ├── OperatorError                 something is wrong with the installation
     │   ├── SettingsInvalid           a setting out of its range, or unknown
     │   ├── DependencyMissing         a package of an extra is not installed
@@ -153,6 +155,18 @@ class AlreadyStarted(CallerError, RuntimeError):
     """A scheduler was started a second time."""
 
     code = "already-started"
+
+
+class ProcessDied(CallerError, RuntimeError):
+    """The process of an attempt ended, as by a signal: user code or its libraries did that."""
+
+    code = "process-died"
+
+
+class ProcessTooLarge(ProcessDied):
+    """The process that ran an attempt held more memory than it may, and was killed."""
+
+    code = "process-too-large"
 
 
 class OperatorError(HourhandError):

@@ -15,6 +15,8 @@ from actors.model.display import log_raised, shown
 
 logger = logging.getLogger("hourhand.retry")
 
+_RUN_IN = ("thread", "process", None)
+
 
 def policy_of(executor: object) -> RetryPolicy:
     """Return an executor's retry policy; the default one where it cannot be read, or is none."""
@@ -58,6 +60,12 @@ def declared_timeout_of(made: object) -> timedelta | None:
     return stated if isinstance(stated, timedelta) else None
 
 
+def declared_run_in_of(made: object) -> str | None:
+    """Return where a class says that it runs, without calling its code; None where it does not."""
+    stated = inspect.getattr_static(made, "run_in", None) if isinstance(made, type) else None
+    return stated if isinstance(stated, str) else None
+
+
 def unmade_policy_of(executable: object) -> RetryPolicy:
     """Return the policy of what runs a task, without calling user code.
 
@@ -76,12 +84,15 @@ def timeout_ms_of(executor: object, default_ms: int | None) -> int | None:
 
 
 def attribute_complaint(executor: object) -> str | None:
-    """Return what is wrong with ``retry`` or ``timeout`` of an executor or a class of them.
+    """Return what is wrong with ``retry``, ``timeout`` or ``run_in`` of an executor or its class.
 
     A property of a class says something of its instances only.
     """
     retry, timeout = getattr(executor, "retry", None), getattr(executor, "timeout", None)
     of_class = isinstance(executor, type)
+    run_in: object = getattr(executor, "run_in", None)
+    if run_in not in _RUN_IN and not (of_class and hasattr(run_in, "__get__")):
+        return f"run_in is {shown(run_in)}, 'thread', 'process' or None is needed"
     if not isinstance(retry, RetryPolicy) and not (of_class and hasattr(retry, "__get__")):
         return f"retry is {shown(retry)}, a RetryPolicy is needed"
     if timeout is None or (isinstance(timeout, timedelta) and timeout > timedelta(0)):

@@ -7,6 +7,7 @@ the same name, in ``actors/task_executor.py``, holds one and calls it.  Decides 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
 from datetime import timedelta
+from typing import Literal
 
 from actors.model.backoff import RetryPolicy
 from actors.model.flow import FairShare, Limit
@@ -35,6 +36,9 @@ class TaskExecutor(ABC):
     have one of its own, which counts on a node where a kind declares any of flow control."""
     fair: FairShare | None = None
     """How starts are shared between tenants while more is due than can run."""
+    run_in: Literal["thread", "process"] | None = None
+    """Where attempts run: ``thread`` is a thread or the event loop of the node, ``process`` is a
+    process that runs one attempt at a time and can be killed.  None takes the node's setting."""
     attempt: int = 0
     """Number of the attempt that runs, 1 for the first."""
     fence: int = 0

@@ -8,6 +8,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from actors.model.settings import ExecutionSettings
+
 CGROUP = Path("/proc/self/cgroup")
 MOUNT = Path("/sys/fs/cgroup")
 
@@ -36,6 +38,11 @@ def allowed_cores(cgroup: Path = CGROUP, mount: Path = MOUNT) -> int:
     """Return the lowest of the cores this process may run on and the quotas of its cgroups."""
     quotas = [_cores(text) for text in cgroup_texts("cpu", ("cpu.max",), cgroup, mount)]
     return max(1, int(min([_cores_to_run_on(), *(each for each in quotas if each)])))
+
+
+def process_count(settings: ExecutionSettings) -> int:
+    """Return how many processes a node has for user code."""
+    return settings.processes or allowed_cores()
 
 
 def _cores_to_run_on() -> float:

@@ -261,6 +261,11 @@ class ExecutionSettingsDict(TypedDict, total=False):
     timeout_ms: int | None
     row_bytes_max: int
     lease_retry_ms: int
+    run_in: Literal["thread", "process"]
+    processes: int | None
+    kill_grace_ms: int
+    tasks_per_process_max: int | None
+    memory_bytes_per_process_max: int | None
     lend_limits: bool
 
 

@@ -26,6 +26,7 @@ def load_executors(paths: Sequence[str]) -> LoadedExecutors:
     """Import the objects at the paths; InvalidExecutor says which part of which path is wrong."""
     default: Callable[[], TaskExecutor] | None = None
     executors = Hourhand()
+    executors.loaded_from = tuple(paths)
     for path in paths:
         kind, equals, named = path.partition("=")
         found = found_at(named if equals else path)

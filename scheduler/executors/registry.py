@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import update_wrapper
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 from actors.model.backoff import RetryPolicy
 from actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
@@ -83,6 +83,8 @@ class Hourhand(ExecutorRegistry):
         self._kinds: dict[str, TaskKind] = {}
         self._clients: list[Scheduling] = []
         self._included: list[Hourhand] = []
+        self.loaded_from: tuple[str, ...] = ()
+        """The paths that a command was given, where it made this registry of them."""
 
     def __getitem__(self, kind: str) -> TaskKind:
         return self._kinds[kind]
@@ -99,6 +101,7 @@ class Hourhand(ExecutorRegistry):
         *,
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
+        run_in: Literal["thread", "process"] | None = None,
         concurrency: int | None = None,
         concurrency_per_id: int | None = 1,
         limits: Limit | Sequence[Limit] = (),
@@ -108,12 +111,17 @@ class Hourhand(ExecutorRegistry):
         """Register a function for tasks of a kind; blocking or ``async def``.
 
         The function takes the payload, whose annotation is its type, and may take the task too.
-        ``TaskKind`` explains the arguments. Raises InvalidExecutor if the kind is taken or invalid,
-        and for invalid arguments.
+        ``run_in`` is that of ``TaskExecutor``, ``TaskKind`` explains the other arguments. Raises
+        InvalidExecutor if the kind is taken or invalid, and for invalid arguments.
         """
         self._refuse(kind)
         flow = FlowRule.of(limits, priority, fair)
-        attributes = {"retry": retry or RetryPolicy(), "timeout": timeout, **_attributes(flow)}
+        attributes = {
+            "retry": retry or RetryPolicy(),
+            "timeout": timeout,
+            "run_in": run_in,
+            **_attributes(flow),
+        }
         return TaskDecorator(self, kind, attributes, concurrency, concurrency_per_id)
 
     def batch(
@@ -127,6 +135,7 @@ class Hourhand(ExecutorRegistry):
         runs_of_one_id: bool = False,
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
+        run_in: Literal["thread", "process"] | None = None,
         concurrency_per_id: int | None = 1,
         limits: Limit | Sequence[Limit] = (),
         priority: int | None = None,
@@ -149,6 +158,7 @@ class Hourhand(ExecutorRegistry):
             "runs_of_one_id": runs_of_one_id,
             "retry": retry or RetryPolicy(),
             "timeout": timeout,
+            "run_in": run_in,
             **_attributes(flow),
         }
         return BatchDecorator(self, kind, attributes, concurrency_per_id)
@@ -246,6 +256,11 @@ class TaskFunction(Generic[P_contra]):
 
     def __repr__(self) -> str:
         return f"<task function {self.kind!r}>"
+
+    @property
+    def registered(self) -> TaskKind:
+        """How the registry runs it."""
+        return self._registry[self.kind]
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self._function(*arguments, **named)

@@ -6,21 +6,29 @@ many tasks of a kind run at once. The tree holds tasks that it cannot run.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import getattr_static
 
 from actors.model.batch_executor import BatchExecutor
 from actors.model.display import shown
 from actors.model.errors import InvalidExecutor, UnknownKind
+from actors.model.executor_attributes import (
+    declared_policy_of,
+    declared_run_in_of,
+    declared_timeout_of,
+)
 from actors.model.flow import FairShare, FlowRule, FlowRules, Limit
 from actors.model.kind import checked_kind
 from actors.model.sealed import refuse_sealed
 from actors.model.suggestion import did_you_mean
 from actors.model.task_executor import TaskExecutor
-from scheduler.executors.batches import KindBatches, run_tasks_max_of
-from scheduler.executors.executor_path import ExecutorFactory, made_by, tried_factory
+from scheduler.executors.batches import KindBatches, declared_limits_of, run_tasks_max_of
+from scheduler.executors.executor_path import ExecutorFactory, class_of, made_by, tried_factory
 from scheduler.executors.guests import GuestKind
 from scheduler.executors.middleware import Middleware, MiddlewareStack, OpeningBatches, opening
 from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.ports.batches import Batches, BatchMember
+from scheduler.ports.processes import ProcessBatches, ProcessMember
+from scheduler.process.user_code import is_coroutine_method
 
 _NAMED_MAX = 20
 """Kinds that an error message lists."""
@@ -97,6 +105,12 @@ class UserExecutors:
     batches: dict[str | None, Batches] = field(default_factory=dict)
     """By kind that runs many tasks at a time, from its first task on."""
     payloads: PayloadCodecs | None = None
+    run_in: str = "thread"
+    """Where what does not say so runs."""
+    here: bool = True
+    """Whether what runs in processes is made here: in one of them, and in the test kit."""
+    members: dict[str | None, ProcessMember] = field(default_factory=dict)
+    """Stand for the executors of those kinds that run in processes."""
 
     @classmethod
     def of(
@@ -164,6 +178,35 @@ class UserExecutors:
         most = {kind: run_tasks_max_of(made_by(found)) for kind, found in made.items()}
         return {kind: tasks for kind, tasks in most.items() if tasks > 1}
 
+    def with_processes(self, run_in: str) -> "UserExecutors":
+        """Return the same for a node, which makes and calls nothing that runs in processes."""
+        return replace(self, run_in=run_in, here=False)
+
+    @property
+    def in_processes(self) -> Sequence[str | None]:
+        """The kinds that run in processes, None for the default executor."""
+        factories: dict[str | None, object] = {k: e.executor for k, e in self.kinds.items()}
+        if self.default is not None:
+            factories[None] = self.default
+        return [kind for kind, each in factories.items() if self._runs_in_process(each)]
+
+    def _runs_in_process(self, factory: object) -> bool:
+        return (declared_run_in_of(class_of(factory)) or self.run_in) == "process"
+
+    def _stand_in(self, kind: str | None, made: type[TaskExecutor] | None) -> TaskExecutor:
+        """Return what stands for an executor that a process makes."""
+        retry, timeout = declared_policy_of(made), declared_timeout_of(made)
+        if made is not None and issubclass(made, BatchExecutor):
+            batches = ProcessBatches(
+                declared_limits_of(made),
+                is_coroutine_method(made, "execute_many"),
+                retry,
+                timeout,
+                getattr_static(made, "retries_alone", None) is True,
+            )
+            return BatchMember(self.batches.setdefault(kind, batches))
+        return self.members.setdefault(kind, ProcessMember(retry, timeout))
+
     def make(self, kind: str | None) -> TaskExecutor:
         """Return a guest for an executor; raises UnknownKind for an unknown kind.
 
@@ -178,6 +221,11 @@ class UserExecutors:
             raise UnknownKind(self._complaint(kind))
         if (known_batches := self.batches.get(kind)) is not None:
             return BatchMember(known_batches)
+        if not self.here:
+            if (member := self.members.get(kind)) is not None:
+                return member
+            if self._runs_in_process(factory):
+                return self._stand_in(kind, class_of(factory))
         guests = self.guests.get(kind)
         if guests is None:
             guests = self.guests.setdefault(kind, GuestKind(factory))

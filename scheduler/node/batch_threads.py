@@ -50,7 +50,9 @@ class BatchThreads:
             self._loop.submit(partial(self._run_async, batch), partial(self._lose, batch))
             return
         try:
-            self._machine.start_thread(partial(Context().run, self._run, batch), "hourhand-batch")
+            self._machine.start_thread(
+                partial(Context().run, self.run_here, batch), "hourhand-batch"
+            )
         except (RuntimeError, MemoryError):
             # Its tasks are started again: an error here would end the tree, for a lack that passes.
             text = "the machine has no thread for a batch of %d tasks; they are tried again"
@@ -67,7 +69,9 @@ class BatchThreads:
         self._refuse(batch)
         batch.ended()
 
-    def _run(self, batch: RunningBatch) -> None:
+    def run_here(self, batch: RunningBatch) -> None:
+        """Run a blocking batch in this thread, and tell the ends of its attempts."""
+
         def awaited(found: Awaitable[object]) -> object:
             return self._machine.result_of(self._loop.begin(found, None))
 

@@ -98,10 +98,11 @@ class Calls:
             return AttemptEnded(attempt, Ending.USED_UP, now_ms, now_ms, ruling=ruling)
         return None
 
-    def begin(self, running: RunningAttempt) -> int:
-        """Tell operators that ``execute`` is called now; return when that is."""
+    def begin(self, running: RunningAttempt, started_ms: int | None = None) -> int:
+        """Tell operators that ``execute`` is called now, or was; return when that is."""
         attempt = running.attempt
-        started_ms = self.clock.now_ms()
+        if started_ms is None:
+            started_ms = self.clock.now_ms()
         key, attempts = attempt.task.key, attempt.task.attempts
         delay_ms = started_ms - max(key.scheduled_ms, attempts.next_attempt_ms)
         self.telemetry.emit(

@@ -16,6 +16,7 @@ from scheduler.node.attempts import RunningAttempt
 from scheduler.node.stages import Following
 from scheduler.node.system_executor import SystemExecutor
 from scheduler.node.waiting_attempts import waiting_attempts
+from scheduler.ports.processes import is_in_process
 
 START_DEADLINE_S = 30.0
 """How long an overdue task waits for its start to become durable before it is given up."""
@@ -64,7 +65,8 @@ class DurableStarts:
         suspects: list[RunningAttempt] = []
         passed = [each for each in attempts if each.attempt.record_starts is None]
         for running in awaited:
-            if running.attempt.was_given_up:
+            if running.attempt.was_given_up or is_in_process(running.executor):
+                # A process that dies says itself which attempt it ran.
                 passed.append(running)
             elif running.attempt.suspect:
                 suspects.append(running)

@@ -44,7 +44,12 @@ class NodeRunner:
         self.calls, self._registry = calls, calls.registry
         self._workers = workers
         clock, rules = calls.clock, limits.rules
-        rooms = {"threads": settings.workers, "async": settings.async_attempts_max}
+        rooms = {
+            "threads": settings.workers,
+            "async": settings.async_attempts_max,
+            # One runs, and one waits in the process, which begins it at once.
+            "processes": 2 * (settings.processes or 1),
+        }
         self._turns = FairTurns(rules, rooms, workers)
         self._batches = BatchGathering(
             monotonic_ms=clock.monotonic_ms,
@@ -135,6 +140,8 @@ class NodeRunner:
             self.calls.refuse(running)
         self._starts.drain(partitions)
         self._batches.drain(partitions)
+        if partitions is not None and give_up is None:
+            self._workers.drain(partitions)
 
     def hurry(self) -> bool:
         """Let no batch wait for company, as none will come; return whether one did."""
@@ -186,3 +193,4 @@ class NodeRunner:
         """Limit as operators say from now on."""
         for name, before, after in self.limits.change(config.limits):
             self.calls.telemetry.emit(LimitChanged(name, str(before), str(after)))
+        self._workers.drain(None)

@@ -4,7 +4,7 @@ Limits, durable starts, batches, fair turns, workers, in this order.  Says what 
 the others, and decides nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from scheduler.node.attempts import RunningAttempt
@@ -37,6 +37,12 @@ class Workers(Protocol):
 
     def pool_of(self, running: RunningAttempt) -> str | None:
         """Name the workers that an attempt waits for with others; None where it does not."""
+
+    def drain(self, partitions: Collection[int] | None) -> None:
+        """Let attempts of partitions that go to another owner end in time, where that can be.
+
+        With None the gate is asked once more for what it has let through and has not begun.
+        """
 
     def call_later(self, delay_ms: float, call: Callable[[], object]) -> Callable[[], object]:
         """Call something after a delay; return what calls that off."""

@@ -4,7 +4,7 @@ Decides which of them runs an attempt.  One attempt is one hand-over, never a li
 not hold others (P7).  Never decides when an attempt may go, nor what follows from an outcome.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from actors.model.events import AttemptStuck
@@ -16,22 +16,30 @@ from scheduler.node.calls import Calls
 from scheduler.node.executor_calls import ExecutorCalls, left_ms
 from scheduler.node.fast_path import FastPath
 from scheduler.node.machine import MACHINE, Machine
+from scheduler.node.process_thread import ProcessThread
 from scheduler.node.stages import RunningBatch
 from scheduler.node.system_executor import SystemExecutor
 from scheduler.node.worker_threads import WorkerThreads
 from scheduler.node.worker_watch import LoopAtHand, WorkerPool
+from scheduler.ports.processes import ProcessBatches, is_in_process
 from scheduler.process.user_code import runs_async
 
-THREADS, ASYNC = "threads", "async"
+THREADS, ASYNC, PROCESSES = "threads", "async", "processes"
 
 
 class NodeWorkers:
     """The last stage of a node that runs tasks; implements ``stages.Workers``."""
 
     def __init__(
-        self, calls: Calls, settings: ExecutionSettings, machine: Machine = MACHINE
+        self,
+        calls: Calls,
+        settings: ExecutionSettings,
+        processes: ProcessThread | None = None,
+        machine: Machine = MACHINE,
     ) -> None:
+        """``processes`` run what runs in processes; None where nothing does."""
         self._calls, self._settings = calls, settings
+        self.processes = processes
         # Of their own: user code may block the other loop.
         self._timers = LoopThread(1, "hourhand-timers", machine)
         self.call_later = self.wake_later = self._timers.call_later
@@ -48,9 +56,20 @@ class NodeWorkers:
         )
         self._fast_path = FastPath(calls, machine)
 
+    def start(self) -> None:
+        """Start the processes, if any; InvalidExecutor where they cannot load user code."""
+        if self.processes is not None:
+            self.processes.start()
+
     def run(self, attempts: Sequence[RunningAttempt]) -> None:
         """Run each attempt as soon as a worker is free for it."""
         blocking: list[RunningAttempt] = []
+        processes = self.processes
+        if processes is not None:
+            there = [each for each in attempts if is_in_process(each.executor)]
+            if there:
+                processes.run(there)
+                attempts = [each for each in attempts if not is_in_process(each.executor)]
         for running in attempts:
             if running.attempt.suspect:
                 self._submit(self._suspects, (running,))
@@ -75,10 +94,15 @@ class NodeWorkers:
 
     def run_batch(self, batch: RunningBatch) -> None:
         """Run some attempts together."""
-        self._batches.run(batch)
+        if self.processes is not None and isinstance(batch.batches, ProcessBatches):
+            self.processes.run_batch(batch)
+        else:
+            self._batches.run(batch)
 
     def pool_of(self, running: RunningAttempt) -> str | None:
         """Name the workers that an attempt waits for with others; None where it does not."""
+        if self.processes is not None and is_in_process(running.executor):
+            return PROCESSES
         if running.attempt.suspect:
             return None
         return ASYNC if runs_async(running.executor) else THREADS
@@ -87,10 +111,22 @@ class NodeWorkers:
         """Return the workers that attempts wait for, to be watched; suspects take turns anyway."""
         of_threads, of_loop = "tree.execution.workers", "tree.execution.async_attempts_max"
         threads_max, loop_max = self._settings.workers, self._settings.async_attempts_max
-        return (
+        here = (
             WorkerPool(THREADS, threads_max, of_threads, self._threads.load),
             WorkerPool(ASYNC, loop_max, of_loop, self._loop.load),
         )
+        if self.processes is None:
+            return here
+        places, of_processes = self.processes.places, "tree.execution.processes"
+        return (*here, WorkerPool(PROCESSES, places, of_processes, self.processes.load))
+
+    def drain(self, partitions: Collection[int] | None) -> None:
+        """Let attempts of partitions that go to another owner end in time, where that can be.
+
+        With None the gate is asked once more for what it has let through and has not begun.
+        """
+        if self.processes is not None:
+            self.processes.drain(partitions)
 
     def loop_at_hand(self) -> LoopAtHand:
         """Return whose code the event loop is in, and where."""
@@ -115,11 +151,15 @@ class NodeWorkers:
         """Begin the threads that the machine did not have when they were needed."""
         for each in (self._threads, self._suspects, self._loop, self._timers, self._fast_path):
             each.nudge()
+        if self.processes is not None:
+            self.processes.nudge()
 
     def close(self) -> None:
         """Take no more attempts; async ones are cancelled, blocking ones end by themselves."""
         for each in (self._fast_path, self._threads, self._suspects, self._loop, self._timers):
             each.close()
+        if self.processes is not None:
+            self.processes.close()
 
     def watch(self, running: RunningAttempt, timeout_ms: int | None) -> Callable[[], object] | None:
         """Report a blocking attempt that passes its timeout; return what calls that off."""

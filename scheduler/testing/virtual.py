@@ -12,7 +12,7 @@ import math
 import random
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import Context
 from functools import partial
@@ -172,6 +172,10 @@ class VirtualWorkers:
     def run_batch(self, batch: RunningBatch) -> None:
         """Queue a batch."""
         self.ready.append(batch)
+
+    def drain(self, partitions: Collection[int] | None) -> None:
+        """Change nothing: no attempt outlives the call that runs it."""
+        del partitions
 
     def pool_of(self, running: RunningAttempt) -> str | None:
         """Have all wait for the one thread there is."""

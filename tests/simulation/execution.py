@@ -7,7 +7,7 @@ node.  How an attempt goes is ``user_code``'s matter.
 import asyncio
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -127,6 +127,10 @@ class SimulatedWorkers:
         if len(batch.members) > limits.tasks_max:
             self._observer.miscalled(slot.running, f"is in a batch of {len(batch.members)}")
         self._append(slot)
+
+    def drain(self, partitions: Collection[int] | None) -> None:
+        """Change nothing: what runs here ends by itself."""
+        del partitions
 
     def pool_of(self, running: RunningAttempt) -> str | None:
         """Name the workers that an attempt waits for with others; None where it does not."""

@@ -163,8 +163,9 @@ def _loggers() -> list[tuple[str, str]]:
     return found
 
 
-_OTHERS_LOGGERS = {"concurrent.futures", "f'hourhand.{role}'"}
-"""The standard library's, and the roles' one, whose names are looked at by themselves."""
+_OTHERS_LOGGERS = {"concurrent.futures", "f'hourhand.{role}'", "line.name", "name"}
+"""The standard library's, the roles' one, whose names are looked at by themselves, and those of lines
+of a process, which are the user's."""
 
 
 def test_loggers_are_told_apart_by_more_than_case() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from scheduler.node.process_thread import GUARDIAN
 from scheduler.wiring import ADAPTERS
 from tests.tidy.source import ROOT, Function, Source, project_metadata, report, sources
 
@@ -204,7 +205,7 @@ def test_every_module_is_used() -> None:
     }
     scripts, plugins = (project_metadata()[key] for key in ("scripts", "entry-points"))
     named = set(re.findall(r"'((?:hourhand|scheduler)[\w.]*)", f"{scripts} {plugins}"))
-    named |= {place.partition(":")[0] for place in ADAPTERS.values()}
+    named |= {place.partition(":")[0] for place in ADAPTERS.values()} | {GUARDIAN}
     report(
         f"{source.name} is imported by nothing"
         for source in sources("actors", "hourhand", "scheduler")

@@ -32,12 +32,22 @@ READ_WHEN_DECLARED = {
     "limits": "of the class alone, when a node is built",
     "priority": "as limits",
     "fair": "as limits",
+    "run_in": "as limits",
     "name": "of a codec, when the codecs are put together",
     "blocks": "as name",
 }
 SET = {"attempt", "attempts", "fence", "fences"}
 """What an executor is told, just before it is called: the place ``attribute``."""
-OWN = ("asyncio.", "self._answered.", "self.attempt", "limits.batches_max", "event.", "ruling.")
+OWN = (
+    "asyncio.",
+    "self._guardian.",
+    "self._is_up.",
+    "self._answered.",
+    "self.attempt",
+    "limits.batches_max",
+    "event.",
+    "ruling.",
+)
 OTHERS = (*OWN, "policy.on_exhausted", "ended.ruling.", "b64encode(", "msgspec.")
 """How receivers begin that are not user code."""
 

@@ -1,0 +1,137 @@
+"""A page of memory that a node, its guardian and its processes share.
+
+Who writes which word is fixed: the node writes the lease and what is asked to end, a process what
+it runs, the guardian how large processes are.  A word is eight bytes at a multiple of eight, so it
+is written at one go; the lease stands there twice all the same, and the earlier of both counts.
+Decides nothing.
+"""
+
+import math
+import mmap
+import os
+import tempfile
+from pathlib import Path
+
+_WORD_BYTES = 8
+_HEAD_WORDS = 16
+_PLACE_WORDS = 24
+_SEQ, _BEGUN_MS, _DEADLINE_MS, _WALL_MS, _EXECUTES = 0, 1, 2, 3, 4
+_ASKED_SEQ, _MEMORY_BYTES = 8, 16
+"""Words of a place: those of the process, the node and the guardian are on lines of their own."""
+
+
+class ProcessPage:
+    """The page, as each of the three sees it."""
+
+    def __init__(self, descriptor: int, places: int) -> None:
+        size_bytes = _WORD_BYTES * (_HEAD_WORDS + places * _PLACE_WORDS)
+        self._memory = mmap.mmap(descriptor, size_bytes)
+        view = memoryview(self._memory)
+        self._numbers, self._times = view.cast("q"), view.cast("d")
+
+    @staticmethod
+    def made(places: int) -> "tuple[ProcessPage, int]":
+        """Return a new page, and the descriptor by which others map it."""
+        if hasattr(os, "memfd_create"):
+            # A container may have no folder that can be written.
+            descriptor = os.memfd_create("hourhand")
+        else:
+            descriptor, path = tempfile.mkstemp(prefix="hourhand-")
+            Path(path).unlink()
+        os.ftruncate(descriptor, _WORD_BYTES * (_HEAD_WORDS + places * _PLACE_WORDS))
+        return ProcessPage(descriptor, places), descriptor
+
+    @property
+    def lease_ends_ms(self) -> float:
+        """Monotonic time from which nothing may run any more."""
+        return min(self._times[0], self._times[1])
+
+    def lease_until(self, ends_ms: float) -> None:
+        """Say from which monotonic time on nothing may run any more; by the node."""
+        self._times[0] = ends_ms
+        self._times[1] = ends_ms
+
+    def place(self, number: int) -> "PagePlace":
+        """Return the words of one process."""
+        return PagePlace(self._numbers, self._times, _HEAD_WORDS + number * _PLACE_WORDS)
+
+
+class PagePlace:
+    """The words of one process."""
+
+    __slots__ = ("_at", "_numbers", "_times")
+
+    def __init__(self, numbers: "memoryview[int]", times: "memoryview[float]", at: int) -> None:
+        self._numbers, self._times, self._at = numbers, times, at
+
+    def clear(self) -> None:
+        """Be the place of a process that has not begun; by the node, before it starts one."""
+        for word in range(_PLACE_WORDS):
+            self._numbers[self._at + word] = 0
+
+    # Written by the process.
+
+    def begin(self, seq: int, now_ms: float) -> None:
+        """Say which work is at hand from now on."""
+        numbers, times, at = self._numbers, self._times, self._at
+        numbers[at + _EXECUTES] = 0
+        times[at + _DEADLINE_MS] = math.inf
+        times[at + _BEGUN_MS] = now_ms
+        # Last, as whoever finds it reads the others.
+        numbers[at + _SEQ] = seq
+
+    def execute(self, wall_ms: int) -> None:
+        """Say that user code is called for it now."""
+        self._numbers[self._at + _WALL_MS] = wall_ms
+        self._numbers[self._at + _EXECUTES] = 1
+
+    def limit(self, deadline_ms: float) -> None:
+        """Say until which monotonic time it may take."""
+        self._times[self._at + _DEADLINE_MS] = deadline_ms
+
+    def end(self) -> None:
+        """Say that nothing is at hand."""
+        self._numbers[self._at + _SEQ] = 0
+
+    @property
+    def seq(self) -> int:
+        """The work at hand; 0 for none."""
+        return int(self._numbers[self._at + _SEQ])
+
+    @property
+    def begun_ms(self) -> float:
+        """Monotonic time since which it is at hand."""
+        return float(self._times[self._at + _BEGUN_MS])
+
+    @property
+    def deadline_ms(self) -> float:
+        """Monotonic time until which it may take."""
+        return float(self._times[self._at + _DEADLINE_MS])
+
+    @property
+    def executes_since_ms(self) -> int | None:
+        """Wall time at which user code was called; None where it was not yet."""
+        at = self._at
+        return int(self._numbers[at + _WALL_MS]) if self._numbers[at + _EXECUTES] else None
+
+    # Written by the node.
+
+    def ask(self, seq: int) -> None:
+        """Ask user code of this work to end."""
+        self._numbers[self._at + _ASKED_SEQ] = seq
+
+    @property
+    def asked_seq(self) -> int:
+        """Which work was asked to end last."""
+        return int(self._numbers[self._at + _ASKED_SEQ])
+
+    # Written by the guardian.
+
+    @property
+    def memory_bytes(self) -> int:
+        """How much was resident when the guardian looked last."""
+        return int(self._numbers[self._at + _MEMORY_BYTES])
+
+    def measure(self, memory_bytes: int) -> None:
+        """Say how much is resident now."""
+        self._numbers[self._at + _MEMORY_BYTES] = memory_bytes

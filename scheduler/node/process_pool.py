@@ -1,0 +1,714 @@
+"""The processes of a node: which of them gets what, and what follows when one ends.
+
+Decides how much is sent ahead, what is taken back, when an attempt is asked to end and when its
+process is killed.  A death is the failure of what had begun in the process, and of nothing else.
+Everything here happens on one thread, which never waits for a process; what comes from elsewhere is
+posted to it.  Never looks into a task.
+"""
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.backoff import JITTER, growing_pause_ms
+from actors.model.display import storable_text
+from actors.model.errors import ProcessDied, ProcessTooLarge
+from actors.model.events import AttemptAbandoned, AttemptFailed
+from actors.model.settings import ExecutionSettings
+from actors.model.task import FRESH
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.calls import Calls
+from scheduler.node.endings import (
+    ERROR_MESSAGE_CHARS_MAX,
+    ERROR_STACK_CHARS_MAX,
+    REASON_CHARS_MAX,
+    not_started,
+)
+from scheduler.node.process_frames import (
+    PIPE_LOST_CODE,
+    Ended,
+    EndedProcess,
+    FrameBroken,
+    FrameKind,
+    SentAttempt,
+    SentEnd,
+    Work,
+    frame,
+)
+from scheduler.node.process_page import ProcessPage
+from scheduler.node.remote_errors import remote_error, signal_name
+from scheduler.node.stages import RunningBatch
+from scheduler.node.worker_watch import WorkerLoad
+from scheduler.ports.processes import ProcessBatches
+
+logger = logging.getLogger("hourhand.processes")
+
+AHEAD_MAX = 32
+AHEAD_MS = 2.0
+"""So much work of short attempts may wait in a process behind the one that runs."""
+RECALLED_MS = 10.0
+"""What waits in a process behind an attempt that takes longer is taken back."""
+TOLD_MS = 50.0
+"""An attempt that runs so long is told of; the begin of others is told with their end."""
+DRAINED_MS = 200.0
+"""So long before the drain deadline processes are killed: behind it another node may begin."""
+RESTART_MIN_MS, RESTART_MAX_MS = 100, 30_000
+TICK_MS = 50.0
+KILLED_AGAIN_MS = 1_000.0
+SILENT_MS = 500.0
+"""A process that ended is reaped within this time; one that only fell silent is killed then."""
+NO_DEADLINE = math.inf
+
+
+class ProcessSystem(Protocol):
+    """What the pool needs of the system; called on the pool's thread alone."""
+
+    page: ProcessPage
+
+    def start_process(self, place: int) -> int:
+        """Begin to start a process; return its number, which no other one has."""
+
+    def send(self, number: int, seqs: Sequence[int], frames: bytes) -> None:
+        """Send work and a ticket for each, without waiting."""
+
+    def take_back(self, number: int) -> Collection[int]:
+        """Return which work a process had not begun, and never will."""
+
+    def ask(self, number: int) -> None:
+        """Signal a process that it is to end what it does."""
+
+    def kill(self, number: int) -> None:
+        """End a process."""
+
+    def stop(self, number: int) -> None:
+        """Ask an idle process to end."""
+
+
+class _Job:
+    """An attempt, or a batch, on its way through a process."""
+
+    __slots__ = ("batch", "is_told", "members", "seq")
+
+    def __init__(self, members: Sequence[RunningAttempt], batch: RunningBatch | None) -> None:
+        self.members, self.batch = members, batch
+        self.seq = 0
+        """Of the time it was sent last; 0 before the first one."""
+        self.is_told = False
+
+
+@dataclass(eq=False)
+class _Place:
+    """Where one process is at a time."""
+
+    index: int
+    number: int = 0
+    """Of the process; 0 where there is none."""
+    is_ready: bool = False
+    sent: "deque[_Job]" = field(default_factory=deque)
+    head_ms: float = 0.0
+    """Monotonic time since which the first of ``sent`` is at hand."""
+    mean_ms: float = AHEAD_MS
+    tasks: int = 0
+    """That the process has run."""
+    why: str = ""
+    """Why it is being killed."""
+    kill_ms: float = NO_DEADLINE
+    is_asked: bool = False
+    is_killed: bool = False
+    is_silent: bool = False
+    """Whether its end of the pipe is closed."""
+    drained_ms: float = NO_DEADLINE
+    """Monotonic time at which what runs has to be gone, as its partition goes to another owner."""
+    is_leaving: bool = False
+    """Whether it gets no more work."""
+    start_ms: float = 0.0
+    """Monotonic time at which it is started again."""
+    failures: int = 0
+    """Starts in a row that came to nothing."""
+
+
+class ProcessPool:
+    """The processes of one node."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        settings: ExecutionSettings,
+        system: ProcessSystem,
+        *,
+        lease_ends_ms: Callable[[], float],
+        drain_deadline_ms: int,
+        post: Callable[[Callable[[], None]], object],
+        judge: Callable[[Callable[[], None]], object],
+        places: int,
+    ) -> None:
+        """``post`` calls something on the pool's thread, ``judge`` where user code may be slow."""
+        self._calls, self._settings, self._system = calls, settings, system
+        self._lease_ends_ms, self._post, self._judge = lease_ends_ms, post, judge
+        self._drain_deadline_ms = drain_deadline_ms
+        self._monotonic_ms = calls.clock.monotonic_ms
+        self.places = [_Place(each) for each in range(places)]
+        self._by_number: dict[int, _Place] = {}
+        self._waiting: deque[_Job] = deque()
+        self._seq = 0
+        self._submitted = 0
+        self.is_closing = False
+        self.refusal: str | None = None
+        """Why user code cannot be loaded."""
+
+    # What comes from elsewhere, on the pool's thread.
+
+    def enter(self, job: "_Job") -> None:
+        """Run a job as soon as a process is free for it."""
+        self._submitted += 1
+        self._waiting.append(job)
+
+    def load(self) -> WorkerLoad:
+        """Return how much was submitted, and how much of it waits; from any thread."""
+        return WorkerLoad(self._submitted, len(self._waiting))
+
+    def drain(self, partitions: Collection[int]) -> None:
+        """Take back what has not begun of partitions that go to another owner, and let the rest
+        end before the drain deadline.
+        """
+        ends_ms = self._monotonic_ms() + max(0.0, self._drain_deadline_ms - DRAINED_MS)
+        for place in self.places:
+            self._take_back(place)
+            if place.sent and any(e.attempt.partition in partitions for e in place.sent[0].members):
+                place.drained_ms = min(place.drained_ms, ends_ms)
+        self._refuse_waiting(partitions)
+
+    def take_back(self) -> None:
+        """Take back all that has not begun: what may run has changed."""
+        for place in self.places:
+            self._take_back(place)
+
+    def end_attempts(self, job: "_Job", why: str, *, at_once: bool) -> None:
+        """End the attempts of a job that runs."""
+        for place in self.places:
+            if place.sent and place.sent[0] is job:
+                self._end(place, why, at_once=at_once)
+
+    def begin_close(self) -> None:
+        """Give out no more work, and let the processes end."""
+        self.is_closing = True
+        for place in self.places:
+            self._take_back(place)
+            if place.number and not place.sent:
+                self._system.stop(place.number)
+            elif place.number:
+                self._end(place, "closed", at_once=True)
+        for job in tuple(self._waiting):
+            self._refuse(job)
+        self._waiting.clear()
+
+    # What a process says.
+
+    def said_hello(self, number: int) -> None:
+        """A process can run attempts."""
+        place = self._by_number.get(number)
+        if place is not None:
+            place.is_ready, place.failures = True, 0
+
+    def said_refused(self, number: int, complaint: str) -> None:
+        """A process cannot load user code."""
+        if number in self._by_number:
+            self.refusal = complaint
+            logger.error("user code cannot be loaded in a process: %s", complaint)
+
+    def said_nonsense(self, number: int, complaint: str) -> None:
+        """A process said what nothing can be made of, or nothing more: it is replaced."""
+        place = self._by_number.get(number)
+        if place is not None and not place.is_killed:
+            if place.is_ready and not place.is_leaving:
+                logger.error("a process is replaced: %s", complaint)
+            place.why = place.why or "broken"
+            self._kill(place, self._monotonic_ms())
+
+    def fell_silent(self, number: int) -> None:
+        """A process says nothing any more: the guardian tells how it ended, unless user code has
+        closed its pipe and it runs on.
+        """
+        place = self._by_number.get(number)
+        if place is not None and not place.is_killed:
+            place.is_silent = True
+            place.kill_ms = min(place.kill_ms, self._monotonic_ms() + SILENT_MS)
+
+    def said_ended(self, number: int, ended: Ended) -> None:
+        """The first work that a process has is done; raises FrameBroken where it is not that."""
+        place = self._by_number.get(number)
+        if place is None:
+            return
+        if not place.sent or place.sent[0].seq != ended.seq:
+            raise FrameBroken(f"work {ended.seq} ended, which is not at hand")
+        job = place.sent[0]
+        ends = {each.place: each for each in ended.ends}
+        if ends.keys() != set(range(len(job.members))):
+            raise FrameBroken("the ends are not those of the attempts that were sent")
+        wall_ms = self._calls.clock.now_ms()
+        found = [_ended(each, ends[at], wall_ms) for at, each in enumerate(job.members)]
+        if place.why == "timeout":
+            found = [_timed_out(each) for each in found]
+        now_ms = self._monotonic_ms()
+        place.sent.popleft()
+        place.mean_ms += ((now_ms - place.head_ms) - place.mean_ms) / 8
+        place.head_ms = now_ms
+        place.tasks += len(job.members)
+        self._forgive(place)
+        for at, running in enumerate(job.members):
+            self._tell_end(job, running, ends[at], found[at])
+        self._close(job)
+        self._leave_if_full(place, ended.memory_bytes)
+
+    def has_ended(self, ended: EndedProcess) -> None:
+        """A process is gone, and all that it said was heard."""
+        place = self._by_number.pop(ended.number, None)
+        if place is None:
+            return
+        words = self._system.page.place(place.index)
+        begun_seq, why = words.seq, place.why or ended.why
+        jobs, was_ready = tuple(place.sent), place.is_ready
+        place.sent.clear()
+        place.number, place.is_ready, place.tasks = 0, False, 0
+        place.is_killed = place.is_silent = place.is_leaving = False
+        self._forgive(place)
+        if not self.is_closing:
+            self._plan_restart(place, ended, was_ready=was_ready)
+        for job in reversed(jobs):
+            if job.seq == begun_seq:
+                self._lose(job, ended, why, words.executes_since_ms)
+            else:
+                self._waiting.appendleft(job)
+
+    def _forgive(self, place: _Place) -> None:
+        """What was asked to end has ended, before its process was killed."""
+        if not place.is_killed:
+            place.why, place.is_asked = "", False
+            place.kill_ms = place.drained_ms = NO_DEADLINE
+
+    def attempt_of(self, number: int, seq: int, at: int) -> RunningAttempt | None:
+        """Return the attempt that a line of a process's log is about; None where that is none."""
+        place = self._by_number.get(number)
+        for job in () if place is None else place.sent:
+            if job.seq == seq and 0 <= at < len(job.members):
+                return job.members[at]
+        return None
+
+    # Time.
+
+    def turn(self) -> float:
+        """Do what is due, and return after how many milliseconds something may be due again."""
+        now_ms = self._monotonic_ms()
+        self._system.page.lease_until(self._lease_ends_ms())
+        for place in self.places:
+            if place.is_silent and now_ms >= place.kill_ms:
+                place.why = place.why or "silent"
+                self._kill(place, now_ms)
+            elif place.sent:
+                self._look(place, now_ms)
+            elif not place.number and not self.is_closing and place.start_ms <= now_ms:
+                self._start(place)
+        self._fill()
+        return self._pause_ms(now_ms)
+
+    def _pause_ms(self, now_ms: float) -> float:
+        pause_ms = math.inf
+        for place in self.places:
+            if len(place.sent) > 1:
+                pause_ms = min(pause_ms, RECALLED_MS)
+            elif place.sent or place.is_silent:
+                pause_ms = min(pause_ms, TICK_MS)
+            elif not place.number and not self.is_closing:
+                pause_ms = min(pause_ms, max(1.0, place.start_ms - now_ms))
+        return pause_ms
+
+    def _start(self, place: _Place) -> None:
+        self._system.page.place(place.index).clear()
+        place.number = self._system.start_process(place.index)
+        self._by_number[place.number] = place
+
+    def _look(self, place: _Place, now_ms: float) -> None:
+        """Look at what runs: whether it takes long, too long, or has to go."""
+        job, words = place.sent[0], self._system.page.place(place.index)
+        if now_ms - place.head_ms >= RECALLED_MS and len(place.sent) > 1:
+            self._take_back(place)
+        runs = words.seq == job.seq
+        if runs and now_ms - words.begun_ms >= TOLD_MS:
+            since_ms = words.executes_since_ms
+            if since_ms is not None:
+                self._tell_begin(job, since_ms)
+        if runs and not place.is_asked and now_ms >= words.deadline_ms:
+            self._end(place, "timeout", at_once=False)
+        if now_ms >= place.drained_ms - self._settings.kill_grace_ms and not place.is_asked:
+            self._end(place, "drained", at_once=False)
+        if now_ms >= min(place.kill_ms, place.drained_ms):
+            self._kill(place, now_ms)
+
+    def _kill(self, place: _Place, now_ms: float) -> None:
+        place.is_killed = True
+        # Once more where the guardian was too busy.
+        place.kill_ms = now_ms + KILLED_AGAIN_MS
+        place.drained_ms = NO_DEADLINE
+        self._system.kill(place.number)
+
+    def _end(self, place: _Place, why: str, *, at_once: bool) -> None:
+        """Ask what runs to end, and kill its process if it does not."""
+        now_ms = self._monotonic_ms()
+        self._take_back(place)
+        grace_ms = 0 if at_once else self._settings.kill_grace_ms
+        if not place.is_asked:
+            place.is_asked = True
+            self._system.page.place(place.index).ask(place.sent[0].seq if place.sent else 0)
+            if not at_once:
+                self._system.ask(place.number)
+        place.why = place.why or why
+        place.kill_ms = min(place.kill_ms, now_ms + grace_ms)
+        if at_once:
+            self._kill(place, now_ms)
+
+    # Work.
+
+    def _fill(self) -> None:
+        """Send what waits to processes that are free, or soon will be."""
+        if not self._waiting:
+            return
+        frames: dict[_Place, list[_Job]] = {}
+        while self._waiting:
+            place = self._free_place()
+            if place is None:
+                break
+            job = self._waiting.popleft()
+            if not self._begins(job):
+                continue
+            self._seq += 1
+            job.seq = self._seq
+            if not place.sent:
+                place.head_ms = self._monotonic_ms()
+            place.sent.append(job)
+            frames.setdefault(place, []).append(job)
+        for place, jobs in frames.items():
+            seqs = [job.seq for job in jobs]
+            self._system.send(place.number, seqs, b"".join(map(_work_frame, jobs)))
+
+    def _free_place(self) -> _Place | None:
+        """Return the process that gets to its next work first; None where none should have more."""
+        stuck_ms = self._monotonic_ms() - RECALLED_MS
+        free = [
+            each
+            for each in self.places
+            if each.is_ready
+            and not (each.why or each.is_leaving or each.is_killed or each.is_silent)
+            and (not each.sent or each.head_ms > stuck_ms)
+        ]
+        if not free:
+            return None
+        place = min(free, key=_sent_to)
+        if not place.sent:
+            return place
+        if place.is_asked or self._system.page.lease_ends_ms <= self._monotonic_ms():
+            return None
+        ahead = min(AHEAD_MAX, int(AHEAD_MS / max(place.mean_ms, 0.01)))
+        return place if len(place.sent) <= ahead else None
+
+    def _begins(self, job: _Job) -> bool:
+        """Ask the gate, as the last thing before a process has the job."""
+        if not job.seq:
+            members = []
+            before: set[Attempt | None] = {None}
+            for running in job.members:
+                # What follows another one is in its batch behind it, or it would overtake it (P4).
+                if running.attempt.follows in before and self._calls.may_begin(running):
+                    members.append(running)
+                    before.add(running.attempt)
+                    end = partial(self.end_attempts, job, "given up", at_once=True)
+                    self._calls.registry.let_cancel(running, partial(self._post, end))
+                else:
+                    self._calls.refuse(running)
+            job.members = members
+        elif not all(self._calls.gate(each.attempt) for each in job.members):
+            self._refuse(job)
+            return False
+        if not job.members:
+            self._close(job)
+        return bool(job.members)
+
+    def _take_back(self, place: _Place) -> None:
+        """Have what waits in a process behind the one that runs wait here again."""
+        if not place.sent:
+            return
+        seqs = self._system.take_back(place.number)
+        taken = [each for each in place.sent if each.seq in seqs]
+        for job in reversed(taken):
+            place.sent.remove(job)
+            self._waiting.appendleft(job)
+
+    def _refuse_waiting(self, partitions: Collection[int]) -> None:
+        waiting = tuple(self._waiting)
+        self._waiting.clear()
+        for job in waiting:
+            if any(each.attempt.partition in partitions for each in job.members):
+                self._refuse(job)
+            else:
+                self._waiting.append(job)
+
+    def _refuse(self, job: _Job) -> None:
+        for running in job.members:
+            self._calls.refuse(running)
+        self._close(job)
+
+    def _close(self, job: _Job) -> None:
+        if job.batch is not None:
+            job.batch.ended()
+
+    def _leave_if_full(self, place: _Place, memory_bytes: int) -> None:
+        """Replace a process that has run as many tasks as it may, or holds too much memory."""
+        tasks_max = self._settings.tasks_per_process_max
+        bytes_max = self._settings.memory_bytes_per_process_max
+        is_full = tasks_max is not None and place.tasks >= tasks_max
+        if not is_full and (bytes_max is None or memory_bytes <= bytes_max):
+            return
+        place.is_leaving = True
+        self._take_back(place)
+        if not place.sent:
+            self._system.stop(place.number)
+
+    # Ends.
+
+    def _tell_begin(self, job: _Job, started_ms: int) -> None:
+        if not job.is_told:
+            job.is_told = True
+            for running in job.members:
+                self._calls.begin(running, started_ms)
+
+    def _tell_end(
+        self, job: _Job, running: RunningAttempt, end: SentEnd, ended: AttemptEnded
+    ) -> None:
+        calls = self._calls
+        if end.is_begun and not job.is_told:
+            calls.begin(running, ended.started_ms)
+        failure = end.failed
+        cancelled = running.abandoned and running.cancel is not None
+        if failure is not None and failure.is_told and not cancelled:
+            attempt = running.attempt
+            error = remote_error(ended.error_class, ended.error_message)
+            calls.telemetry.emit(
+                AttemptFailed(
+                    attempt.partition,
+                    attempt.task.key,
+                    attempt.number,
+                    ended.result,
+                    ended.finished_ms - ended.started_ms,
+                    error,
+                    failure.is_showable,
+                    ended.error_stack if failure.is_showable and failure.has_whole_stack else None,
+                    attempt.task.kind,
+                )
+            )
+        calls.end(running, ended)
+
+    def _lose(
+        self, job: _Job, ended: EndedProcess, why: str, executes_since_ms: int | None
+    ) -> None:
+        """End what had begun in a process that is gone."""
+        if why in _UNCOUNTED:
+            self._abandon(job, why)
+            return
+        batches = None if job.batch is None else job.batch.batches
+        alone = isinstance(batches, ProcessBatches) and batches.runs_again_alone
+        if alone and len(job.members) > 1 and not why:
+            self._run_alone(job)
+            return
+        # Before ``execute`` is called, executors are made and policies are asked: user code, too.
+        started_ms = executes_since_ms or self._calls.clock.now_ms()
+        self._tell_begin(job, started_ms)
+        error, ending = _error_of(ended, why, self._settings)
+        self._judge(partial(self._fail, job, error, ending, started_ms))
+
+    def _fail(self, job: _Job, error: BaseException, ending: Ending, started_ms: int) -> None:
+        """End the attempts of a job; the policy of their kind, which is user code, is asked."""
+        for running in job.members:
+            try:
+                ended = self._calls.failed(running, error, started_ms, ending)
+            except BaseException as broken:  # noqa: BLE001 - as for a thread
+                ended = self._calls.broken_off(running, broken)
+            self._calls.end(running, ended)
+        self._close(job)
+
+    def _abandon(self, job: _Job, why: str) -> None:
+        """End what was killed for no fault of its own: it is started again."""
+        for running in job.members:
+            attempt = running.attempt
+            text = _UNCOUNTED.get(why, "its process ended before user code was called")
+            if not running.abandoned:
+                self._calls.telemetry.emit(
+                    AttemptAbandoned(attempt.partition, attempt.task.key, attempt.number, text)
+                )
+            self._calls.end(running, not_started(attempt, self._calls.clock.now_ms()))
+        self._close(job)
+
+    def _run_alone(self, job: _Job) -> None:
+        """Run the tasks of a batch whose process died once more, each alone."""
+        left = [len(job.members)]
+
+        def ended() -> None:
+            left[0] -= 1
+            if not left[0]:
+                self._close(job)
+
+        for running in reversed(job.members):
+            assert job.batch is not None, "one attempt is alone"
+            alone = _Job((running,), job.batch._replace(members=(running,), ended=ended))
+            # It has begun, and is not begun a second time.
+            alone.seq = job.seq
+            self._waiting.appendleft(alone)
+
+    def _plan_restart(self, place: _Place, ended: EndedProcess, *, was_ready: bool) -> None:
+        """Have a process that is gone replaced: at once, or later if it never could run."""
+        if was_ready:
+            place.start_ms = 0.0
+            return
+        place.failures += 1
+        pause_ms = growing_pause_ms(place.failures, RESTART_MIN_MS, RESTART_MAX_MS, JITTER)
+        place.start_ms = self._monotonic_ms() + pause_ms
+        if not self.refusal:
+            how = how_it_ended(ended)
+            logger.error(
+                "a process %s while it loaded user code; it is started again in %.1f s",
+                how,
+                pause_ms / 1000,
+            )
+
+
+_UNCOUNTED = {
+    "lease": "its process was killed, as the node's lease had ended",
+    "given up": "its process was killed, as the partition goes to another node",
+    "drained": "its process was killed just before the drain deadline",
+    "closed": "its process was killed, as the node stops",
+    "guardian": "its process was killed with the process that watches it",
+}
+"""Why a process was killed for no fault of what it ran."""
+
+
+def job_of(running: RunningAttempt) -> _Job:
+    """Return an attempt as what a process does at one go."""
+    return _Job((running,), None)
+
+
+def job_of_batch(batch: RunningBatch) -> _Job:
+    """Return a batch as what a process does at one go."""
+    return _Job(batch.members, batch)
+
+
+def _sent_to(place: _Place) -> int:
+    return len(place.sent)
+
+
+def _work_frame(job: _Job) -> bytes:
+    batch = job.batch is not None
+    if not batch:
+        return frame(FrameKind.WORK, Work(job.seq, (_sent(job.members[0], None),)))
+    places = {id(each.attempt): at for at, each in enumerate(job.members)}
+    sent = []
+    for running in job.members:
+        follows = running.attempt.follows
+        sent.append(_sent(running, None if follows is None else places.get(id(follows), -1)))
+    return frame(FrameKind.WORK, Work(job.seq, sent, is_batch=True))
+
+
+def _sent(running: RunningAttempt, follows: int | None) -> SentAttempt:
+    attempt = running.attempt
+    task = attempt.task
+    key = task.key
+    return SentAttempt(
+        key.scheduled_ms,
+        key.ordering_id,
+        key.uniqueness_key,
+        task.body,
+        task.offset,
+        None if task.attempts is FRESH else task.attempts,
+        attempt.partition,
+        attempt.epoch,
+        attempt.number,
+        attempt.timeout_ms,
+        attempt.is_unordered,
+        follows,
+    )
+
+
+def _timed_out(ended: AttemptEnded) -> AttemptEnded:
+    """Return the end of an attempt that was asked to end after its time: what it then raised does
+    not say what was wrong.
+    """
+    return replace(ended, ending=Ending.TIMED_OUT) if ended.ending is Ending.FAILED else ended
+
+
+def _ended(running: RunningAttempt, end: SentEnd, now_ms: int) -> AttemptEnded:
+    """Return the end of an attempt as a process tells it; FrameBroken for what is not one."""
+    try:
+        ending = Ending(end.ending)
+    except ValueError:
+        raise FrameBroken(f"an attempt ended {end.ending[:40]!r}, which is not known") from None
+    failed = end.failed
+    return AttemptEnded(
+        running.attempt,
+        ending,
+        min(max(end.started_ms, 0), now_ms),
+        min(max(end.finished_ms, 0), now_ms),
+        None if end.retry_after_ms is None else max(0, end.retry_after_ms),
+        _cut(end.reason, REASON_CHARS_MAX),
+        None if failed is None else _cut(failed.error_class, REASON_CHARS_MAX),
+        None if failed is None else _cut(failed.error_message, ERROR_MESSAGE_CHARS_MAX),
+        None if failed is None else _cut(failed.error_stack, ERROR_STACK_CHARS_MAX),
+        end.uses_up_all,
+        end.ruling,
+    )
+
+
+def _cut(text: str | None, chars_max: int) -> str | None:
+    return None if text is None else storable_text(text[:chars_max])
+
+
+def how_it_ended(ended: EndedProcess) -> str:
+    """Return how a process ended, as in ``a process was killed by SIGSEGV``."""
+    if ended.signal:
+        return f"was killed by {signal_name(ended.signal)}"
+    return f"ended with exit code {ended.code}"
+
+
+def _error_of(
+    ended: EndedProcess, why: str, settings: ExecutionSettings
+) -> tuple[BaseException, Ending]:
+    """Return what an attempt failed with whose process is gone."""
+    if why == "timeout":
+        text = "it ran past its timeout, and its process was killed"
+        if settings.kill_grace_ms:
+            text += f" {settings.kill_grace_ms} ms later (tree.execution.kill_grace_ms)"
+        return TimeoutError(text), Ending.TIMED_OUT
+    if why == "memory":
+        most = settings.memory_bytes_per_process_max
+        text = (
+            f"its process held {ended.memory_bytes} bytes of memory, at most {most} are allowed"
+            " (tree.execution.memory_bytes_per_process_max), and was killed"
+        )
+        return ProcessTooLarge(text), Ending.FAILED
+    if why in _PIPE_LOST or ended.code == PIPE_LOST_CODE:
+        text = _PIPE_LOST.get(why, "its process could not reach its node any more and ended")
+        return ProcessDied(f"{text}: close no descriptors that you did not open"), Ending.FAILED
+    hint = ""
+    if ended.signal == _KILL:
+        hint = ": if nobody did that, the machine or its container has run out of memory"
+    return ProcessDied(f"its process {how_it_ended(ended)}{hint}"), Ending.FAILED
+
+
+_KILL = 9
+_PIPE_LOST = {
+    "broken": "its process wrote into the pipe to its node, and was killed",
+    "silent": "its process closed the pipe to its node, and was killed",
+}

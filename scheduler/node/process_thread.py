@@ -1,0 +1,421 @@
+"""The thread of a node that talks with its processes, and with the guardian that keeps them.
+
+Decides nothing: what follows from what is heard is the pool's.  One thread serves all pipes.  It
+also starts the guardian, as the system ends that one when this thread ends.
+"""
+
+import logging
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from contextvars import Context
+from functools import partial
+
+from actors.model.display import log_raised
+from actors.model.errors import InvalidExecutor, SettingsInvalid
+from actors.model.settings import ExecutionSettings, RecoverySettings
+from scheduler.node.async_loop import PostedJobs
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.calls import Calls
+from scheduler.node.process_frames import (
+    ANSWER_BYTES_MAX,
+    FRAMES_VERSION,
+    Ended,
+    EndedProcess,
+    FrameBroken,
+    FrameKind,
+    FrameReader,
+    Hello,
+    Logged,
+    RefusedProcess,
+    Signalled,
+    StartProcess,
+    frame,
+    read_record,
+)
+from scheduler.node.process_page import ProcessPage
+from scheduler.node.process_pool import ProcessPool, job_of, job_of_batch
+from scheduler.node.stages import RunningBatch
+from scheduler.node.worker_watch import WorkerLoad
+from scheduler.ports.user_places import ProcessPlan
+
+logger = logging.getLogger("hourhand.processes")
+
+GUARDIAN = "scheduler.worker.guardian"
+"""The program that keeps the processes."""
+TICKET_BYTES = 8
+START_DEADLINE_S = 120.0
+"""How long the first process may take to load user code before a node does not start."""
+CLOSE_DEADLINE_S = 10.0
+_READ_BYTES = 1 << 18
+_PAUSE_S = 1.0
+"""After a turn that failed in code of ours."""
+
+
+class _ProcessPipe:
+    """The node's end of one process."""
+
+    __slots__ = ("reader", "socket", "taken", "tickets", "unsent")
+
+    def __init__(self, connection: socket.socket, taken: int, tickets: int) -> None:
+        self.socket = connection
+        self.taken, self.tickets = taken, tickets
+        """The ends of the pipe of tickets: the one that the process reads, too, and the other."""
+        self.reader = FrameReader(ANSWER_BYTES_MAX)
+        self.unsent = bytearray()
+
+    def close(self) -> None:
+        self.socket.close()
+        os.close(self.taken)
+        os.close(self.tickets)
+
+
+class ProcessThread:
+    """The processes of one node, from outside; implements ``process_pool.ProcessSystem``."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        execution: ExecutionSettings,
+        recovery: RecoverySettings,
+        *,
+        places: int,
+        plan: ProcessPlan,
+        lease_ends_ms: Callable[[], float],
+        log: Callable[[Logged, RunningAttempt | None], object],
+    ) -> None:
+        """``plan`` says where processes find user code, ``log`` takes each line of theirs."""
+        self._plan, self._log = plan, log
+        self.page, self._page_descriptor = ProcessPage.made(places)
+        self._posted = PostedJobs(self._wake, lambda call: call())
+        self.pool = ProcessPool(
+            calls,
+            execution,
+            self,
+            lease_ends_ms=lease_ends_ms,
+            drain_deadline_ms=recovery.drain_deadline_ms,
+            post=self._posted.post,
+            judge=_judge,
+            places=places,
+        )
+        self.places = places
+        """How many processes there are."""
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._wakes = socket.socketpair()
+        for each in (self._woken, self._wakes):
+            each.setblocking(False)  # noqa: FBT003 - its parameter has no name
+        self._selector.register(self._woken, selectors.EVENT_READ, None)
+        self._pipes: dict[int, _ProcessPipe] = {}
+        self._number = 0
+        self._control: socket.socket | None = None
+        self._guardian: subprocess.Popen[bytes] | None = None
+        self._heard = FrameReader(ANSWER_BYTES_MAX)
+        self._thread = threading.Thread(target=self._serve, name="hourhand-processes", daemon=True)
+        self._is_up = threading.Event()
+        self._is_over = self._is_closed = False
+
+    # From any thread.
+
+    def start(self) -> None:
+        """Start the processes; InvalidExecutor where they cannot load user code.
+
+        Raises SettingsInvalid where the system has no such processes.
+        """
+        if not hasattr(os, "fork"):
+            raise SettingsInvalid(
+                "run_in is 'process', which needs Linux or macOS: run tasks in threads,"
+                " run_in='thread'"
+            )
+        self._thread.start()
+        is_up = self._is_up.wait(START_DEADLINE_S)
+        if self.pool.refusal is not None:
+            raise InvalidExecutor(self.pool.refusal)
+        if not is_up:
+            raise InvalidExecutor(
+                f"no process has loaded user code within {START_DEADLINE_S:.0f} s: see the log, and"
+                " move what takes long at import into functions"
+            )
+
+    def run(self, attempts: Sequence[RunningAttempt]) -> None:
+        """Run each attempt as soon as a process is free for it."""
+        for running in attempts:
+            self._posted.post(partial(self.pool.enter, job_of(running)))
+
+    def run_batch(self, batch: RunningBatch) -> None:
+        """Run some attempts together."""
+        self._posted.post(partial(self.pool.enter, job_of_batch(batch)))
+
+    def drain(self, partitions: Collection[int] | None) -> None:
+        """Let attempts of partitions that go to another owner end in time; with None ask the gate
+        once more for what has not begun.
+        """
+        if partitions is None:
+            self._posted.post(self.pool.take_back)
+        else:
+            self._posted.post(partial(self.pool.drain, tuple(partitions)))
+
+    def load(self) -> WorkerLoad:
+        """Return how much was submitted, and how much of it waits."""
+        return self.pool.load()
+
+    @property
+    def guardian_pid(self) -> int | None:
+        """The guardian's; None where there is none."""
+        return None if self._guardian is None else self._guardian.pid
+
+    def nudge(self) -> None:
+        """Wake the thread where a wake-up has failed."""
+        self._posted.nudge()
+
+    def close(self) -> None:
+        """End all processes and the guardian, and this thread."""
+        if self._thread.ident is not None:
+            with suppress(OSError):
+                self._posted.post(self._begin_close)
+            self._thread.join(CLOSE_DEADLINE_S)
+        if not (self._thread.is_alive() or self._is_closed):
+            self._is_closed = True
+            self._selector.close()
+            self._woken.close()
+            self._wakes.close()
+            os.close(self._page_descriptor)
+
+    def _wake(self) -> None:
+        # A full pipe wakes as well as one byte more.
+        with suppress(BlockingIOError):
+            self._wakes.send(b"\x00")
+
+    # As the pool's system, on its thread.
+
+    def start_process(self, place: int) -> int:
+        """Begin to start a process; return its number."""
+        self._number += 1
+        number = self._number
+        ours, theirs = socket.socketpair()
+        taken, tickets = os.pipe()
+        for descriptor in (taken, tickets):
+            os.set_blocking(descriptor, False)
+        self._pipes[number] = _ProcessPipe(ours, taken, tickets)
+        ours.setblocking(False)  # noqa: FBT003 - as above
+        self._selector.register(ours, selectors.EVENT_READ, number)
+        sent = frame(FrameKind.START, StartProcess(number, place))
+        self._tell_guardian(sent, (theirs.fileno(), taken))
+        theirs.close()
+        return number
+
+    def send(self, number: int, seqs: Sequence[int], frames: bytes) -> None:
+        """Send work and a ticket for each, without waiting."""
+        pipe = self._pipes[number]
+        # First, as a process that has a frame and finds no ticket leaves it.
+        os.write(pipe.tickets, b"".join(seq.to_bytes(TICKET_BYTES, "little") for seq in seqs))
+        pipe.unsent += frames
+        self._send_unsent(number, pipe)
+
+    def take_back(self, number: int) -> Collection[int]:
+        """Return which work a process had not begun, and never will."""
+        found: set[int] = set()
+        pipe = self._pipes[number]
+        with suppress(BlockingIOError):
+            while ticket := os.read(pipe.taken, TICKET_BYTES):
+                found.add(int.from_bytes(ticket, "little"))
+        return found
+
+    def ask(self, number: int) -> None:
+        """Signal a process that it is to end what it does."""
+        self._tell_guardian(frame(FrameKind.ASK, Signalled(number)))
+
+    def kill(self, number: int) -> None:
+        """End a process."""
+        self._tell_guardian(frame(FrameKind.KILL, Signalled(number)))
+
+    def stop(self, number: int) -> None:
+        """Ask an idle process to end."""
+        pipe = self._pipes[number]
+        pipe.unsent += frame(FrameKind.STOP, ())
+        self._send_unsent(number, pipe)
+
+    def _tell_guardian(self, sent: bytes, descriptors: Sequence[int] = ()) -> None:
+        if self._control is None:
+            return
+        # It answers at once, and its end is heard of: a short frame never waits.
+        with suppress(OSError):
+            socket.send_fds(self._control, [sent], descriptors)
+
+    def _send_unsent(self, number: int, pipe: _ProcessPipe) -> None:
+        try:
+            sent = pipe.socket.send(pipe.unsent)
+            del pipe.unsent[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            # The guardian tells how the process ended.
+            pipe.unsent.clear()
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if pipe.unsent else 0)
+        with suppress(KeyError):
+            if self._selector.get_key(pipe.socket).events != wanted:
+                self._selector.modify(pipe.socket, wanted, number)
+
+    # The thread.
+
+    def _serve(self) -> None:
+        try:
+            self._start_guardian()
+        except BaseException:  # noqa: BLE001 - it is logged
+            log_raised(logger, "the guardian of the processes could not be started")
+            self.pool.refusal = "the guardian of the processes could not be started: see the log"
+            self._is_up.set()
+            return
+        while not self._is_over:
+            try:
+                self._turn()
+            except BaseException:  # noqa: BLE001 - it is logged, and all runs on
+                log_raised(logger, "a turn of the processes' thread failed; please report this")
+                self._selector.select(_PAUSE_S)
+
+    def _start_guardian(self) -> None:
+        """Start a fresh interpreter: this process has threads, and user code in it."""
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", GUARDIAN]
+        numbers = (theirs.fileno(), self._page_descriptor, self.places, os.getpid())
+        self._guardian = subprocess.Popen(  # noqa: S603 - our own program
+            [*command, *map(str, numbers)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=numbers[:2],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+        theirs.close()
+        self._control = ours
+        self._selector.register(ours, selectors.EVENT_READ, 0)
+        self._tell_guardian(frame(FrameKind.PLAN, self._plan))
+
+    def _turn(self) -> None:
+        pause_ms = self.pool.turn()
+        for key, events in self._selector.select(min(pause_ms, 3_600_000) / 1000):
+            if key.data is None:
+                with suppress(BlockingIOError):
+                    self._woken.recv(4096)
+                self._posted.take_all()
+            elif key.data == 0:
+                self._hear_guardian()
+            else:
+                pipe = self._pipes.get(key.data)
+                if pipe is not None and events & selectors.EVENT_WRITE:
+                    self._send_unsent(key.data, pipe)
+                if pipe is not None and events & selectors.EVENT_READ:
+                    self._hear(key.data, pipe)
+
+    def _hear(self, number: int, pipe: _ProcessPipe) -> None:
+        """Take what a process says; where it says no more, it is on its way out."""
+        try:
+            piece = pipe.socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        if not piece:
+            self._selector.unregister(pipe.socket)
+            self.pool.fell_silent(number)
+            return
+        try:
+            for kind, text in pipe.reader.feed(piece):
+                self._take(number, kind, text)
+        except FrameBroken as error:
+            self._selector.unregister(pipe.socket)
+            self.pool.said_nonsense(number, str(error))
+
+    def _take(self, number: int, kind: int, text: bytes) -> None:
+        match kind:
+            case FrameKind.ENDED:
+                self.pool.said_ended(number, read_record(text, Ended))
+            case FrameKind.LOGGED:
+                line = read_record(text, Logged)
+                self._log(line, self.pool.attempt_of(number, line.seq, line.place))
+            case FrameKind.HELLO:
+                version = read_record(text, Hello).version
+                if version != FRAMES_VERSION:
+                    raise FrameBroken(f"it speaks version {version}, not {FRAMES_VERSION}")
+                self.pool.said_hello(number)
+                self._is_up.set()
+            case FrameKind.REFUSED:
+                self.pool.said_refused(number, read_record(text, RefusedProcess).complaint)
+                self._is_up.set()
+            case _:
+                raise FrameBroken(f"a frame of kind {kind} is unknown")
+
+    def _hear_guardian(self) -> None:
+        assert self._control is not None, "it is registered"
+        try:
+            piece = self._control.recv(_READ_BYTES)
+        except OSError:
+            piece = b""
+        if not piece:
+            self._lose_guardian()
+            return
+        for kind, text in self._heard.feed(piece):
+            if kind == FrameKind.ENDED_PROCESS:
+                self._end(read_record(text, EndedProcess))
+
+    def _end(self, ended: EndedProcess) -> None:
+        """Hear what a process said before it ended, and let go of it."""
+        pipe = self._pipes.pop(ended.number, None)
+        if pipe is None:
+            return
+        with suppress(BlockingIOError, OSError, FrameBroken):
+            while piece := pipe.socket.recv(_READ_BYTES):
+                for kind, text in pipe.reader.feed(piece):
+                    self._take(ended.number, kind, text)
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(pipe.socket)
+        pipe.close()
+        self.pool.has_ended(ended)
+        if self.pool.is_closing and not self._pipes:
+            self._end_guardian()
+
+    def _lose_guardian(self) -> None:
+        """The guardian was killed, and the system has killed its processes: begin anew."""
+        assert self._control is not None, "it was heard of"
+        self._selector.unregister(self._control)
+        self._control.close()
+        self._control = None
+        self._heard = FrameReader(ANSWER_BYTES_MAX)
+        if self._guardian is not None:
+            self._guardian.wait()
+        if self.pool.is_closing:
+            self._is_over = True
+            return
+        logger.error("the guardian of the processes ended; it is started again")
+        self._start_guardian()
+        for number in tuple(self._pipes):
+            self._end(EndedProcess(number, 9, 0, "guardian"))
+
+    # The end.
+
+    def _begin_close(self) -> None:
+        self.pool.begin_close()
+        if not self._pipes:
+            self._end_guardian()
+
+    def _end_guardian(self) -> None:
+        """Close our end, which ends the guardian."""
+        if self._control is not None:
+            self._selector.unregister(self._control)
+            self._control.close()
+            self._control = None
+        if self._guardian is not None:
+            self._guardian.wait()
+        self._is_over = True
+
+
+def _judge(call: Callable[[], None]) -> None:
+    """Call something on a thread of its own: a policy may be slow."""
+    target: Callable[[], None] = partial(Context().run, call)
+    try:
+        threading.Thread(target=target, name="hourhand-judging", daemon=True).start()
+    except (RuntimeError, MemoryError):
+        # The machine has no thread; an attempt without an end would block its id.
+        target()

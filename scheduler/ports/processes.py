@@ -1,0 +1,73 @@
+"""What stands in a node for executors that run in processes: nothing of theirs is called here.
+
+Decides nothing: what a class states of itself is read when a node is built.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NoReturn
+
+from actors.model.backoff import RetryPolicy
+from actors.model.batch_executor import BatchOutcome
+from actors.model.outcome import Outcome
+from actors.model.task import Task
+from actors.model.task_executor import TaskExecutor
+from actors.ports.runner import Executable
+from scheduler.ports.batches import BatchedAttempt, BatchLimits, BatchMember
+
+
+class ProcessMember(TaskExecutor):
+    """Stands for the executors of one kind."""
+
+    around: Callable[[], AbstractContextManager[object]] | None = None
+
+    def __init__(self, declared_retry: RetryPolicy, declared_timeout: timedelta | None) -> None:
+        self.declared_retry = declared_retry
+        self.retry, self.timeout = declared_retry, declared_timeout
+
+    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
+        """Never be called: a process runs the task."""
+        del task
+        _never_here()
+
+
+@dataclass(frozen=True, eq=False)
+class ProcessBatches:
+    """Implements ``Batches`` for one kind, by what its class states."""
+
+    limits: BatchLimits
+    runs_async: bool
+    declared_retry: RetryPolicy
+    timeout: timedelta | None
+    runs_again_alone: bool
+    """Whether the tasks of a batch whose process died run once more, each alone."""
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """The policy that the class states."""
+        return self.declared_retry
+
+    def run(
+        self, attempts: Sequence[BatchedAttempt], awaited: Callable[[Awaitable[object]], object]
+    ) -> Sequence[BatchOutcome]:
+        """Never be called: a process runs the batch."""
+        del attempts, awaited
+        _never_here()
+
+    async def run_async(self, attempts: Sequence[BatchedAttempt]) -> Sequence[BatchOutcome]:
+        """Never be called, as ``run``."""
+        del attempts
+        _never_here()
+
+
+def _never_here() -> NoReturn:
+    raise AssertionError("what runs in a process was called in the node")
+
+
+def is_in_process(executor: Executable) -> bool:
+    """Whether attempts of what stands for an executor run in a process."""
+    if isinstance(executor, BatchMember):
+        return isinstance(executor.batches, ProcessBatches)
+    return isinstance(executor, ProcessMember)

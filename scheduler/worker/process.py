@@ -1,0 +1,337 @@
+"""One process of a node: it loads user code once, and runs one attempt or batch at a time.
+
+Decides nothing of an attempt that a thread of the node would not decide, by the same code.  What it
+is given it begins only with a ticket that the node did not take back, and while the node's lease
+lasts.
+"""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from actors.model.attempts import Attempt, AttemptEnded
+from actors.model.display import UNSHOWN_STACK, message_of
+from actors.model.events import AttemptFailed, AttemptStarted, Event
+from actors.model.key import TaskKey
+from actors.model.task import FRESH, StoredTask
+from actors.model.task_executor import TaskExecutor
+from scheduler.executors.user_executors import UserExecutors
+from scheduler.node.async_loop import LoopThread
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.batch_threads import BatchThreads
+from scheduler.node.calls import Calls
+from scheduler.node.endings import ERROR_STACK_CHARS_MAX
+from scheduler.node.executor_calls import ExecutorCalls
+from scheduler.node.process_frames import (
+    FRAME_BYTES_MAX,
+    FRAMES_VERSION,
+    PIPE_LOST_CODE,
+    Ended,
+    FrameKind,
+    FrameReader,
+    Hello,
+    RefusedProcess,
+    SentAttempt,
+    SentEnd,
+    SentFailure,
+    Work,
+    frame,
+    read_record,
+)
+from scheduler.node.process_page import PagePlace, ProcessPage
+from scheduler.node.stages import RunningBatch
+from scheduler.ports.batches import BatchMember
+from scheduler.ports.user_places import ProcessPlan
+from scheduler.process.dying import be_killed_first
+from scheduler.process.resident import resident_bytes
+from scheduler.process.user_code import runs_async
+from scheduler.wiring import open_clock
+from scheduler.worker.piped_log import log_to
+from scheduler.worker.user_loading import loaded
+
+_ASKED_LOOK_S = 0.05
+"""So often it is looked whether an async attempt is asked to end."""
+TICKET_BYTES = 8
+_NOT_HERE = Attempt(StoredTask(TaskKey(0, "?", "?"), b"{}", 0), 0, 0, 0)
+"""Stands for the attempt that another one follows, and whose batch is another one."""
+
+
+class NodePipe:
+    """The process's end of what connects it with its node; written to from any thread."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._reader = FrameReader(FRAME_BYTES_MAX)
+
+    def send(self, kind: FrameKind, record: object) -> None:
+        """Tell the node; where there is none, or user code closed the pipe, end this process."""
+        sent = frame(kind, record)
+        try:
+            with self._lock:
+                self._connection.sendall(sent)
+        except OSError:
+            os._exit(PIPE_LOST_CODE)
+
+    def receive(self) -> Sequence[tuple[int, bytes]]:
+        """Wait for frames; nothing where there is no node any more."""
+        while True:
+            try:
+                piece = self._connection.recv(1 << 16)
+            except OSError:
+                return ()
+            if not piece:
+                return ()
+            frames = list(self._reader.feed(piece))
+            if frames:
+                return frames
+
+
+class _Told:
+    """The telemetry of a process: the node tells operators what came of an attempt."""
+
+    def __init__(self, place: PagePlace, now_ms: Callable[[], int]) -> None:
+        self._place, self._now_ms = place, now_ms
+        self.begun: set[TaskKey] = set()
+        self.failed: dict[TaskKey, AttemptFailed] = {}
+
+    def emit(self, event: Event) -> None:
+        """Take note of the begin and the failure of what is at hand."""
+        if isinstance(event, AttemptStarted):
+            self._place.execute(self._now_ms())
+            self.begun.add(event.key)
+        elif isinstance(event, AttemptFailed):
+            self.failed[event.key] = event
+
+
+class AttemptProcess:
+    """Runs what the node sends."""
+
+    def __init__(
+        self,
+        pipe: NodePipe,
+        tickets: int,
+        page: ProcessPage,
+        place: PagePlace,
+        users: UserExecutors,
+        memory: Callable[[], int],
+    ) -> None:
+        """``memory`` returns how many bytes this process holds; 0 where nobody asks."""
+        self._memory = memory
+        self._pipe, self._tickets, self._page, self._place = pipe, tickets, page, place
+        self._users = users
+        self._clock = open_clock()
+        self._told = _Told(place, self._clock.now_ms)
+        self._calls = Calls(
+            clock=self._clock,
+            gate=self._may_run,
+            telemetry=self._told,
+            require_codecs=users.require_codecs,
+        )
+        self._loop = LoopThread(1)
+        self._executors = ExecutorCalls(self._calls, self._loop, self._limit, self._limit)
+        self._batches = BatchThreads(self._calls, self._loop, self._limit, lambda call: call())
+        self._made: dict[str | None, TaskExecutor] = {}
+        self._held_ticket = 0
+        self.at_hand: tuple[int, Sequence[RunningAttempt]] = (0, ())
+        """The work that runs, and its attempts."""
+        self._ends: dict[int, AttemptEnded] = {}
+        """By the identity of the attempt."""
+        self._all_ended = threading.Event()
+
+    def serve(self) -> None:
+        """Run what comes until the node asks for a stop, or is gone."""
+        while frames := self._pipe.receive():
+            for kind, text in frames:
+                if kind == FrameKind.STOP:
+                    return
+                if kind == FrameKind.WORK:
+                    self._do(read_record(text, Work))
+
+    def _do(self, work: Work) -> None:
+        if not self._has_ticket(work.seq):
+            return
+        self._place.begin(work.seq, self._clock.monotonic_ms())
+        attempts = _attempts_of(work)
+        executors = [self._executor_of(each.task.kind) for each in attempts]
+        self._ends.clear()
+        self._all_ended.clear()
+        added = self._calls.registry.add(
+            list(zip(attempts, executors, strict=True)), self._take_end
+        )
+        self.at_hand = work.seq, added
+        if work.is_batch:
+            self._run_batch(added)
+        elif runs_async(added[0].executor):
+            self._run_async(added[0])
+        else:
+            self._executors.run(added[0])
+        self._tell_ends(work.seq, attempts)
+
+    def _executor_of(self, kind: str | None) -> TaskExecutor:
+        made = self._made.get(kind)
+        if made is None:
+            made = self._made[kind] = self._users.make(kind)
+        return made
+
+    def _has_ticket(self, seq: int) -> bool:
+        """Whether the node has not taken this work back."""
+        while self._held_ticket < seq:
+            try:
+                self._held_ticket = int.from_bytes(os.read(self._tickets, TICKET_BYTES), "little")
+            except BlockingIOError:
+                return False
+            if not self._held_ticket:
+                # User code closed the node's end, or ours: nothing says that it may run.
+                os._exit(1)
+        return self._held_ticket == seq
+
+    def _may_run(self, attempt: Attempt) -> bool:
+        """The gate: the node has asked its own before."""
+        is_due = self._clock.now_ms() >= attempt.task.key.scheduled_ms
+        return is_due and self._clock.monotonic_ms() < self._page.lease_ends_ms
+
+    def _limit(self, running: RunningAttempt, timeout_ms: int | None) -> None:
+        """Tell the node by when an attempt, which begins now, has to end."""
+        if timeout_ms is not None and running.started_monotonic_ms is not None:
+            self._place.limit(running.started_monotonic_ms + timeout_ms)
+
+    def _run_batch(self, added: Sequence[RunningAttempt]) -> None:
+        executor = added[0].executor
+        assert isinstance(executor, BatchMember), "the node makes batches of these alone"
+        batch = RunningBatch(executor.batches, added, lambda: None)
+        if executor.batches.runs_async:
+            self._batches.run(batch)
+            self._await_end(added)
+        else:
+            self._batches.run_here(batch)
+
+    def _run_async(self, running: RunningAttempt) -> None:
+        async def run() -> None:
+            await self._executors.run_async(running)
+
+        self._loop.submit(run, lambda: self._calls.refuse(running))
+        self._await_end((running,))
+
+    def _await_end(self, added: Sequence[RunningAttempt]) -> None:
+        """Wait for the loop, and cancel what the node asks to end."""
+        seq, is_asked = self._place.seq, False
+        while not self._all_ended.wait(_ASKED_LOOK_S):
+            if not is_asked and self._place.asked_seq == seq:
+                is_asked = True
+                for each in added:
+                    if each.cancel is not None:
+                        each.cancel()
+
+    def _take_end(self, ended: AttemptEnded) -> None:
+        self._ends[id(ended.attempt)] = ended
+        if len(self._ends) == len(self.at_hand[1]):
+            self._all_ended.set()
+
+    def _tell_ends(self, seq: int, attempts: Sequence[Attempt]) -> None:
+        ends = [
+            self._sent(place, self._ends[id(attempt)]) for place, attempt in enumerate(attempts)
+        ]
+        self._calls.registry.settle(attempts)
+        self.at_hand = 0, ()
+        self._told.begun.clear()
+        self._told.failed.clear()
+        self._pipe.send(FrameKind.ENDED, Ended(seq, ends, self._memory()))
+        # Behind that: what has ended and was not told is taken for what killed the process.
+        self._place.end()
+
+    def _sent(self, place: int, ended: AttemptEnded) -> SentEnd:
+        key = ended.attempt.task.key
+        failure = None
+        if ended.error_class is not None:
+            failed = self._told.failed.get(key)
+            stack = ended.error_stack
+            failure = SentFailure(
+                ended.error_class,
+                ended.error_message,
+                stack,
+                is_told=failed is not None,
+                is_showable=stack != UNSHOWN_STACK,
+                has_whole_stack=stack is not None and len(stack) < ERROR_STACK_CHARS_MAX,
+            )
+        return SentEnd(
+            place,
+            ended.ending.value,
+            ended.started_ms,
+            ended.finished_ms,
+            key in self._told.begun,
+            failure,
+            ended.retry_after_ms,
+            ended.reason,
+            ended.uses_up_all,
+            ended.ruling,
+        )
+
+
+def _attempts_of(work: Work) -> Sequence[Attempt]:
+    """Return attempts as a node has them."""
+    made: list[Attempt] = []
+    for sent in work.attempts:
+        follows = None
+        if sent.follows is not None:
+            follows = made[sent.follows] if sent.follows >= 0 else _NOT_HERE
+        made.append(_attempt_of(sent, follows))
+    return made
+
+
+def _attempt_of(sent: SentAttempt, follows: Attempt | None) -> Attempt:
+    key = TaskKey(sent.scheduled_ms, sent.ordering_id, sent.uniqueness_key)
+    task = StoredTask(key, sent.body, sent.offset, sent.attempts or FRESH)
+    return Attempt(
+        task,
+        sent.partition,
+        sent.epoch,
+        sent.number,
+        timeout_ms=sent.timeout_ms,
+        is_unordered=sent.is_unordered,
+        follows=follows,
+    )
+
+
+def _memory_of(plan: ProcessPlan) -> Callable[[], int]:
+    """Return what measures this process, where there is a bound for it."""
+    return (lambda: 0) if plan.memory_bytes_max is None else partial(resident_bytes, os.getpid())
+
+
+def become(
+    connection: socket.socket, tickets: int, page: ProcessPage, number: int, plan: ProcessPlan
+) -> None:
+    """Be a process from here on; returns when it is to end."""
+    # Whoever wants to listen to SIGTERM sets a handler of its own.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    be_killed_first()
+    pipe, place = NodePipe(connection), page.place(number)
+    for stream in (sys.stdout, sys.stderr):
+        # What a process that is killed has written would be lost otherwise.
+        with suppress(Exception):
+            stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    lines = log_to(pipe.send, plan)
+    try:
+        users = loaded(plan)
+        process = AttemptProcess(pipe, tickets, page, place, users, _memory_of(plan))
+        lines.look_at(lambda: process.at_hand)
+        users.middleware.start()
+    except BaseException as error:  # noqa: BLE001 - user code may raise anything
+        pipe.send(
+            FrameKind.REFUSED, RefusedProcess(f"{type(error).__name__}: {message_of(error, 2_000)}")
+        )
+        return
+    pipe.send(FrameKind.HELLO, Hello(FRAMES_VERSION))
+    try:
+        process.serve()
+    finally:
+        users.middleware.stop()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(BaseException):
+                stream.flush()
+        os._exit(0)

@@ -1,0 +1,50 @@
+"""Loads user code in a process, from the names that its node has found.
+
+Decides nothing of what can run a task: that is checked by the same code as in the node.
+"""
+
+import sys
+from multiprocessing import spawn
+from typing import cast
+
+from scheduler.executors.executor_path import ExecutorFactory, found_at
+from scheduler.executors.loading import load_executors
+from scheduler.executors.middleware import Middleware
+from scheduler.executors.process_plan import executor_at
+from scheduler.executors.registry import Hourhand
+from scheduler.executors.user_executors import UserExecutors
+from scheduler.payloads.codecs import PayloadCodecs
+from scheduler.ports.user_places import ProcessPlan
+from scheduler.process import loading
+
+
+def loaded(plan: ProcessPlan) -> UserExecutors:
+    """Import user code, and return it as the node has it; raises whatever its modules do."""
+    places = plan.places
+    sys.path[:] = plan.search_paths
+    sys.argv[:] = plan.arguments
+    with loading.user_code():
+        # As multiprocessing does it: under another name, so that what starts the node is left out.
+        if places.main_module is not None:
+            spawn.prepare({"init_main_from_name": places.main_module})
+        elif places.main_path is not None:
+            spawn.prepare({"init_main_from_path": places.main_path})
+        executor: object = None
+        executors: object = {}
+        if places.paths:
+            executor, executors = load_executors(places.paths)
+        else:
+            executor = None if places.default is None else executor_at(places.default)
+            if places.registry is not None:
+                executors = found_at(places.registry)
+            else:
+                executors = {kind: executor_at(path) for kind, path in places.kinds.items()}
+        middleware = [found_at(each) for each in places.middleware]
+        payloads = None if places.payloads is None else found_at(places.payloads)
+        assert isinstance(executors, dict | Hourhand), "the node has found it so"
+        return UserExecutors.of(
+            cast("ExecutorFactory | None", executor),
+            executors,
+            cast("list[Middleware]", middleware),
+            cast("PayloadCodecs | None", payloads),
+        )

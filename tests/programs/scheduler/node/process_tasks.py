@@ -1,0 +1,148 @@
+"""User code that tests have run in processes: it behaves well and badly."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from datetime import timedelta
+
+from actors.model.backoff import RetryPolicy
+from actors.model.batch_executor import BatchExecutor
+from actors.model.outcome import Drop
+from actors.model.task import Task
+from actors.model.task_executor import TaskExecutor
+from scheduler.executors.middleware import Middleware
+from scheduler.executors.registry import Hourhand
+
+ONCE = RetryPolicy(attempts_max=1)
+SECOND = timedelta(seconds=1)
+
+
+class Began(Middleware):
+    """Is told of each process."""
+
+    pid = 0
+
+    def on_node_start(self) -> None:
+        """Take note of the process."""
+        Began.pid = os.getpid()
+
+
+app = Hourhand(middleware=[Began()])
+
+
+@app.executor("told")
+class Told(TaskExecutor):
+    """Drops the task with all that it was told."""
+
+    run_in = "process"
+
+    def execute(self, task: Task) -> Drop:
+        """Say where and what it is."""
+        return Drop(
+            f"{os.getpid()} {Began.pid} {self.attempt} {self.fence} {task.ordering_id} {task.data}"
+        )
+
+
+@app.task("async", run_in="process", retry=ONCE)
+async def awaits() -> Drop:
+    """Wait a moment."""
+    await asyncio.sleep(0.001)
+    return Drop(str(os.getpid()))
+
+
+@app.task("async-hangs", run_in="process", retry=ONCE, timeout=timedelta(milliseconds=200))
+async def hangs_async() -> None:
+    """Wait for ever."""
+    await asyncio.sleep(1_000)
+
+
+@app.task("raises", run_in="process", retry=ONCE)
+def raises(data: dict[str, str]) -> None:
+    """Raise what is asked for."""
+    errors = {"value": ValueError("wrong"), "exit": SystemExit(3), "base": BaseException("base")}
+    raise errors[data["what"]]
+
+
+@app.task("dies", run_in="process", retry=ONCE)
+def dies(data: dict[str, str]) -> None:
+    """End the process."""
+    os.kill(os.getpid(), signal.Signals[data["by"]])
+    time.sleep(1_000)
+
+
+@app.task("exits", run_in="process", retry=ONCE)
+def exits() -> None:
+    """End the process without a signal."""
+    os._exit(7)
+
+
+@app.task("spins", run_in="process", retry=ONCE, timeout=timedelta(milliseconds=200))
+def spins() -> None:
+    """Never end, and take no signal that can be taken."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        pass
+
+
+@app.task("listens", run_in="process", retry=ONCE, timeout=timedelta(milliseconds=200))
+def listens() -> Drop:
+    """End when it is signalled."""
+    heard: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: heard.append(number))
+    while not heard:
+        time.sleep(0.01)
+    return Drop("it listened")
+
+
+@app.task("leaks", run_in="process", retry=ONCE)
+def leaks() -> None:
+    """Hold much memory."""
+    held = bytearray(b"x" * 400_000_000)
+    time.sleep(1_000)
+    del held
+
+
+@app.task("closes", run_in="process", retry=ONCE)
+def closes() -> None:
+    """Close what it never opened."""
+    os.closerange(3, 256)
+
+
+@app.task("forks", run_in="process", retry=ONCE)
+def forks() -> None:
+    """Return in two processes."""
+    os.fork()
+
+
+@app.task("prints", run_in="process", retry=ONCE)
+def prints() -> None:
+    """Write wherever one can."""
+    sys.stdout.write("to stdout\n")
+    os.write(1, b"\x00\x00\x00\xffnoise")
+    sys.stderr.write("to stderr\n")
+    logging.getLogger("mine").warning("logged by %s", os.getpid())
+
+
+@app.task("sleeps", run_in="process", retry=ONCE)
+def sleeps(data: dict[str, float]) -> None:
+    """Take a while."""
+    time.sleep(data["s"])
+
+
+@app.executor("batched")
+class Batched(BatchExecutor):
+    """Runs many tasks, some of which may kill it."""
+
+    run_in = "process"
+    batch_tasks_max = 4
+    retries_alone = True
+
+    def execute_many(self, tasks: tuple[Task, ...]) -> list[Drop]:  # type: ignore[override]
+        """Say how many there are; die of one that asks for it."""
+        if any(each.data.get("dies") for each in tasks):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [Drop(f"{len(tasks)}") for _ in tasks]
