@@ -120,9 +120,13 @@ def _bound(found: object) -> str | None:
 
 
 def _names() -> Iterator[tuple[str, str, object]]:
-    """Yield the names of all modules, those of the program itself first."""
+    """Yield the names of all modules, those of the program itself last: a process runs that one only
+    where it has to.
+    """
     modules = dict(sys.modules)
-    for module in ("__main__", *(each for each in modules if each != "__main__")):
+    # multiprocessing has a second name for the program's module.
+    own = ("__main__", "__mp_main__")
+    for module in (*(each for each in modules if each not in own), "__main__"):
         for name, value in tuple(getattr(modules.get(module), "__dict__", {}).items()):
             yield module, name, value
 

@@ -3,7 +3,9 @@
 Decides nothing of what can run a task: that is checked by the same code as in the node.
 """
 
+import runpy
 import sys
+import types
 from multiprocessing import spawn
 from typing import cast
 
@@ -14,8 +16,12 @@ from scheduler.executors.process_plan import executor_at
 from scheduler.executors.registry import Hourhand
 from scheduler.executors.user_executors import UserExecutors
 from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.ports.user_places import ProcessPlan
+from scheduler.ports.user_places import ProcessPlan, UserPlaces
 from scheduler.process import loading
+
+_MAIN_NAME = "__mp_main__"
+"""The name under which multiprocessing runs the module of a program, so that what starts the node is
+left out."""
 
 
 def loaded(plan: ProcessPlan) -> UserExecutors:
@@ -24,11 +30,7 @@ def loaded(plan: ProcessPlan) -> UserExecutors:
     sys.path[:] = plan.search_paths
     sys.argv[:] = plan.arguments
     with loading.user_code():
-        # As multiprocessing does it: under another name, so that what starts the node is left out.
-        if places.main_module is not None:
-            spawn.prepare({"init_main_from_name": places.main_module})
-        elif places.main_path is not None:
-            spawn.prepare({"init_main_from_path": places.main_path})
+        _load_main(places)
         executor: object = None
         executors: object = {}
         if places.paths:
@@ -48,3 +50,17 @@ def loaded(plan: ProcessPlan) -> UserExecutors:
             cast("list[Middleware]", middleware),
             cast("PayloadCodecs | None", payloads),
         )
+
+
+def _load_main(places: UserPlaces) -> None:
+    """Run the module of the program, as multiprocessing does it."""
+    if places.main_path is not None:
+        spawn.prepare({"init_main_from_path": places.main_path})
+    elif places.main_module is not None and places.main_module.endswith(".__main__"):
+        # multiprocessing leaves the module of a package out, so nothing in it would be found.
+        module = types.ModuleType(_MAIN_NAME)
+        found = runpy.run_module(places.main_module, run_name=_MAIN_NAME, alter_sys=True)
+        module.__dict__.update(found)
+        sys.modules["__main__"] = sys.modules[_MAIN_NAME] = module
+    elif places.main_module is not None:
+        spawn.prepare({"init_main_from_name": places.main_module})
