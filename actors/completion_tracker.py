@@ -183,11 +183,15 @@ class CompletionTracker(Actor):
     def _record_outcomes(self, message: RecordOutcomes) -> None:
         assert message.completions or message.records, "nothing has ended"
         group = self._group
-        completions = tuple(map(self._unless_done, message.completions))
-        for completion in completions:
-            # Before it is known: what is in no group may be forgotten.
-            group.completions[completion.key] = completion
-            self._remember(completion)
+        completions = tuple(
+            [
+                self._unless_done(each) if each.result in _WITHDRAWING else each
+                for each in message.completions
+            ]
+        )
+        # Before they are known: what is in no group may be forgotten.
+        group.completions.update([(each.key, each) for each in completions])
+        self._remember(completions)
         for record in message.records:
             assert record.finished_ms is not None, "it would be taken for a suspect"
         group.attempts += message.records
@@ -195,11 +199,9 @@ class CompletionTracker(Actor):
         self._write_group()
 
     def _unless_done(self, completion: Completion) -> Completion:
-        """Return what closes the key: an attempt may have ended while a cancel of it was
+        """Return what closes a withdrawn key: an attempt may have ended while a cancel of it was
         being decided, and done stays done (P5).
         """
-        if completion.result not in _WITHDRAWING:
-            return completion
         known = self._known.find(completion.key)
         return known if known is not None and known.result.is_done else completion
 
@@ -247,8 +249,8 @@ class CompletionTracker(Actor):
 
     # What is known, and what the store knows.
 
-    def _remember(self, completion: Completion) -> None:
-        if self._known.remember(completion):
+    def _remember(self, completions: Sequence[Completion]) -> None:
+        if self._known.remember(*completions):
             groups = (self._group, *self._in_flight.values())
             undurable = set(chain.from_iterable(group.completions for group in groups))
             self._known.forget_older(undurable)
@@ -284,7 +286,7 @@ class CompletionTracker(Actor):
             if known := self._known.find(key):
                 statuses[key] = replace(status, completion=known)
             elif status.completion is not None and self._known.covers(key):
-                self._remember(status.completion)
+                self._remember((status.completion,))
         self._siblings.task_persistence.tell(replace(answer, statuses=statuses))
 
 

@@ -108,7 +108,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         if self.front is not None:
             tasks, size_bytes = 1, self.front.task.held_bytes
         for part in (self.queue, self.run, self.unordered):
-            if part:
+            if part is not None:
                 tasks += len(part)
                 size_bytes += part.size_bytes
         tasks_more = tasks - self.counted_tasks
@@ -220,8 +220,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         """Begin what may begin, or read on; return whether there is anything left to do."""
         if self.queue is not None or self.run is not None or self.unordered is not None:
             self._go_on()
-            return not self.is_over
-        return self.front is not None
+        return self.front is not None or not self.is_over
 
     def _go_on(self) -> None:
         is_running = self.mode is OrderingMode.RUNNING

@@ -44,10 +44,10 @@ class KnownCompletions:
         """Whether a completion of this key belongs here."""
         return key.scheduled_ms >= self._bound_ms
 
-    def remember(self, completion: Completion) -> bool:
-        """Take note of a completion; True where more is held than may be."""
-        self._completions[completion.key] = completion
-        self._held_bytes += completion.held_bytes
+    def remember(self, *completions: Completion) -> bool:
+        """Take note of completions; True where more is held than may be."""
+        self._completions.update([(each.key, each) for each in completions])
+        self._held_bytes += sum([each.held_bytes for each in completions])
         return self._is_over()
 
     def forget_older(self, undurable: Collection[TaskKey]) -> None:
