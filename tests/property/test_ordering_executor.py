@@ -28,7 +28,7 @@ from actors.ordering_executor import OrderingExecutor
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.actors.execution_bench import ID, Bench, task_named
 from tests.unit.fakes import SLOW_MS
-from tests.unit.probes import EPOCH
+from tests.unit.probes import EPOCH, Probe
 
 NAMES = "abcdefgh"
 SETTLED_STEPS = 60
@@ -79,6 +79,8 @@ class Conversation:
         left = [an_attempt(task=task, epoch=EPOCH)] if adopts else []
         self.bench = Bench(known_since_ms=0, left=left, queue_max=2)
         self.done: set[TaskKey] = set()
+        self.asker: Probe | None = None
+        """Who asked for a task last."""
         self.offset = 0
         self.is_draining = False
         if adopts:
@@ -170,8 +172,11 @@ class Conversation:
             self.bench.tell(DrainTasks())
 
     def _withdraw(self, number: int) -> None:
-        """An operator has a task tried again, which does nothing to one that is open."""
-        self.bench.withdraw(Withdrawal.RETRY, task_named(NAMES[number]).key)
+        """An operator has a task tried again, which does nothing to one that is open; each command
+        waits for the answer to the one before.
+        """
+        if self.asker is None or self.asker.messages:
+            self.asker = self.bench.withdraw(Withdrawal.RETRY, task_named(NAMES[number]).key)
 
     # User code, the tracker and the store.
 
