@@ -185,7 +185,7 @@ class BandsChanged(msgspec.Struct, frozen=True):
     """
 
     on_time_ms: int | None
-    """How far tasks of punctual ids are loaded; None where no id has a backlog any more."""
+    """How far tasks of ids on time are loaded; None where no id has a backlog any more."""
 
 
 class HoldOrderings(msgspec.Struct, frozen=True):

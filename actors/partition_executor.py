@@ -200,7 +200,7 @@ class PartitionExecutor(Actor):
         for task in tasks:
             ordering_id = task.key.ordering_id
             if any_held_back and self._is_held_back(ordering_id):
-                self._park(ordering_id, task.key.scheduled_ms)
+                self._note_stored(ordering_id, task.key.scheduled_ms)
                 turn.occupy(ordering_id, -1, -task.held_bytes)
                 continue
             ordering = orderings.get(ordering_id)
@@ -277,7 +277,7 @@ class PartitionExecutor(Actor):
             return
         self._reached_ms = max(self._reached_ms, watermark_ms)
         if self._is_held_back(straggler.ordering_id):
-            self._park(straggler.ordering_id, straggler.first_ms)
+            self._note_stored(straggler.ordering_id, straggler.first_ms)
             return
         span = first_key_at(straggler.first_ms), first_key_at(watermark_ms)
         self._busy(straggler.ordering_id).read_first(*span)
@@ -328,12 +328,12 @@ class PartitionExecutor(Actor):
             held_back = pause.whole or ordering_id in pause.ordering_ids
             first_ms = ordering.first_ms()
             if held_back and ordering_id not in self._stored and first_ms is not None:
-                self._park(ordering_id, first_ms)
+                self._note_stored(ordering_id, first_ms)
                 ordering.pause()
         for ordering_id in tuple(self._stored):
             self._resume(ordering_id)
 
-    def _park(self, ordering_id: str, first_ms: int) -> None:
+    def _note_stored(self, ordering_id: str, first_ms: int) -> None:
         assert first_ms <= self._reached_ms, "a pause that ends would not read it (P8)"
         known = self._stored.get(ordering_id)
         if known is None or first_ms < known.first_ms:

@@ -25,7 +25,7 @@ class BandName(Enum):
     ORDINARY = "ordinary"
     """All, but for those that have a band of their own."""
     ON_TIME = "on_time"
-    """Those of punctual ordering ids, while others have a backlog."""
+    """Those of ordering ids on time, while others have a backlog."""
 
 
 WaitingQueue = TaskQueue | FlowQueues
@@ -81,7 +81,7 @@ class Bands:
         return sum(len(band.queue) for band in self._bands if band.name is name)
 
     def separate(self) -> None:
-        """Keep what comes from now on for punctual ids in a band of its own, which goes first."""
+        """Keep what comes from now on for ids on time in a band of its own, which goes first."""
         (band,) = self._bands
         on_time = Band(BandName.ON_TIME, self._make_queue())
         self._bands = (on_time, band._replace(kept_part=ON_TIME_SHARE))

@@ -21,7 +21,7 @@ Which of them sees to what the tests of the messages inside see to, in ``tests/u
     task_executor_kinds            kinds
     task_executor_told             failures, moves; not: which events are told
     partition_scheduler_slots      plain, small, large
-    partition_scheduler_punctual   backlog, outages
+    partition_scheduler_on_time   backlog, outages
     partition_scheduler_flows      flows, herd; not: how many are handed on at a time
     task_persistence_backlog       backlog, outages; not: how often it looks
     task_persistence_flows         herd, stored_herd; not: how often it looks

@@ -54,7 +54,7 @@ class _Slot:
 
     running: RunningAttempt
     queued_ms: float
-    lane: str
+    pool: str
     batch: RunningBatch | None = None
     immediate: ImmediateWork | None = None
     """The fast path, where all that has to be waited for is an answer."""
@@ -67,7 +67,7 @@ class _Slot:
 
 
 class SimulatedWorkers:
-    """A bounded pool for blocking code, a loop, and one lane each for suspects and for batches."""
+    """A bounded pool for blocking code, a loop, and one worker each for suspects and for batches."""
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class SimulatedWorkers:
         loop: SimulatedLoop,
     ) -> None:
         self._calls, self._observer, self._loop = calls, observer, loop
-        self._room = Counter(
+        self._free = Counter(
             threads=settings.workers, suspects=1, batches=100_000, immediate=100_000
         )
-        self._room["async"] = settings.async_attempts_max
-        self._queues = {lane: deque[_Slot]() for lane in self._room}
+        self._free["async"] = settings.async_attempts_max
+        self._queues = {pool: deque[_Slot]() for pool in self._free}
         self._queued_ms = dict[RunningAttempt, float]()
         self._batches_running = Counter[Batches]()
         self._starting, self._sequence = list[_Slot](), count()
@@ -102,8 +102,8 @@ class SimulatedWorkers:
     def run(self, attempts: Sequence[RunningAttempt]) -> None:
         """Queue each attempt for its worker."""
         for running in attempts:
-            lane = "suspects" if running.attempt.suspect else self.pool_of(running) or ""
-            self._append(self._slot(running, lane))
+            pool = "suspects" if running.attempt.suspect else self.pool_of(running) or ""
+            self._append(self._slot(running, pool))
 
     def run_at_once(self, running: RunningAttempt) -> bool:
         """Queue a system task that passes no stage; False where it is none."""
@@ -145,15 +145,15 @@ class SimulatedWorkers:
     def wake_later(self, delay_ms: float, call: Callable[[], object]) -> object:
         """Have the limits looked at by ``SimulatedRunner``."""
 
-    def _slot(self, running: RunningAttempt, lane: str) -> _Slot:
+    def _slot(self, running: RunningAttempt, pool: str) -> _Slot:
         now_ms = self._calls.clock.monotonic_ms()
-        return _Slot(running, self._queued_ms.pop(running, now_ms), lane)
+        return _Slot(running, self._queued_ms.pop(running, now_ms), pool)
 
     def _append(self, slot: _Slot) -> None:
-        self._queues[slot.lane].append(slot)
-        has_turns = slot.running.freed is not None and slot.lane in {"threads", "async"}
-        if has_turns and len(self._queues[slot.lane]) > self._room[slot.lane]:
-            self._observer.miscalled(slot.running, f"waits for {slot.lane} out of its turn")
+        self._queues[slot.pool].append(slot)
+        has_turns = slot.running.freed is not None and slot.pool in {"threads", "async"}
+        if has_turns and len(self._queues[slot.pool]) > self._free[slot.pool]:
+            self._observer.miscalled(slot.running, f"waits for {slot.pool} out of its turn")
 
     # What the simulation asks for.
 
@@ -164,7 +164,7 @@ class SimulatedWorkers:
 
     def next_ms(self) -> float | None:
         """Return the monotonic time at which there is something to do."""
-        if any(queue and self._room[lane] for lane, queue in self._queues.items()):
+        if any(queue and self._free[pool] for pool, queue in self._queues.items()):
             return self._calls.clock.monotonic_ms()
         while self._ends and self._ends[0][2].is_ended:
             heapq.heappop(self._ends)
@@ -188,9 +188,9 @@ class SimulatedWorkers:
                 self._starting.remove(slot)
                 self._take_recorded(slot, slot.recorded)
                 return True
-        for lane, queue in self._queues.items():
-            if queue and self._room[lane]:
-                self._room[lane] -= 1
+        for pool, queue in self._queues.items():
+            if queue and self._free[pool]:
+                self._free[pool] -= 1
                 self._take(queue.popleft())
                 return True
         return self._loop.run_one()
@@ -302,7 +302,7 @@ class SimulatedWorkers:
 
     def _end(self, slot: _Slot, ended: AttemptEnded, ending: str | None = None) -> None:
         slot.is_ended = True
-        self._room[slot.lane] += 1
+        self._free[slot.pool] += 1
         if slot.number >= 0:
             self._observer.attempt_ended(slot.number, ending or ended.ending)
         self._calls.end(slot.running, ended)
@@ -338,7 +338,7 @@ class SimulatedWorkers:
         outcomes: Sequence[BatchOutcome],
     ) -> None:
         slot.is_ended = True
-        self._room[slot.lane] += 1
+        self._free[slot.pool] += 1
         self._batches_running[batch.batches] -= 1
         not_done = set[Attempt]()
         for (running, started_ms), number, outcome in zip(begun, numbers, outcomes, strict=True):

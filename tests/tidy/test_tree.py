@@ -32,8 +32,8 @@ def _role(name: str) -> Source:
 
 def test_listing_the_folder_is_reading_the_design() -> None:
     """The nine roles and nothing else but messages, what one message leads to, the executors of an
-    id, its port for tasks, tasks beside and behind the one at hand, kernel, model and ports, and the operations of the
-    schedule: writes, loads, the watermark, the sweep of done hours, reads.
+    id, its port for tasks, tasks beside and behind the one at hand, kernel, model and ports, and
+    the operations of the schedule: writes, loads, the watermark, the sweep of done hours, reads.
     """
     files = {path.stem for path in (ROOT / "actors").glob("*.py")}
     folders = {path.parent.name for path in (ROOT / "actors").glob("*/__init__.py")}

@@ -110,7 +110,7 @@ def test_the_latest_leave_memory_whatever_their_flow() -> None:
     assert lowered == LowerCheckpoint(task(2_000, "report").key)
 
 
-def test_punctual_ids_have_flows_of_their_own_and_bring_them_back() -> None:
+def test_ids_on_time_have_flows_of_their_own_and_bring_them_back() -> None:
     """Nothing is lost between the queues."""
     bench = bench_of(*BACKLOG[:4])
     bench.executed()

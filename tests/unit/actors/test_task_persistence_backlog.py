@@ -1,4 +1,4 @@
-"""TaskPersistence while memory is far behind the clock: who is punctual, and who waits."""
+"""TaskPersistence while memory is far behind the clock: who is on time, and who waits."""
 
 import pytest
 
@@ -45,19 +45,19 @@ def behind(bench: Bench | None = None, *, limit: int = 2) -> Bench:
 
 
 def passed_on(bench: Bench) -> tuple[list[TaskKey], list[TaskKey]]:
-    """Take what was passed on: of ids that have a backlog, or in all, and of punctual ones."""
+    """Take what was passed on: of ids that have a backlog, or in all, and of those on time."""
     found: tuple[list[TaskKey], list[TaskKey]] = ([], [])
     for message in bench.scheduler.take_all(ScheduleTasks):
         found[message.band is BandName.ON_TIME].extend(each.key for each in message.tasks)
     return found
 
 
-def punctual_ms(bench: Bench) -> int | None:
-    """Take how far the controller was told that punctual ids are loaded, last."""
+def on_time_ms(bench: Bench) -> int | None:
+    """Take how far the controller was told that ids on time are loaded, last."""
     return bench.harness.controller.take_all(BandsChanged)[-1].on_time_ms
 
 
-def load_punctual(bench: Bench, ahead_ms: int = 5_000, limit: int = 100) -> None:
+def load_on_time(bench: Bench, ahead_ms: int = 5_000, limit: int = 100) -> None:
     """Load what is on time, answering as the tracker."""
     bench.tell(LoadTasks(NOW_MS + ahead_ms, limit, band=BandName.ON_TIME))
     bench.answer_statuses()
@@ -68,7 +68,7 @@ def test_a_page_that_ends_in_the_past_makes_it_look_for_the_ids_that_wait() -> N
     bench = behind()
 
     assert bench.scheduler.take_all(BandsChanged) == [BandsChanged(NOW_MS - BACKLOG_MIN_MS)]
-    assert punctual_ms(bench) == NOW_MS - BACKLOG_MIN_MS
+    assert on_time_ms(bench) == NOW_MS - BACKLOG_MIN_MS
     assert bench.harness.controller.take(TasksLoaded).complete is False
 
 
@@ -91,7 +91,7 @@ def test_a_load_that_is_asked_for_meanwhile_waits_for_the_search_and_is_asked_fo
     assert told == [BandsChanged, TasksLoaded] and bench.loaded().complete is False
 
 
-def test_a_load_that_is_asked_for_meanwhile_is_done_where_nobody_is_punctual() -> None:
+def test_a_load_that_is_asked_for_meanwhile_is_done_where_nobody_is_on_time() -> None:
     """There may be too many ids to know."""
     bench = Bench()
     share_bytes = bench.harness.siblings.budget.share_bytes
@@ -128,7 +128,7 @@ def test_the_last_page_is_no_backlog() -> None:
 def test_a_task_of_another_id_is_passed_on_beyond_the_checkpoint() -> None:
     """One of an id with a backlog waits for the load that brings what is before it (P4)."""
     bench = behind()
-    load_punctual(bench)
+    load_on_time(bench)
     bench.scheduled()
 
     bench.persist(task(1_000, "new"), task(1_000, "late-2"), task(-1, "new"))
@@ -147,7 +147,7 @@ def test_p4_an_id_that_comes_while_ids_are_missing_waits_as_the_others_do() -> N
     bench.persist(task(-BACKLOG_MIN_MS - 1, "new"), task(LATE_MS - 1, "newer"))
     for _ in range(3):
         bench.serve("find_keys")
-    load_punctual(bench)
+    load_on_time(bench)
     bench.persist(task(1_000, "new"), task(-1, "newer"), task(-1, "newest"))
 
     assert passed_on(bench) == ([task(LATE_MS - 1, "newer").key], [task(-1, "newest").key])
@@ -158,7 +158,7 @@ def test_p4_an_id_whose_overdue_tasks_are_in_memory_by_now_has_a_backlog() -> No
     bench = Bench()
     bench.store(task(LATE_MS - 1, "first"))
     behind(bench)
-    load_punctual(bench)
+    load_on_time(bench)
     first = bench.scheduled()[0]
 
     bench.persist(task(-1, "first"))
@@ -170,7 +170,7 @@ def test_p4_a_straggler_has_a_backlog() -> None:
     """Its open tasks are before the watermark, where nobody looks for ids."""
     mark = Watermark(NOW_MS - LAG_MS, 0, 0, (Straggler("held", NOW_MS - 2 * LAG_MS),))
     bench = behind(Bench(watermark=mark))
-    load_punctual(bench)
+    load_on_time(bench)
     bench.scheduled()
 
     bench.persist(task(-1, "held"), task(-1, "free"))
@@ -178,7 +178,7 @@ def test_p4_a_straggler_has_a_backlog() -> None:
     assert passed_on(bench) == ([], [task(-1, "free").key])
 
 
-def test_p4_all_of_a_punctual_id_goes_the_same_way() -> None:
+def test_p4_all_of_an_id_on_time_goes_the_same_way() -> None:
     """A task that is late is behind none of its id, and later ones of it are in that queue."""
     bench = behind()
     bench.scheduled()
@@ -191,7 +191,7 @@ def test_p4_all_of_a_punctual_id_goes_the_same_way() -> None:
 def test_p5_a_late_task_is_passed_on_when_it_is_known_whether_its_key_is_done() -> None:
     """Its row may be deleted, and no load has come by; of later keys one has."""
     bench = behind()
-    load_punctual(bench)
+    load_on_time(bench)
     bench.scheduled()
     late = task(-BACKLOG_MIN_MS - 1, "new")
 
@@ -204,26 +204,26 @@ def test_p5_a_late_task_is_passed_on_when_it_is_known_whether_its_key_is_done() 
     assert passed_on(bench) == ([], [late.key, task(-BACKLOG_MIN_MS, "new").key])
 
 
-def test_rows_for_the_near_future_are_loaded_for_punctual_ids_alone() -> None:
+def test_rows_for_the_near_future_are_loaded_for_ids_on_time_alone() -> None:
     """The others are in the way of none of them."""
     bench = Bench()
     bench.store(task(1_000, "new"), task(1_000, "late-1"), task(9_000, "new"))
     behind(bench)
     bench.scheduled()
 
-    load_punctual(bench)
+    load_on_time(bench)
 
     assert passed_on(bench) == ([], [task(1_000, "new").key])
-    assert punctual_ms(bench) == NOW_MS + 5_000
+    assert on_time_ms(bench) == NOW_MS + 5_000
     assert bench.harness.controller.messages[-1] == TasksLoaded(OVERDUE[1].key.scheduled_ms, False)
 
 
-def test_p3_a_load_that_comes_by_leaves_out_what_punctual_ids_have_in_memory() -> None:
+def test_p3_a_load_that_comes_by_leaves_out_what_ids_on_time_have_in_memory() -> None:
     """It is in memory, or it ran."""
     bench = Bench()
     bench.store(task(1_000, "new"), task(1_500, "late-1"), task(2_000, "more"))
     behind(bench)
-    load_punctual(bench, 1_800)
+    load_on_time(bench, 1_800)
     bench.scheduled()
 
     bench.load(1_700)
@@ -234,12 +234,12 @@ def test_p3_a_load_that_comes_by_leaves_out_what_punctual_ids_have_in_memory() -
     )
 
 
-def test_the_backlog_ends_where_the_load_reaches_what_punctual_ids_have() -> None:
+def test_the_backlog_ends_where_the_load_reaches_what_ids_on_time_have() -> None:
     """There is one queue again before what lies beyond is passed on."""
     bench = Bench()
     bench.store(task(1_000, "new"), task(2_000, "more"))
     behind(bench)
-    load_punctual(bench, 1_800)
+    load_on_time(bench, 1_800)
     bench.scheduled()
 
     bench.load(300_000)
@@ -248,25 +248,25 @@ def test_the_backlog_ends_where_the_load_reaches_what_punctual_ids_have() -> Non
     assert isinstance(bench.scheduler.messages[joined + 1], ScheduleTasks)
     assert passed_on(bench)[0][-1] == task(2_000, "more").key
     assert task(1_000, "new").key not in passed_on(bench)[0]
-    assert punctual_ms(bench) is None
+    assert on_time_ms(bench) is None
     assert bench.harness.effects.memory.held_bytes == 0
 
 
-def test_p8_what_punctual_ids_leave_to_the_store_is_loaded_again() -> None:
+def test_p8_what_ids_on_time_leave_to_the_store_is_loaded_again() -> None:
     """From the key up to which they have all."""
     bench = Bench()
     bench.store(task(1_000, "new"), task(2_000, "more"))
     behind(bench)
-    load_punctual(bench)
+    load_on_time(bench)
     bench.scheduled()
 
     bench.tell(LowerCheckpoint(first_key_at(NOW_MS + 500), band=BandName.ON_TIME))
-    load_punctual(bench)
+    load_on_time(bench)
 
     assert passed_on(bench) == ([], [task(1_000, "new").key, task(2_000, "more").key])
 
 
-def test_p8_where_punctual_ids_reach_less_far_than_the_others_the_backlog_ends() -> None:
+def test_p8_where_ids_on_time_reach_less_far_than_the_others_the_backlog_ends() -> None:
     """All begin again from there."""
     bench = behind()
     bench.scheduled()
@@ -278,7 +278,7 @@ def test_p8_where_punctual_ids_reach_less_far_than_the_others_the_backlog_ends()
     assert passed_on(bench) == ([each.key for each in OVERDUE], [])
 
 
-def test_p8_a_load_of_punctual_ids_that_the_end_of_the_backlog_overtook_brings_nothing() -> None:
+def test_p8_a_load_of_ids_on_time_that_the_end_of_the_backlog_overtook_brings_nothing() -> None:
     """The next ordinary one does."""
     bench = Bench()
     bench.store(task(1_000, "new"))
@@ -286,7 +286,7 @@ def test_p8_a_load_of_punctual_ids_that_the_end_of_the_backlog_overtook_brings_n
     bench.scheduled()
     bench.requests.hold("load_tasks")
 
-    load_punctual(bench)
+    load_on_time(bench)
     bench.tell(LowerCheckpoint(first_key_at(NOW_MS - 300_000), band=BandName.ON_TIME))
     bench.serve("load_tasks")
     early = passed_on(bench)
@@ -299,9 +299,9 @@ def test_p8_a_load_of_punctual_ids_that_the_end_of_the_backlog_overtook_brings_n
 
 
 def test_p8_the_watermark_stays_behind_what_was_not_loaded() -> None:
-    """Whatever punctual ids have reached."""
+    """Whatever ids on time have reached."""
     bench = behind()
-    load_punctual(bench)
+    load_on_time(bench)
 
     bench.advance_watermark()
 

@@ -307,11 +307,11 @@ def test_ids_that_are_on_time_are_found_beside_it() -> None:
     bench.tell(LoadTasks(NOW_MS + 5_000, PAGE, band=BandName.ON_TIME))
     bench.answer_statuses()
     bench.passed_on()
-    punctual, behind = task(1_000), task(1_000, ordering_id=late[-1].key.ordering_id)
-    bench.persist(punctual, behind)
+    on_time, behind = task(1_000), task(1_000, ordering_id=late[-1].key.ordering_id)
+    bench.persist(on_time, behind)
 
     assert bench.scheduler.has(BandsChanged)
-    assert bench.scheduled() == keys(punctual)
+    assert bench.scheduled() == keys(on_time)
 
 
 def test_other_flows_are_loaded_while_ids_that_have_a_backlog_are_looked_for() -> None:

@@ -14,7 +14,7 @@ Select = Callable[..., Selection]
 _FILES = (
     "tests/unit/actors/model/test_key.py",
     "tests/unit/actors/model/test_task.py",
-    "tests/unit/actors/test_lane.py",
+    "tests/unit/actors/test_turn.py",
     "tests/unit/scheduler/test_store.py",
     "tests/property/test_key.py",
     "tests/programs/actors/model/test_key.py",
@@ -30,7 +30,7 @@ _IMPORTERS = {
         "tests/property/test_key.py",
         "tests/unit/actors/model/test_key.py",
     ],
-    "tests/builders.py": ["tests/unit/actors/test_lane.py"],
+    "tests/builders.py": ["tests/unit/actors/test_turn.py"],
 }
 
 
@@ -62,7 +62,7 @@ def test_the_nearest_tests_come_first(chosen: Select) -> None:
         "tests/unit/actors/model/test_key.py",
         "tests/property/test_key.py",
         "tests/unit/actors/model/test_task.py",
-        "tests/unit/actors/test_lane.py",
+        "tests/unit/actors/test_turn.py",
         "tests/unit/scheduler/test_store.py",
     ]
 
@@ -73,7 +73,7 @@ def test_what_is_above_the_limit_is_left_out_farthest_first(chosen: Select) -> N
 
     assert len(_tests(selection)) == 3
     assert selection.too_many == (
-        "tests/unit/actors/test_lane.py",
+        "tests/unit/actors/test_turn.py",
         "tests/unit/scheduler/test_store.py",
     )
 
@@ -95,16 +95,16 @@ def test_a_changed_test_file_runs_itself(chosen: Select) -> None:
     """One that is gone does not, and one on servers is named."""
     gone = "tests/unit/actors/test_gone.py"
 
-    selection = chosen("tests/unit/actors/test_lane.py", gone, "tests/integration/test_store.py")
+    selection = chosen("tests/unit/actors/test_turn.py", gone, "tests/integration/test_store.py")
 
-    assert _tests(selection) == ["tests/unit/actors/test_lane.py"]
+    assert _tests(selection) == ["tests/unit/actors/test_turn.py"]
     assert selection.slow == ("tests/integration/test_store.py",)
     assert selection.slow[0] in selection.own
 
 
 def test_a_changed_test_helper_runs_the_tests_that_import_it(chosen: Select) -> None:
     """Builders, probes, fakes."""
-    assert _tests(chosen("tests/builders.py")) == ["tests/unit/actors/test_lane.py"]
+    assert _tests(chosen("tests/builders.py")) == ["tests/unit/actors/test_turn.py"]
 
 
 def test_changed_fixtures_run_the_tests_of_their_folder(chosen: Select) -> None:

@@ -54,8 +54,8 @@ class Model:
 
     def pass_on(self, tasks: list[StoredTask]) -> None:
         """Take what belongs in memory."""
-        punctual, inside, _ = self.reach.split(tasks)
-        self.memory |= {each.key for each in (*punctual, *inside)}
+        on_time, inside, _ = self.reach.split(tasks)
+        self.memory |= {each.key for each in (*on_time, *inside)}
 
     def quota(self) -> FlowQuota:
         """Return what flows may have."""
@@ -102,8 +102,8 @@ class Model:
         self.pass_on(list(reach.take_left(tasks, after, reached, self.quota())))
         self.read_again += 1
 
-    def load_punctual(self) -> None:
-        """Load of punctual ids what is next."""
+    def load_on_time(self) -> None:
+        """Load of ids on time what is next."""
         backlog = self.reach.backlog
         if backlog is not None and backlog.is_known:
             after = backlog.on_time.begin_load()
@@ -119,7 +119,7 @@ class Model:
             reach.look_for_backlog(Watermark(NOW_MS + FIRST_MS, 0), now_ms)
 
     def find_ids(self) -> None:
-        """Read a page of them; with the last one the others are punctual."""
+        """Read a page of them; with the last one the others are on time."""
         backlog = self.reach.backlog
         if backlog is not None and not backlog.is_known:
             end = first_key_at(backlog.end_ms)
@@ -128,21 +128,21 @@ class Model:
             backlog.is_known = self.reach.add_found([key.ordering_id for key in found], next_after)
 
     def shrink(self) -> None:
-        """Leave the latest to the store: of punctual ids where there is nothing else."""
-        punctual = {key for key in self.memory if self.reach.is_on_time(key.ordering_id)}
-        others = sorted(self.memory - punctual)
+        """Leave the latest to the store: of ids on time where there is nothing else."""
+        on_time = {key for key in self.memory if self.reach.is_on_time(key.ordering_id)}
+        others = sorted(self.memory - on_time)
         dropped = others[-self.rng.randrange(1, 4) :]
-        is_punctual = not others and bool(punctual)
-        if is_punctual:
-            dropped = sorted(punctual)[-self.rng.randrange(1, 4) :]
+        is_on_time = not others and bool(on_time)
+        if is_on_time:
+            dropped = sorted(on_time)[-self.rng.randrange(1, 4) :]
         if dropped:
             self.memory -= set(dropped)
             last = max(
-                (k for k in (punctual if is_punctual else others) if k < dropped[0]), default=None
+                (k for k in (on_time if is_on_time else others) if k < dropped[0]), default=None
             )
             lowered = last or TaskKey(dropped[0].scheduled_ms - 1, "", "")
             now_ms = NOW_MS + BACKLOG_MIN_MS - self.rng.randrange(1_000)
-            band = BandName.ON_TIME if is_punctual else BandName.ORDINARY
+            band = BandName.ON_TIME if is_on_time else BandName.ORDINARY
             if self.reach.lower(lowered, now_ms, band):
                 self.reach.end_backlog()
                 self.late |= {key for key in self.memory if key > self.reach.cursor.key}
@@ -158,8 +158,8 @@ class Model:
     def check(self) -> None:
         """What memory reaches is in it, and of each id it has the first tasks (P4, P8)."""
         rows = list(self.rows.values())
-        punctual, inside, outside = self.reach.split(rows)
-        assert {each.key for each in (*punctual, *inside)} <= self.memory
+        on_time, inside, outside = self.reach.split(rows)
+        assert {each.key for each in (*on_time, *inside)} <= self.memory
         of_id = defaultdict(list)
         for key in sorted(self.rows):
             of_id[key.ordering_id].append(key in self.memory)
@@ -183,7 +183,7 @@ def test_p4_p8_memory_has_the_first_tasks_of_each_id_and_all_that_it_reaches(
         model = Model(random.Random(seed))
         steps = [model.write, model.write, model.load, model.finish, model.finish, model.shrink]
         if has_backlog:
-            steps += [model.look_for_backlog, model.find_ids, model.load_punctual]
+            steps += [model.look_for_backlog, model.find_ids, model.load_on_time]
         for _ in range(120):
             model.rng.choice(steps)()
             model.check()

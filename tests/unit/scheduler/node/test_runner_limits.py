@@ -134,7 +134,7 @@ def test_suspects_run_one_at_a_time(bench: Bench, executor: type[Blocking]) -> N
 
 
 def test_an_async_suspect_runs_too(bench: Bench) -> None:
-    """In the same lane, on the loop."""
+    """Alone as well, on the loop."""
     bench.run(Quick(), an_attempt(suspect=True))
 
     assert bench.ended().ending is Ending.DROPPED

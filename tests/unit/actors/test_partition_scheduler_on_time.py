@@ -31,8 +31,8 @@ def bench_with_backlog(*due_in_ms: int, started: bool = True) -> Bench:
     return bench
 
 
-def punctual(bench: Bench, *due_in_ms: int) -> None:
-    """Send tasks of punctual ids."""
+def on_time(bench: Bench, *due_in_ms: int) -> None:
+    """Send tasks of ids on time."""
     bench.tell(ScheduleTasks(tuple(task_due_in(due) for due in due_in_ms), band=BandName.ON_TIME))
 
 
@@ -48,7 +48,7 @@ def test_slots_are_kept_for_what_is_on_time() -> None:
 
     bench.schedule(*range(-108, -100))
     overdue = bench.executed()
-    punctual(bench, -2, -1)
+    on_time(bench, -2, -1)
 
     assert overdue == [str(due) for due in range(-108, -100 - KEPT)]
     assert bench.executed() == ["-2", "-1"]
@@ -59,7 +59,7 @@ def test_what_is_on_time_passes_what_waits_for_the_executor() -> None:
     bench = bench_with_backlog()
 
     bench.schedule(-103)
-    punctual(bench, -2, -1)
+    on_time(bench, -2, -1)
     bench.tell(BandsChanged(None))
     bench.schedule(-3)
 
@@ -74,7 +74,7 @@ def test_what_is_on_time_may_have_all_slots_and_goes_first() -> None:
     bench.executed()
 
     bench.schedule(-99)
-    punctual(bench, -2, -1)
+    on_time(bench, -2, -1)
     full = bench.executed()
     bench.release(KEPT + 1)
     first = bench.executed()
@@ -88,7 +88,7 @@ def test_p2_what_is_on_time_is_not_early_and_not_late_where_the_others_wait_for_
     bench = bench_with_backlog(*range(-109, -100))
     bench.release(KEPT)
     bench.executed()
-    punctual(bench, 500)
+    on_time(bench, 500)
 
     bench.harness.advance(499)
     early = bench.executed()
@@ -101,7 +101,7 @@ def test_p4_where_the_backlog_is_worked_off_there_is_one_queue_again() -> None:
     """In key order, and with all slots."""
     bench = bench_with_backlog(started=False)
     bench.schedule(-5, -1)
-    punctual(bench, -4, -2)
+    on_time(bench, -4, -2)
 
     bench.tell(BandsChanged(None))
     bench.schedule(-3)
@@ -125,7 +125,7 @@ def test_p8_the_first_of_both_queues_holds_the_watermark_back() -> None:
     """Whichever it is."""
     bench = bench_with_backlog(started=False)
     bench.schedule(2_000)
-    punctual(bench, 1_000)
+    on_time(bench, 1_000)
 
     bench.tell(MeasureProgress(None, (), NOW_MS, Probe()))
 
@@ -135,7 +135,7 @@ def test_p8_the_first_of_both_queues_holds_the_watermark_back() -> None:
 def test_p13_the_others_leave_memory_before_what_is_on_time() -> None:
     """They have to wait anyway."""
     bench = bench_with_backlog(1_000, 2_000)
-    punctual(bench, 3_000, 4_000)
+    on_time(bench, 3_000, 4_000)
 
     bench.tell(ShrinkWindow(3))
 
@@ -145,7 +145,7 @@ def test_p13_the_others_leave_memory_before_what_is_on_time() -> None:
 def test_p13_what_is_on_time_leaves_memory_when_nothing_else_is_there() -> None:
     """The others first, so that none of them is beyond what was left (P8)."""
     bench = bench_with_backlog(1_000, 2_000)
-    punctual(bench, 1_500, 2_500)
+    on_time(bench, 1_500, 2_500)
 
     bench.tell(ShrinkWindow(1))
 
@@ -157,7 +157,7 @@ def test_p13_both_count() -> None:
     """Tasks and bytes."""
     bench = bench_with_backlog(1_000)
 
-    punctual(bench, 2_000)
+    on_time(bench, 2_000)
 
     budget = bench.harness.siblings.budget
     assert budget.waiting_bytes == 2 * task_due_in(1_000).held_bytes
@@ -167,7 +167,7 @@ def test_p13_both_count() -> None:
 def test_p12_a_command_finds_a_task_in_either_queue(due_in_ms: int) -> None:
     """And it is gone."""
     bench = bench_with_backlog(1_000)
-    punctual(bench, 2_000)
+    on_time(bench, 2_000)
 
     bench.withdraw(due_in_ms)
     bench.harness.advance(2_000)
@@ -179,7 +179,7 @@ def test_p12_a_command_finds_a_task_in_either_queue(due_in_ms: int) -> None:
 def test_p6_a_later_record_finds_a_task_in_either_queue(due_in_ms: int) -> None:
     """It is what runs."""
     bench = bench_with_backlog(1_000)
-    punctual(bench, 2_000)
+    on_time(bench, 2_000)
     newer = task_due_in(due_in_ms, offset=9)
 
     bench.tell(UpdateTask(newer))
