@@ -1,1 +1,1 @@
-"""Frozen values and pure functions: the vocabulary everything else is written in."""
+"""Frozen values and pure functions: the vocabulary of all other code."""

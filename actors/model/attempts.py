@@ -1,4 +1,4 @@
-"""One attempt, how it ended, what is recorded of it, and what that says about the next."""
+"""One attempt: its end, its record, and the effect of both on the next attempt."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -22,29 +22,29 @@ class Attempt(msgspec.Struct, frozen=True, eq=False):
     epoch: int
     number: int
     suspect: bool = False
-    """Runs alone among the suspects of this node."""
+    """True if it runs alone among the suspects of this node."""
     timeout_ms: int | None = None
     record_starts: "StartRecorder | None" = None
     """Makes the starts of such attempts durable; user code waits for the future."""
     is_unordered: bool = False
-    """May run beside others of its ordering id."""
+    """True if it may run beside others of its ordering id."""
     follows: "Attempt | None" = None
-    """The attempt of the task before it, in whose batch it may be behind it, and nowhere else."""
+    """The attempt of the previous task, if both may be in one batch, in this order."""
 
     @property
     def is_beside_others(self) -> bool:
-        """Whether another attempt of its ordering id may run while it does."""
+        """True if another attempt of its ordering id may run at the same time."""
         return self.is_unordered or self.follows is not None
 
     @property
     def was_given_up(self) -> bool:
-        """Whether its task is recorded as one without a next attempt: it may have no more."""
+        """True if its task is recorded as one without a next attempt."""
         attempts = self.task.attempts
         return attempts.used > 0 and not attempts.suspect and attempts.next_attempt_ms == 0
 
     @property
     def place(self) -> "str | TaskKey":
-        """What no other attempt may run beside: of its ordering id, or of its key alone."""
+        """The place that it shares with no other attempt: its ordering id, or its key alone."""
         key = self.task.key
         return key if self.is_beside_others else key.ordering_id
 
@@ -54,7 +54,7 @@ StartRecorder = Callable[[Sequence[Attempt]], "Future[None]"]
 
 
 class Ending(StrEnum):
-    """How an attempt ended, as the runner sees it."""
+    """The end of an attempt, as the runner sees it."""
 
     DONE = "done"
     FAILED = "failed"
@@ -64,13 +64,13 @@ class Ending(StrEnum):
     NOT_STARTED = "not_started"
     """User code was not called: no lease, or the clock was set back before the due time."""
     USED_UP = "used_up"
-    """``execute`` was not called: the policy allows no attempt more."""
+    """``execute`` was not called: the policy allows no further attempt."""
     HELD = "held"
     """``execute`` was not called: this node cannot open the task's data."""
 
     @property
     def is_of_user_code(self) -> bool:
-        """Whether it is how a call of ``execute`` ended."""
+        """True if a call of ``execute`` ended so."""
         return self not in _WITHOUT_A_CALL
 
 
@@ -90,13 +90,13 @@ class AttemptEnded(msgspec.Struct, frozen=True):
     error_message: str | None = None
     error_stack: str | None = None
     uses_up_all: bool = False
-    """The retry policy tries no further attempt after this error."""
+    """True if the retry policy allows no further attempt after this error."""
     ruling: RetryRuling | None = None
-    """What the executor's policy says of an attempt that failed; None is the default one's."""
+    """The decision of the executor's policy on a failed attempt; None for the default policy."""
 
     @property
     def result(self) -> AttemptResult:
-        """What history calls this ending; an attempt that called no user code may have none."""
+        """The result for the history; None for some attempts without a call of user code."""
         return _RESULTS[self.ending]
 
 
@@ -111,7 +111,7 @@ _RESULTS = {
 
 
 def finished_event(ended: AttemptEnded) -> AttemptFinished:
-    """Return what operators are told of an attempt's end."""
+    """Return the event of an attempt's end."""
     assert ended.ending.is_of_user_code, "what did not start has no end to tell"
     return AttemptFinished(
         ended.attempt.partition,
@@ -127,9 +127,9 @@ def finished_event(ended: AttemptEnded) -> AttemptFinished:
 
 
 def started_record(attempt: Attempt, now_ms: int) -> AttemptRecord:
-    """Return what is made durable just before the user code of an overdue task.
+    """Return the record that is made durable just before the user code of an overdue task.
 
-    Only a suspect's start counts: bystanders of a dying process keep their attempts.
+    Only a suspect's start counts as an attempt: bystanders of a dying process keep their attempts.
     """
     return AttemptRecord(
         key=attempt.task.key,
@@ -143,9 +143,9 @@ def started_record(attempt: Attempt, now_ms: int) -> AttemptRecord:
 
 
 def failed_record(ended: AttemptEnded, used: int, next_attempt_ms: int | None) -> AttemptRecord:
-    """Return what is made durable of a failed attempt before anything follows from it.
+    """Return the record of a failed attempt, which is made durable before anything follows from it.
 
-    ``used`` is how many attempts count then.
+    ``used`` is the number of attempts that count then.
     """
     assert ended.ending not in (Ending.DONE, Ending.NOT_STARTED, Ending.HELD), "it did not fail"
     return AttemptRecord(
@@ -166,15 +166,15 @@ def failed_record(ended: AttemptEnded, used: int, next_attempt_ms: int | None) -
 def held_record(
     task: StoredTask, error_class: str, error_message: str, now_ms: int, begun: Attempt | None
 ) -> AttemptRecord:
-    """Return what says that a task is held for a node which can run it.
+    """Return the record that a task is held for a node which can run it.
 
-    It reads as blocked, and uses up no attempt: its number is 0 where none was made yet.  Where
-    the start of an attempt is durable, it is the end of that one, ``begun``.
+    It reads as blocked, and uses up no attempt: its number is 0 if there was none yet. If the start
+    of an attempt is durable, it is the end of that one, ``begun``.
     """
     known = task.attempts
     number = known.last + 1 if known.last else 0
     if number == 0:
-        # Each owner that cannot run it writes this row again: since when it is held stays.
+        # Each owner that cannot run it writes this row again; the time since when it is held stays.
         now_ms = known.failed_ms or now_ms
     return AttemptRecord(
         key=task.key,
@@ -189,9 +189,9 @@ def held_record(
 
 
 def attempt_state(rows: Sequence[AttemptRecord], completion: Completion | None) -> AttemptState:
-    """Return the state a key's attempt rows, in order of their numbers, leave it in.
+    """Return the state of a key after its attempt rows, sorted by their numbers.
 
-    A row without an end is a suspect: the process may have died of it.  Attempts before an
+    A row without an end is a suspect: the process may have died of it. Attempts before an
     operator's retry keep their numbers but no longer count.
     """
     reopened_last = -1
@@ -217,13 +217,13 @@ def attempt_state(rows: Sequence[AttemptRecord], completion: Completion | None) 
 
 
 def state_after(before: AttemptState, record: AttemptRecord) -> AttemptState:
-    """Return the state in which one more recorded attempt leaves a task."""
+    """Return the state of a task after one more recorded attempt."""
     state = attempt_state((record,), None)
     return replace(state, failed_ms=before.failed_ms or state.failed_ms)
 
 
 class KeyStatus(msgspec.Struct, frozen=True):
-    """What the completions and attempts of a key say."""
+    """The state of a key by its completions and attempts."""
 
     completion: Completion | None
     attempts: AttemptState
@@ -255,9 +255,9 @@ def open_tasks(
     overdue_until_ms: int,
     own_offset: int,
 ) -> tuple[StoredTask, ...]:
-    """Leave out closed rows, and attach to the others what their attempts left behind.
+    """Leave out closed rows, and add to the others the state after their attempts.
 
-    Those scheduled up to ``overdue_until_ms`` may have killed an earlier owner's process, unless
+    Tasks scheduled up to ``overdue_until_ms`` may have killed an earlier owner's process, unless
     their records are not below ``own_offset``: no earlier owner had those.
     """
     tasks = []

@@ -1,8 +1,8 @@
-"""When a failed attempt is tried again, and what happens when attempts are used up.
+"""The wait before a failed attempt is retried, and the action when attempts are used up.
 
-The default wait is PagerDuty scheduler's: before attempt n (2 or more) half of
-``min(cap, base * 2^(n-2))`` for sure, the other half at random.  Waits are tenacity's
-strategies, so users pass their own.
+The default wait is PagerDuty scheduler's: before attempt n (2 or more) half of ``min(cap, base *
+2^(n-2))`` is fixed, the other half random. Waits are tenacity's strategies, so users pass their
+own.
 """
 
 import logging
@@ -24,14 +24,15 @@ logger = logging.getLogger("hourhand.retry")
 OnExhausted = Literal["skip", "block", "dead_letter"]
 ErrorClasses = type[BaseException] | tuple[type[BaseException], ...]
 Verdict = Literal["retry", "drop", "give_up"]
-"""What follows from an error: ``give_up`` is what follows when attempts are used up."""
+"""The consequence of an error: ``give_up`` acts as if all attempts were used up."""
 
 _mro_of = type.__dict__["__mro__"].__get__
-"""Of any class; asking the class itself asks its metaclass, which is user code."""
+"""Reads the ``__mro__`` of any class; attribute access would call its metaclass, which is user
+code."""
 
 
 def growing_pause_ms(failures: int, shortest_ms: int, longest_ms: int, rng: random.Random) -> float:
-    """Return the pause after so many failures in a row: it doubles, and half is at random."""
+    """Return the pause after a number of consecutive failures: it doubles, and half is random."""
     doubled_ms = shortest_ms << min(max(failures, 1) - 1, 30)
     return min(longest_ms, doubled_ms) * rng.uniform(0.5, 1.0)
 
@@ -39,9 +40,9 @@ def growing_pause_ms(failures: int, shortest_ms: int, longest_ms: int, rng: rand
 def request_pause(
     recovery: RecoverySettings, rng: random.Random, *, endless: bool
 ) -> Callable[[BaseException, int], float | None]:
-    """Return how long a request that failed waits for its next try, given the failures in a row.
+    """Return a function for the wait of a failed request, by its error and consecutive failures.
 
-    None where it has no next one: after a refusal, unless the tries are ``endless``.
+    It returns None for a request without a next try: after a refusal, unless ``endless``.
     """
     bounds_ms = recovery.rebuild_pause_min_ms, recovery.rebuild_pause_max_ms
 
@@ -54,9 +55,9 @@ def request_pause(
 
 
 JITTER = random.Random()  # noqa: S311 - spreads load, guards no secret
-"""Where waits take their jitter from, if nothing says otherwise."""
+"""Default source of jitter for waits."""
 _ASKED_WITH = "rng"
-"""Argument of the call that a wait is for: where its jitter comes from."""
+"""Argument of the call that a wait is for: the source of its jitter."""
 
 
 class wait_half_jittered(wait_base):  # noqa: N801 - tenacity names its strategies so
@@ -86,7 +87,7 @@ def default_wait(
 
 
 class RetryRuling(msgspec.Struct, frozen=True):
-    """The answer of a policy about one failed attempt, for those who may not call user code."""
+    """The decision of a policy about one failed attempt, for code that may not call user code."""
 
     attempts_max: int
     on_exhausted: OnExhausted
@@ -96,17 +97,17 @@ class RetryRuling(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how soon a failed task is tried again.
+    """The number of attempts at a failing task, the waits between them, and the action at the end.
 
-    ``attempts_max`` counts the first attempt.  ``on_exhausted``: ``skip`` marks the key
-    failed and lets the next task of its ordering id run; ``block`` holds the ordering id
-    until an operator retries, drops or cancels; ``dead_letter`` sends the task to the
-    dead-letter topic, then marks it failed.
+    ``attempts_max`` counts the first attempt. ``on_exhausted``: ``skip`` marks the key failed and
+    lets the next task of its ordering id run; ``block`` holds the ordering id until an operator
+    retries, drops or cancels; ``dead_letter`` sends the task to the dead-letter topic, then marks
+    it failed.
 
-    ``retry_on`` and ``drop_on`` are exception classes, as ``except`` takes them.  An error of
-    ``drop_on`` drops the task at once, with the error as its reason.  Any other that is not of
-    ``retry_on`` uses up all attempts at once.  An attempt that takes longer than the executor's
-    ``timeout`` counts as TimeoutError.  Raises ValueError and TypeError for what means nothing.
+    ``retry_on`` and ``drop_on`` are exception classes, as ``except`` takes them. An error of
+    ``drop_on`` drops the task at once, with the error as its reason. An error of neither uses up
+    all attempts at once. An attempt that takes longer than the executor's ``timeout`` counts as
+    TimeoutError. Raises ValueError and TypeError for invalid values.
     """
 
     attempts_max: int = 101
@@ -129,17 +130,17 @@ class RetryPolicy:
             object.__setattr__(self, name, classes)
 
     def verdict_on(self, error: BaseException) -> Verdict:
-        """Return what follows from an attempt's error; as ``except`` it runs no user code."""
+        """Return the consequence of an attempt's error; like ``except`` it runs no user code."""
         mro = _mro_of(type(error))
         if _has_any(mro, (PayloadDamaged,)):
-            # No other attempt would find other data.
+            # A further attempt would find the same data.
             return "give_up"
         if _has_any(mro, self.drop_on):
             return "drop"
         return "retry" if _has_any(mro, self.retry_on) else "give_up"
 
     def delay_ms(self, failed_attempts: int) -> int:
-        """Return the wait before the next attempt, after that many failed ones."""
+        """Return the wait before the next attempt, after a number of failed ones."""
         return _wait_ms(self.wait, _state(failed_attempts, None, 0, JITTER))
 
     def ruling(
@@ -151,11 +152,11 @@ class RetryPolicy:
         since_due_ms: int = 0,
         rng: random.Random = JITTER,
     ) -> RetryRuling:
-        """Return what follows after so many failed attempts: a wait of ``after_ms`` where given.
+        """Return the decision after a number of failed attempts: a wait of ``after_ms`` if given.
 
-        The strategy is user code: it is told the ``outcome`` of the last attempt, an exception or
-        what was returned, and the time since the task was due.  A default wait takes its jitter
-        from ``rng``.
+        The strategy is user code: it gets the ``outcome`` of the last attempt, an exception or a
+        returned value, and the time since the task was due. A default wait takes its jitter from
+        ``rng``.
         """
         wait_ms = after_ms
         if wait_ms is None:
@@ -171,7 +172,7 @@ class RetryPolicy:
 def _state(
     failed_attempts: int, outcome: object, since_due_ms: int, rng: random.Random
 ) -> tenacity.RetryCallState:
-    """Return what tenacity tells a strategy of an attempt."""
+    """Return tenacity's state of an attempt for a strategy."""
     state = tenacity.RetryCallState(_RETRYING, None, (), {_ASKED_WITH: rng})
     state.attempt_number = failed_attempts
     state.outcome = tenacity.Future(failed_attempts)

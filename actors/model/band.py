@@ -1,8 +1,8 @@
 """The waiting tasks of a partition in one or two bands: all of them, or those on time apart.
 
-While ordering ids have a backlog, the tasks of all others are a band of their own, which goes
-first and keeps a part of the slots and of memory.  Decides which band goes first, what each may
-take, and which tasks leave memory first.  Never decides whose tasks are on time.
+While ordering ids have a backlog, the tasks of all others are a separate band, which goes first and
+keeps a part of the slots and of memory. Decides which band goes first, the limits of each, and
+which tasks leave memory first. Others decide whose tasks are on time.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,21 +15,21 @@ from actors.model.task import StoredTask
 from actors.model.task_queue import TaskQueue
 
 ON_TIME_SHARE = 4
-"""This part of memory and of the slots is kept for tasks that are on time, while others have a
-backlog."""
+"""One part in this number of memory and of the slots is kept for tasks that are on time, while
+others have a backlog."""
 
 
 class BandName(Enum):
-    """Which tasks a band has."""
+    """The names of bands."""
 
     ORDINARY = "ordinary"
-    """All, but for those that have a band of their own."""
+    """All tasks, except those in a band of their own."""
     ON_TIME = "on_time"
-    """Those of ordering ids on time, while others have a backlog."""
+    """Tasks of ordering ids on time, while others have a backlog."""
 
 
 WaitingQueue = TaskQueue | FlowQueues
-"""Tasks that wait: in key order, or in that of their flows where kinds have rules."""
+"""Waiting tasks: in key order, or in that of their flows if kinds have rules."""
 
 
 class Band(NamedTuple):
@@ -38,10 +38,10 @@ class Band(NamedTuple):
     name: BandName
     queue: WaitingQueue
     kept_part: int = 0
-    """One part in so many of slots and bytes is not for these tasks; 0 where all is."""
+    """One part in this number of slots and bytes is not for these tasks; 0 if all are."""
 
     def most(self, of: int) -> int:
-        """Return how much of slots or of bytes may be taken when its tasks are handed on."""
+        """Return how much of ``of`` slots or bytes may be used when its tasks are handed on."""
         return of - of // self.kept_part if self.kept_part else of
 
 
@@ -64,63 +64,63 @@ class Bands:
         return iter(self._bands)
 
     def __len__(self) -> int:
-        """Return how many tasks wait."""
+        """Return the number of waiting tasks."""
         return sum(len(band.queue) for band in self._bands)
 
     @property
     def size_bytes(self) -> int:
-        """What the tasks hold in memory."""
+        """Bytes of the tasks in memory."""
         return sum(band.queue.size_bytes for band in self._bands)
 
     def of(self, name: BandName) -> Band:
-        """Return a band, which there is."""
+        """Return an existing band."""
         return next(band for band in self._bands if band.name is name)
 
     def tasks_of(self, name: BandName) -> int:
-        """Return how many tasks of a band wait, 0 where there is no such band."""
+        """Return the number of waiting tasks of a band, 0 for a missing band."""
         return sum(len(band.queue) for band in self._bands if band.name is name)
 
     def separate(self) -> None:
-        """Keep what comes from now on for ids on time in a band of its own, which goes first."""
+        """Put later tasks of ids on time into a band of their own, which goes first."""
         (band,) = self._bands
         on_time = Band(BandName.ON_TIME, self._make_queue())
         self._bands = (on_time, band._replace(kept_part=ON_TIME_SHARE))
 
     def join(self) -> None:
-        """Keep all in one band."""
+        """Keep all tasks in one band."""
         on_time, band = self._bands
         while (task := on_time.queue.pop()) is not None:
             band.queue.add(task)
         self._bands = (band._replace(kept_part=0),)
 
     def first(self) -> TaskKey | None:
-        """Return the first key of all."""
+        """Return the first key of all bands."""
         firsts = [key for band in self._bands if (key := band.queue.first()) is not None]
         return min(firsts, default=None)
 
     def first_after(self, now_ms: int) -> int | None:
-        """Return when the first task falls due that is waited for; None where there is none."""
+        """Return the time at which the next waiting task is due; None if there is none."""
         dues_ms = [band.queue.first_after(now_ms) for band in self._bands]
         return min((due_ms for due_ms in dues_ms if due_ms is not None), default=None)
 
     def find(self, key: TaskKey) -> StoredTask | None:
-        """Return the task of a key, where it waits."""
+        """Return the task of a key, if it waits."""
         found = (band.queue.find(key) for band in self._bands)
         return next((task for task in found if task is not None), None)
 
     def update(self, task: StoredTask) -> None:
-        """Take a later record over where its key waits."""
+        """Replace a waiting task by a later record of its key."""
         for band in self._bands:
             band.queue.update(task)
 
     def remove(self, key: TaskKey) -> None:
-        """Let go of a key."""
+        """Remove a key."""
         for band in self._bands:
             band.queue.remove(key)
 
     def keep_first(self, tasks_max: int, bytes_max: int, tasks_min: int) -> list[Dropped]:
-        """Let go of the latest tasks, so that no more than the bounds stay, of a band only where
-        nothing is left of those that go after it; ``tasks_min`` stay however large they are.
+        """Remove the latest tasks until the bounds are met; tasks of an earlier band only if no
+        later band has any left. ``tasks_min`` tasks stay, however large they are.
         """
         assert tasks_max >= 0, "a number of tasks"
         dropped: list[Dropped] = []

@@ -1,14 +1,14 @@
-"""Hour-wide buckets: which row of the store a scheduled time falls into.
+"""Hour-wide buckets: the row of the store for a scheduled time.
 
-A bucket is named by the UTC millisecond its hour begins at, so buckets sort like times
-and cover years 1 to 9999 without a calendar.
+A bucket is named by the UTC millisecond at which its hour begins, so buckets sort like times and
+cover years 1 to 9999 without a calendar.
 """
 
 from collections.abc import Iterator
 
 HOUR_MS = 3_600_000
 SURELY_DELETED_HOURS = 48
-"""The last hours of a whole-hour delete, which are deleted whether they hold rows or not."""
+"""Number of last hours in a whole-hour delete that are deleted even without rows."""
 
 
 def hour_of(time_ms: int) -> int:

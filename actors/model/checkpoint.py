@@ -1,14 +1,15 @@
-"""The checkpoint: up to which key every open task of a partition is in memory.
+"""The checkpoint: the key up to which every open task of a partition is in memory.
 
-Decides how far memory reaches after a load, also where it was full meanwhile and left its latest
-tasks to the store.  Loads nothing, and passes nothing on.
+Decides how far memory reaches after a load, even if it was full meanwhile and left its latest tasks
+to the store. Loads nothing, and passes nothing on.
 """
 
 from actors.model.key import TaskKey
 
 SHORT_WINDOW_MS = 60_000
-"""A load of no more than this reads statuses beside its rows: a new owner's tasks wait for both.
-Of a longer one a page may hold little, and the statuses of all would be read for each page."""
+"""A load of at most this range reads statuses beside its rows, because a new owner's tasks wait for
+both. A page of a longer range may hold few rows, and the statuses of all would be read for each
+page."""
 
 
 class Checkpoint:
@@ -20,20 +21,20 @@ class Checkpoint:
         self.key = key
         """Every open task up to this key is in memory or held by its ordering id."""
         self._lowered: TaskKey | None = None
-        """The lowest key that memory was lowered to since the last load began."""
+        """The lowest key to which memory was lowered since the last load began."""
 
     def begin_load(self) -> TaskKey:
-        """Return after which key to load; what leaves memory from here on counts."""
+        """Return the key to load after; tasks that leave memory from here on are noted."""
         self._lowered = None
         return self.key
 
     def end_load(self, reached: TaskKey) -> None:
-        """A load reached this key, unless memory was lowered below it meanwhile."""
+        """Note that a load reached this key, unless memory was lowered below it meanwhile."""
         assert reached >= self.key, "a load begins where memory ends"
         self.key = reached if self._lowered is None else min(reached, self._lowered)
 
     def lower(self, key: TaskKey) -> None:
-        """Tasks after ``key`` left memory; a load under way may have read past it."""
+        """Note that tasks after ``key`` left memory; a load under way may have read past it."""
         self.key = min(self.key, key)
         self._lowered = key if self._lowered is None else min(self._lowered, key)
         assert self.key <= self._lowered, "memory does not reach past what left it"

@@ -36,18 +36,18 @@ from actors.model.trace import TRACEPARENT, carried_context, context_of
 RECORD_VERSION = 1
 
 RECORD_BYTES = 500
-"""What a record holds in memory besides its key, value and headers."""
+"""Bytes of a record in memory besides its key, value and headers."""
 REASON_CHARS_MAX = 500
 """Longest reason a poison record is given."""
 
 _SHORT_CHARS = ID_BYTES_MAX // 4
-"""Below it an id needs no count of its bytes: a character takes up to four."""
+"""Shorter ids need no count of their bytes: a character takes up to four."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 
 
 class CommandKind(StrEnum):
-    """What a command asks for."""
+    """The kinds of commands."""
 
     CANCEL = "cancel"
     RESCHEDULE = "reschedule"
@@ -61,7 +61,8 @@ class Command(msgspec.Struct, frozen=True):
 
     kind: CommandKind
     key: TaskKey
-    """The pair of a command by pair, with the record's own time until its task is found."""
+    """The key; for a command by pair, both ids with the record's own time until its task is
+    found."""
     offset: int = -1
     """Position in the log; -1 before it was appended."""
     recorded_ms: int = 0
@@ -69,12 +70,12 @@ class Command(msgspec.Struct, frozen=True):
     to_ms: int | None = None
     """The new time of a reschedule."""
     body: bytes | None = None
-    """What a retry puts into the task's row, as a row holds it; None leaves the row as it is."""
+    """New text for the task's row in a retry; None leaves the row unchanged."""
     by_pair: bool = False
-    """Whether it was sent for the one task that has both ids, whenever that is due."""
+    """True if it was sent for the one task with both ids, due at any time."""
 
     def is_for(self, key: TaskKey) -> bool:
-        """Whether the command names this key."""
+        """True if the command names this key."""
         return key[1:] == self.key[1:] if self.by_pair else key == self.key
 
     @property
@@ -93,7 +94,7 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def keys(self) -> tuple[TaskKey, ...]:
-        """The key it is about and, of a move, the new one."""
+        """The key that it concerns and, for a move, the new one."""
         return (self.key,) if self.new_key is None else (self.key, self.new_key)
 
 
@@ -109,19 +110,19 @@ class LogRecord(msgspec.Struct, frozen=True):
 
 
 def headers_bytes(headers: Headers) -> int:
-    """Return how many bytes names and contents of headers take, a name's characters as one each."""
+    """Return the size of headers in bytes, each character of a name counted as one."""
     return sum(len(name) + len(content or b"") for name, content in headers)
 
 
 def record_bytes(record: LogRecord) -> int:
-    """Return about what a record holds in memory: key, value, headers and the object."""
+    """Return the approximate bytes of a record in memory: key, value, headers and the object."""
     size_bytes = RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
     return size_bytes + headers_bytes(record.headers) if record.headers else size_bytes
 
 
 _NO_SEAL = msgspec.Raw(b"")
 _NO_TIME = "(no scheduledTime)"
-"""Known by its identity, so that a record without a time costs the others nothing."""
+"""Recognised by its identity, so that a record without a time costs the others nothing."""
 
 
 class _Record(msgspec.Struct, rename="camel", gc=False, kw_only=True):
@@ -139,7 +140,7 @@ class _Record(msgspec.Struct, rename="camel", gc=False, kw_only=True):
 
 
 class _TaskRecord(msgspec.Struct, rename="camel", gc=False):
-    """What ``_Record`` reads of a task, encoded at one go."""
+    """The part of ``_Record`` for a task, encoded in one step."""
 
     ordering_id: str
     scheduled_time: str
@@ -156,21 +157,21 @@ _decode_object = msgspec.json.Decoder(dict[str, object]).decode
 _encoder = msgspec.json.Encoder()
 _NOT_SEALED = frozenset({b"", b"null"})
 _NEVER_NULL = frozenset({str, int, bool})
-"""Types, and nothing derived from them, that JSON has a value for each of."""
+"""Types whose values, without subclasses, JSON can always hold."""
 
 
 def encode_data(task: Task) -> bytes:
-    """Return the task's data as compact JSON; raises InvalidTask where it is not JSON."""
+    """Return the task's data as compact JSON; raises InvalidTask if it is not JSON."""
     return encode_object(task.data)
 
 
 def encode_object(data: object) -> bytes:
-    """Return data as compact JSON; raises InvalidTask where it is not JSON."""
+    """Return data as compact JSON; raises InvalidTask if it is not JSON."""
     try:
         encoded = _encoder.encode(data)
         if b"null" in encoded:
-            # msgspec writes NaN and infinities as null; JSON has none of them, and a value
-            # that silently changes would be worse than a refusal.
+            # msgspec writes NaN and infinities as null; JSON has none of them, and a value that
+            # silently changes would be worse than a refusal.
             json.dumps(data, allow_nan=False)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise InvalidTask(f"invalid task: data is not JSON: {error}") from error
@@ -185,7 +186,7 @@ def encode_task(task: Task) -> bytes:
 def encode_parts(
     key: TaskKey, data: object, kind: str | None = None, priority: int | None = None
 ) -> bytes:
-    """Return the log record's value for what a task is made of; raises InvalidTask."""
+    """Return the log record's value for the parts of a task; raises InvalidTask."""
     fields = _TaskRecord(
         key.ordering_id, format_instant(key.scheduled_ms), key.uniqueness_key, data
     )
@@ -199,10 +200,10 @@ def encode_parts(
     try:
         record = _encoder.encode(fields)
     except Exception:
-        # Whose fault it is shows when the data is encoded by itself.
+        # Encoding the data alone shows whether the fault is in it.
         encode_object(data)
         raise
-    # To search the record takes as long as to write it; plain members cannot have made a null.
+    # Searching the record takes as long as writing it; plain members cannot have made a null.
     plain = type(data) is dict and _NEVER_NULL.issuperset(map(type, data.values()))
     if not plain and b"null" in record:
         encode_object(data)
@@ -232,7 +233,7 @@ def encode_json(
     priority: int | None = None,
     seal: bytes | None = None,
 ) -> bytes:
-    """Return the log record's value for a task whose data, and seal, is JSON already."""
+    """Return the log record's value for a task whose data, and seal, is already JSON."""
     end = b"}" if seal is None else b',"seal":%b}' % seal
     if priority is not None:
         end = b',"priority":%d%b' % (priority, end)
@@ -242,7 +243,7 @@ def encode_json(
 
 
 def letter_of(task: StoredTask, partition: int, now_ms: int) -> LogRecord:
-    """Return a stored task as the record that goes to the dead-letter topic."""
+    """Return a stored task as a record for the dead-letter topic."""
     value = _stored_record(task.key, task.body)
     context = carried_context(task.body)
     headers = () if context is None else ((TRACEPARENT, context),)
@@ -250,7 +251,7 @@ def letter_of(task: StoredTask, partition: int, now_ms: int) -> LogRecord:
 
 
 def _stored_record(key: TaskKey, body: bytes) -> bytes:
-    """Return the record of a task as a row holds it."""
+    """Return the record of a task from the text of its row."""
     kind, priority, text = split_members(body)
     seal, data = split_envelope(text)
     return encode_json(key, data, kind, priority, seal)
@@ -270,8 +271,8 @@ def _encoded_key(key: TaskKey) -> bytes:
 
 
 def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> StoredTask | Command:
-    """Read a record of the log; raises PoisonRecord with the reason where it cannot be read, or
-    is larger than a row may be.
+    """Read a record of the log; raises PoisonRecord with the reason if it cannot be read, or is
+    larger than a row may be.
     """
     if record.value is None:
         raise PoisonRecord("the record has no value")
@@ -285,7 +286,7 @@ def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> Stored
             ordering_id, uniqueness_key = fields.ordering_id, fields.uniqueness_key
             short = 0 < len(ordering_id) < _SHORT_CHARS and len(uniqueness_key) < _SHORT_CHARS
             if short and fields.version == RECORD_VERSION:
-                # What the general way does with nearly every record, without its calls.
+                # The fast path for nearly every record: the general way without its calls.
                 scheduled_ms = parse_instant(fields.scheduled_time)
                 _decode_object(fields.task_data)
                 key = tuple.__new__(TaskKey, (scheduled_ms, ordering_id, uniqueness_key))
@@ -295,8 +296,8 @@ def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> Stored
             return StoredTask(key, _row_body(fields, record), record.offset)
         return _command(fields, fields.command, key, record)
     except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError) as error:
-        # The reason travels in a header beside the record; it may quote the record, and
-        # must not make it too large for the dead-letter topic.
+        # The reason travels in a header beside the record; it may quote the record, and must not
+        # make it too large for the dead-letter topic.
         raise PoisonRecord(str(error)[:REASON_CHARS_MAX]) from error
 
 
@@ -319,7 +320,7 @@ def _checked_key(fields: _Record, record: LogRecord) -> TaskKey:
 
 
 def _row_body(fields: _Record, record: LogRecord) -> bytes:
-    """Return what the row holds: the data, and what stands beside it."""
+    """Return the text of the row: the data, and the members around it."""
     data, seal = _checked_data(fields.task_data), bytes(fields.seal)
     if seal in _NOT_SEALED:
         envelope = None
@@ -337,7 +338,7 @@ def _row_body(fields: _Record, record: LogRecord) -> bytes:
 
 
 def _checked_data(raw: msgspec.Raw) -> bytes:
-    """Decode once and throw the result away: what user code could not read is poison."""
+    """Decode once and drop the result: data that user code could not read is poison."""
     _decode_object(raw)
     return bytes(raw)
 

@@ -1,7 +1,8 @@
-"""What a command does to a key, decided from what is known of it; nothing is written here.
+"""The effect of a command on a key, decided from the known state of the key; nothing is written
+here.
 
-One rule holds for all: a record never undoes what a later record of the key made, so reading
-a command again changes nothing (P12).
+One rule holds for all: a record never undoes an effect of a later record of the key, so reading a
+command again changes nothing (P12).
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -24,20 +25,20 @@ from actors.model.task import BEFORE_EVERY_RECORD, AttemptState, StoredTask
 
 
 class WithdrawalResult(StrEnum):
-    """Where a withdrawn key was found."""
+    """The place where a withdrawn key was found."""
 
     ABSENT = "absent"
-    """Not in memory: the store alone knows it."""
+    """The key is not in memory: only the store knows it."""
     WITHDRAWN = "withdrawn"
     """It waited and is removed from memory."""
     RUNNING = "running"
-    """An attempt runs; it may end, and no further one starts where the key is closed."""
+    """An attempt runs; it may end, and no further one starts if the key is closed."""
     RAN = "ran"
-    """Attempts ran already, and the command is only for tasks that never did."""
+    """Attempts already ran, and the command is only for tasks without one."""
 
 
 class Withdrawal(StrEnum):
-    """Why a key is withdrawn."""
+    """The reason why a key is withdrawn."""
 
     CLOSE = "close"
     MOVE = "move"
@@ -45,7 +46,7 @@ class Withdrawal(StrEnum):
 
     @classmethod
     def by(cls, kind: CommandKind) -> "Withdrawal":
-        """Return why a command of this kind withdraws its key."""
+        """Return the reason for a command of this kind to withdraw its key."""
         return _WITHDRAWALS[kind]
 
 
@@ -59,17 +60,17 @@ _WITHDRAWALS = {
 
 
 class KnownTask(msgspec.Struct, frozen=True):
-    """Everything known of a key when a command for it is decided."""
+    """The known state of a key when a command for it is decided."""
 
     row: StoredTask | None
     completion: Completion | None
     attempts: AttemptState
     running: bool
-    """An attempt runs on this node."""
+    """True if an attempt runs on this node."""
 
     @property
     def closing(self) -> Completion | None:
-        """The completion that closes the key; None where it is open or unknown."""
+        """The completion that closes the key; None if it is open or unknown."""
         if self.completion is None:
             return None
         offset = self.row.offset if self.row else BEFORE_EVERY_RECORD
@@ -79,32 +80,32 @@ class KnownTask(msgspec.Struct, frozen=True):
 def known_task(
     row: StoredTask | None, status: KeyStatus, withdrawal: WithdrawalResult
 ) -> KnownTask:
-    """Return what row, status and memory together say of a key."""
+    """Return the state of a key from row, status and memory."""
     return KnownTask(
         row, status.completion, status.attempts, withdrawal is WithdrawalResult.RUNNING
     )
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What is to be made durable, in this order: completion, row, outcome."""
+    """The changes to make durable, in this order: completion, row, outcome."""
 
     outcome: CommandOutcome
     completion: Completion | None = None
     row: StoredTask | None = None
     """A row to write."""
     resumed: StoredTask | None = None
-    """A row that stays as it is stored and goes on waiting in memory."""
+    """A row that stays as stored and continues to wait in memory."""
     new_key: TaskKey | None = None
 
     def leaves_open(self, known: KnownTask) -> bool:
-        """Whether the key is as open as it was, and goes on waiting where it waited."""
+        """True if the key stays open and continues to wait in its place."""
         return self.completion is None and known.closing is None and known.row is not None
 
 
 def decide(
     command: Command, known: KnownTask, new_key_completion: Completion | None, now_ms: int
 ) -> Decision:
-    """Return what ``command`` does; ``new_key_completion`` is that of the key it moves to."""
+    """Return the effect of ``command``; ``new_key_completion`` is that of the key it moves to."""
     closing = known.closing
     if command.new_key is not None and _is_replayed_move(command, known):
         return _finish_move(command, known)
@@ -148,11 +149,11 @@ def _close(command: Command, known: KnownTask, result: CompletionResult, now_ms:
 
 
 def _retry_closed(command: Command, known: KnownTask, closing: Completion, now_ms: int) -> Decision:
-    """Open a done key again; what was asked for a failure opens nothing that ended well since."""
+    """Open a done key again; a request for a failed task opens none that ended well since."""
     if not closing.result.is_done:
         return Decision(CommandOutcome.ALREADY_CLOSED)
     has_data = known.row is not None or command.body is not None
-    # A letter is one of a failure; two operators may retry the same failed task at once.
+    # A letter is of a failure; two operators may retry the same failed task at once.
     is_of_failure = command.body is not None or command.recorded_ms < closing.finished_ms
     if closing.result is CompletionResult.SUCCESS and (is_of_failure or not has_data):
         return Decision(CommandOutcome.RAN_ALREADY)
@@ -172,7 +173,7 @@ def _bring_back(command: Command, known: KnownTask, now_ms: int) -> Decision:
 
 
 def _reopen(command: Command, known: KnownTask, now_ms: int) -> Decision:
-    """Let the key run again with all its attempts; their numbers go on."""
+    """Let the key run again with all its attempts; their numbers continue."""
     last = known.attempts.last
     if known.completion is not None:
         last = max(last, known.completion.attempts)
@@ -193,7 +194,7 @@ def _reopen(command: Command, known: KnownTask, now_ms: int) -> Decision:
     row = replace(known.row, attempts=attempts)
     if known.completion is None:
         return Decision(CommandOutcome.APPLIED, completion, resumed=row)
-    # Written once more: a delete of its hour may be under way, from a tree that failed.
+    # Written again: a failed tree may still be deleting its hour.
     return Decision(CommandOutcome.APPLIED, completion, row=row)
 
 
@@ -211,7 +212,7 @@ def _move(
     if new_key == command.key:
         return Decision(CommandOutcome.APPLIED, resumed=row, new_key=new_key)
     if new_key_completion is not None and new_key_completion.closes(command.offset):
-        # Moving there would make the task vanish: that key never runs again.
+        # A move to that key would make the task vanish, because the key never runs again.
         return Decision(CommandOutcome.ALREADY_CLOSED, resumed=row, new_key=new_key)
     completion = Completion(
         command.key,
@@ -235,7 +236,7 @@ def _is_replayed_move(command: Command, known: KnownTask) -> bool:
 
 
 def _finish_move(command: Command, known: KnownTask) -> Decision:
-    """The old key was closed before a crash; whether the new row was written is unknown.
+    """Write the new row unless it exists: the old key was closed before a crash.
 
     A row that a later record made is another task: by then the new row had been written.
     """
@@ -250,7 +251,7 @@ def _finish_move(command: Command, known: KnownTask) -> Decision:
 def recorded_outcome(
     command: Command, decision: Decision, rows: Container[TaskKey]
 ) -> RecordedOutcome:
-    """Return what is kept of a decision made while ``rows`` were stored."""
+    """Return the outcome to store for a decision made while ``rows`` were stored."""
     moved = decision.row if command.new_key is not None else None
     assert moved is None or moved.key == decision.new_key, "a command writes where it moves to"
     data = moved.body if moved is not None and moved.key in rows else None
@@ -260,7 +261,7 @@ def recorded_outcome(
 def replacing_row(command: Command, recorded: RecordedOutcome) -> StoredTask | None:
     """Return the row that a command wrote in place of another; None for most commands.
 
-    The record of the row it replaced may be read again, and is then written once more.
+    The record of the replaced row may be read again, and is then written once more.
     """
     if command.body is not None:
         is_applied = recorded.outcome is CommandOutcome.APPLIED
@@ -272,7 +273,7 @@ def replacing_row(command: Command, recorded: RecordedOutcome) -> StoredTask | N
 
 
 def all_tasks(entries: Sequence[StoredTask | Command]) -> TypeGuard[Sequence[StoredTask]]:
-    """Whether none of the entries is a command, as nearly always."""
+    """True if none of the entries is a command, which is nearly always so."""
     return Command not in map(type, entries)
 
 
@@ -281,7 +282,7 @@ def split_runs(
 ) -> Iterator[tuple[StoredTask, ...] | Command]:
     """Split entries, in log order, into runs of tasks and single commands.
 
-    Of several records of one key in a run only the last is written: it wins anyway (P6).
+    If a run has several records of one key only the last is written: it wins anyway (P6).
     """
     if all_tasks(entries):
         if entries:

@@ -1,8 +1,8 @@
-"""What a timer, a relay id or a recurring schedule is: the row that says which tasks are its own.
+"""The row of a timer, a relay id or a recurring schedule, which says which tasks are its own.
 
-A definition is owned by the partition of its ordering id and changed only by tasks of that
-ordering id, so it has one writer.  Its generation is the log offset of the record that made
-it: a task that carries another generation belongs to an earlier definition and is not run.
+A definition is owned by the partition of its ordering id and changed only by tasks of that ordering
+id, so it has one writer. Its generation is the log offset of the record that made it: a task with
+another generation belongs to an earlier definition and is not run.
 """
 
 from enum import StrEnum
@@ -11,21 +11,21 @@ from typing import NamedTuple
 import msgspec
 
 RESERVED = "hourhand:"
-"""Ordering ids that begin so belong to Hourhand itself and never reach a user's executor."""
+"""Prefix of ordering ids that belong to Hourhand itself and never reach a user's executor."""
 
 
 class DefinitionKind(StrEnum):
-    """Whose definition it is."""
+    """The kinds of definitions."""
 
     RELAY = "relay"
     TIMER = "timer"
     RECURRING = "recurring"
     PARKED = "parked"
-    """No definition: a message that is too long for its task."""
+    """A message that is too long for its task; it is not a definition."""
     UNIQUE = "unique"
-    """When a task of some ids was made last, of which one is made in a window of time."""
+    """Time of the last task of some ids, of which one is made in a window of time."""
     DEBOUNCED = "debounced"
-    """Which call for a task of some ids was the last one."""
+    """The last call for a debounced task of some ids."""
 
 
 class DefinitionName(NamedTuple):
@@ -47,15 +47,15 @@ class Definition(msgspec.Struct, frozen=True):
     offset: int
     """Offset of the record that made this row: its generation, and its write time."""
     rule: bytes
-    """What it says, as JSON; empty where the definition has ended."""
+    """Its content as JSON; empty if the definition has ended."""
     next_ms: int | None = None
-    """When it is due next, for those who look; tasks decide what runs."""
+    """Its next due time, for display; tasks decide what runs."""
     expires_ms: int | None = None
-    """When the row may vanish by itself; None keeps it."""
+    """Time at which the row may be deleted; None keeps it."""
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of it is to run any more."""
+        """True if it has ended and nothing of it runs any more."""
         return not self.rule
 
 

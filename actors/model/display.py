@@ -1,7 +1,7 @@
-"""How a value somebody else made is shown in an error, whatever that value does.
+"""Safe texts for foreign values in errors.
 
-Decides length and form only.  Never raises, and never returns text that UTF-8 cannot hold: a
-store that refuses an error's message would cost more than the error.
+Decides length and form only. Never raises, and never returns text that UTF-8 cannot hold: a store
+that refuses an error's message would cost more than the error.
 """
 
 import logging
@@ -37,12 +37,12 @@ _IS_INSTALLED = re.compile("/(?:site|dist)-packages/")
 
 _FRAMES_MAX = 1_000
 _shown_frames: dict[tuple[CodeType, str, int, int], str] = {}
-"""How frames are shown, as code fails again and again where it failed before: the interpreter looks
-for each frame's file, and parses its line, every time."""
+"""Texts of frames, because the same code fails again and again: the interpreter would look for each
+frame's file, and parse its line, every time."""
 
 
 def shown(value: object) -> str:
-    """Return a short text for a value: of its own ``repr`` where that can be had."""
+    """Return a short text for a value: its own ``repr`` if that works."""
     try:
         return storable_text(reprlib.repr(value)[:CHARS_MAX])
     except Exception:  # noqa: BLE001 - showing a value is code of whoever made it
@@ -50,7 +50,7 @@ def shown(value: object) -> str:
 
 
 def class_name_of(value: object) -> str:
-    """Return the name of a value's class, cut: a metaclass may have its own idea of it."""
+    """Return the name of a value's class, cut; a metaclass may override it."""
     try:
         return storable_text(type(value).__qualname__[:CHARS_MAX])
     except BaseException:  # noqa: BLE001 - as above
@@ -58,7 +58,7 @@ def class_name_of(value: object) -> str:
 
 
 def message_of(error: BaseException, chars_max: int = CHARS_MAX) -> str:
-    """Return what an error says, cut: its ``__str__`` may be anybody's code."""
+    """Return an error's text, cut; its ``__str__`` may be anybody's code."""
     try:
         return storable_text(str(error)[:chars_max])
     except BaseException:  # noqa: BLE001 - nothing that an error's text does may spread
@@ -66,10 +66,10 @@ def message_of(error: BaseException, chars_max: int = CHARS_MAX) -> str:
 
 
 def stack_of(error: BaseException, chars_max: int) -> str:
-    """Return the end of an error's trace: the innermost frames say most, and come last.
+    """Return the end of an error's trace, where the innermost frames are.
 
-    It begins at the first frame of user code: those of Hourhand before it are the same for every
-    error.  An error that Hourhand raised on purpose before any user code has no frames.
+    It begins at the first frame of user code: Hourhand's frames before it are the same for every
+    error. An error that Hourhand raised on purpose before any user code has no frames.
     """
     try:
         stack = _whole_stack_of(error)
@@ -79,12 +79,14 @@ def stack_of(error: BaseException, chars_max: int) -> str:
 
 
 def has_frames(stack: str) -> bool:
-    """Whether a whole stack is more than what the error says."""
+    """True if a whole stack has more than the error's text."""
     return _STACK_HEAD in stack or "  + Exception Group Traceback" in stack
 
 
 def _whole_stack_of(error: BaseException) -> str:
-    """Return what ``traceback.format_exception`` does, from the first frame of user code on."""
+    """Return a text as ``traceback.format_exception`` makes it, from the first frame of user code
+    on.
+    """
     begins = _user_frame(error)
     is_chained = error.__cause__ is not None or error.__context__ is not None
     if is_chained or isinstance(error, BaseExceptionGroup) or begins is None:
@@ -96,7 +98,7 @@ def _whole_stack_of(error: BaseException) -> str:
         code = trace.tb_frame.f_code
         place = (code.co_filename, trace.tb_lineno, code.co_name)
         if place == before:
-            # A recursion, of which the interpreter leaves out most.
+            # A recursion, of which the interpreter leaves out most frames.
             return _chained_stack_of(error, begins)
         frames.append(_shown_frame(code, trace))
         before, trace = place, trace.tb_next
@@ -104,7 +106,7 @@ def _whole_stack_of(error: BaseException) -> str:
 
 
 def _user_frame(error: BaseException) -> TracebackType | None:
-    """Return the first frame of user code; where there is none, the first one of a surprise."""
+    """Return the first frame of user code; without one, the first frame of an unexpected error."""
     first = trace = error.__traceback__
     while trace is not None:
         if not _leads_to_user_code(trace.tb_frame.f_code.co_filename):
@@ -127,14 +129,14 @@ def _chained_stack_of(error: BaseException, begins: TracebackType | None) -> str
 
 @lru_cache(1_000)
 def _leads_to_user_code(file: str) -> bool:
-    """Whether a frame of this file only leads to user code: it is Hourhand's, or Python's own."""
+    """True if a frame of this file only leads to user code: it is Hourhand's, or Python's own."""
     return file.startswith(_OWN_FOLDERS) or (
         file.startswith(_PYTHON_FOLDERS) and not _IS_INSTALLED.search(file)
     )
 
 
 def _shown_frame(code: CodeType, trace: TracebackType) -> str:
-    # Codes are equal that differ in their file alone.
+    # Code objects that differ only in their file are equal.
     place = (code, code.co_filename, trace.tb_lineno, trace.tb_lasti)
     frame = _shown_frames.get(place)
     if frame is None:
@@ -147,12 +149,13 @@ def _shown_frame(code: CodeType, trace: TracebackType) -> str:
 def log_raised(
     logger: logging.Logger, text: str, *arguments: object, level: int = logging.ERROR
 ) -> None:
-    """Log the error at hand, which user code raised, with its stack from user code on.
+    """Log the current error, which user code raised, with its stack from user code on.
 
-    Its message, notes and chain are user code as well: where they raise, the text stands alone.
+    Its message, notes and chain are user code as well: if they raise, the text is logged alone.
     """
     try:
-        # First, as a handler of the log prints what it cannot format, and raises again.
+        # Formatted here first: a handler of the log prints an error that it cannot format, and
+        # raises it again.
         raised = sys.exc_info()[1]
         assert raised is not None, "an error is at hand"
         stack = logged_stack(_whole_stack_of(raised))
@@ -170,7 +173,7 @@ def log_raised(
 
 
 def duration_text(duration_ms: int) -> str:
-    """Return a duration as a person says it, rounded down: ``250 ms``, ``12 s``, ``5 years``."""
+    """Return a duration as people write it, rounded down: ``250 ms``, ``12 s``, ``5 years``."""
     for unit, unit_ms in _UNITS_MS:
         count = duration_ms // unit_ms
         if count >= 1:
@@ -179,7 +182,7 @@ def duration_text(duration_ms: int) -> str:
 
 
 def printable_text(text: str) -> str:
-    """Return the text as one line that moves no cursor: what cannot be printed is escaped."""
+    """Return the text as one line without control codes: unprintable characters are escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -188,15 +191,15 @@ def printable_text(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return the text with its line feeds, and everything else that cannot be printed escaped."""
+    """Return the text with its line feeds, and all other unprintable characters escaped."""
     return "\n".join(map(printable_text, text.split("\n")))
 
 
 def logged_stack(stack: str) -> str:
-    """Return a stack as it follows a line of a log: each of its lines is indented.
+    """Return a stack for the log: each of its lines is indented.
 
-    A message or a note of several lines, one of them in the form of the log's, is then seen to
-    belong to the stack.  A stack that is indented already is returned as it is.
+    A message or a note with a line in the form of the log's is then visibly a part of the stack. An
+    indented stack is returned unchanged.
     """
     lines = printable_lines(stack.rstrip("\n")).split("\n")
     if all(line.startswith(_INDENT) for line in lines):
@@ -205,5 +208,5 @@ def logged_stack(stack: str) -> str:
 
 
 def storable_text(text: str) -> str:
-    """Return the text with what no UTF-8 can hold, lone surrogates, written as escapes."""
+    """Return the text with lone surrogates, which UTF-8 cannot hold, written as escapes."""
     return str.encode(text, "utf-8", "backslashreplace").decode()

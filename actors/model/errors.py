@@ -308,7 +308,9 @@ class SparkFailed(OperatorError):
 
 
 class InternalError(HourhandError):
-    """Not the user's fault: handled by the node, or a bug worth reporting."""
+    """An error that is not the user's fault: the node handles it, or it is a bug worth
+    reporting.
+    """
 
     code = "internal"
 
@@ -337,8 +339,8 @@ class OwnershipLost(InternalError):
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same request may succeed later: the installation failed, not what was asked.
+    """True if the same request may succeed later: the installation failed, not the request.
 
-    Anything else, unknown errors included, is a refusal that another try does not change.
+    All other errors, including unknown ones, are refusals that a retry does not change.
     """
     return isinstance(error, OperatorError)

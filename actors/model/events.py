@@ -1,7 +1,7 @@
-"""Everything worth telling an operator, as typed past-tense values.
+"""All events for operators, as typed past-tense values.
 
-One class, one log name, one metric.  Times are milliseconds; ``partition`` is -1 where an
-event concerns the node.
+One class, one log name, one metric. Times are milliseconds; ``partition`` is -1 if an event
+concerns the node.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ class PartitionAssigned(msgspec.Struct, frozen=True, gc=False):
 
 
 class PartitionRevoked(msgspec.Struct, frozen=True, gc=False):
-    """The partition was given up; ``drained`` is False where the deadline passed first."""
+    """The partition was given up; ``drained`` is False if the deadline passed first."""
 
     partition: int
     drained: bool
@@ -39,7 +39,7 @@ class PartitionLost(msgspec.Struct, frozen=True, gc=False):
 
 
 class CatchUpEnded(msgspec.Struct, frozen=True, gc=False):
-    """The partition may start tasks; ``complete`` is False where the deadline ended it."""
+    """The partition may start tasks; ``complete`` is False if the deadline ended it."""
 
     partition: int
     waited_ms: int
@@ -64,7 +64,9 @@ class BatchPersisted(msgspec.Struct, frozen=True, gc=False):
 
 
 class TasksStored(msgspec.Struct, frozen=True, gc=False):
-    """Rows were written, each replacing what its key had; ``scheduled_ms`` has each one's time."""
+    """Rows were written, each replacing its key's previous row; ``scheduled_ms`` has each one's
+    time.
+    """
 
     partition: int
     scheduled_ms: tuple[int, ...]
@@ -72,7 +74,7 @@ class TasksStored(msgspec.Struct, frozen=True, gc=False):
 
 
 def stored_event(partition: int, tasks: Sequence[StoredTask]) -> TasksStored:
-    """Return what tells that these rows were written."""
+    """Return the event of written rows."""
     times = tuple([task.key.scheduled_ms for task in tasks])
     return TasksStored(partition, times, max([task.offset for task in tasks]))
 
@@ -86,7 +88,7 @@ class RecordPoisoned(msgspec.Struct, frozen=True, gc=False):
 
 
 class RecordMisplaced(msgspec.Struct, frozen=True, gc=False):
-    """A record stood in another partition than its own and was produced again."""
+    """A record was in another partition than its own and was produced again."""
 
     partition: int
     offset: int
@@ -110,7 +112,7 @@ class WindowShrunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class PartitionLoadReported(msgspec.Struct, frozen=True, gc=False):
-    """How many tasks of a partition are in memory."""
+    """The numbers of a partition's tasks in memory."""
 
     partition: int
     waiting: int
@@ -125,9 +127,9 @@ class AttemptStarted(msgspec.Struct, frozen=True, gc=False):
     attempt: int
     delay_ms: int
     limited_ms: int = 0
-    """For so long its limit had too little: of its delay, this much is not lateness."""
+    """Time for which its limit had too little; this part of its delay is not lateness."""
     is_unordered: bool = False
-    """Others of its ordering id may run beside it."""
+    """True if others of its ordering id may run beside it."""
 
 
 class AttemptFinished(msgspec.Struct, frozen=True, gc=False):
@@ -142,14 +144,15 @@ class AttemptFinished(msgspec.Struct, frozen=True, gc=False):
     error_class: str | None = None
     kind: str | None = None
     failed_ms: int = 0
-    """When an earlier attempt of it failed first; 0 where none did, or this one ended well."""
+    """Time of the first failure of an earlier attempt; 0 if there was none, or this one ended
+    well."""
 
 
 class AttemptFailed(msgspec.Struct, frozen=True):
-    """User code raised, timed out or returned what means nothing.
+    """User code raised, timed out or returned an invalid value.
 
-    Told once for each such attempt where the error is at hand, so before ``AttemptFinished``; also
-    where nobody asks any more what became of the attempt.
+    Emitted once for each such attempt where the error is known, so before ``AttemptFinished``; also
+    if the outcome of the attempt is no longer wanted.
     """
 
     partition: int
@@ -159,9 +162,9 @@ class AttemptFailed(msgspec.Struct, frozen=True):
     duration_ms: int
     error: BaseException
     is_showable: bool
-    """Whether its stack can be shown: message, notes and causes may be anybody's code."""
+    """True if its stack can be shown: message, notes and causes may be anybody's code."""
     stack: str | None = None
-    """The stack as text, all of it; None where nobody has formatted that much."""
+    """The whole stack as text; None if it was not formatted."""
     kind: str | None = None
 
 
@@ -173,7 +176,7 @@ class AttemptRefused(msgspec.Struct, frozen=True, gc=False):
 
 
 class AttemptStuck(msgspec.Struct, frozen=True, gc=False):
-    """A blocking attempt passed its timeout and goes on; its slot stays taken."""
+    """A blocking attempt passed its timeout and continues; its slot stays taken."""
 
     partition: int
     key: TaskKey
@@ -187,13 +190,13 @@ class AttemptAbandoned(msgspec.Struct, frozen=True, gc=False):
     key: TaskKey
     attempt: int
     reason: str
-    """Which deadline passed and which setting that is, or who has the partition now."""
+    """The deadline that passed and its setting, or the new owner of the partition."""
 
 
 class WorkersExhausted(msgspec.Struct, frozen=True, gc=False):
     """All workers of a pool are busy, and an attempt has waited for one for a second.
 
-    Told once; ``WorkersFreed`` ends it.
+    Emitted once; ``WorkersFreed`` ends it.
     """
 
     pool: str
@@ -214,21 +217,21 @@ class WorkersFreed(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoopBlocked(msgspec.Struct, frozen=True, gc=False):
-    """One coroutine has kept the event loop for a second, so no other one goes on.
+    """One coroutine has kept the event loop for a second, so all others wait.
 
-    Told once; ``LoopFreed`` ends it.
+    Emitted once; ``LoopFreed`` ends it.
     """
 
     partition: int | None
     key: TaskKey | None
-    """The task whose attempt does so; None where a coroutine does that the attempt began."""
+    """The task whose attempt does so; None if it is a coroutine that the attempt began."""
     code: str
     """File, line and function that the loop's thread is in."""
     blocked_ms: int
 
 
 class LoopFreed(msgspec.Struct, frozen=True, gc=False):
-    """The event loop goes on."""
+    """The event loop continues."""
 
     blocked_ms: int
 
@@ -240,9 +243,9 @@ class RetriesExhausted(msgspec.Struct, frozen=True, gc=False):
     key: TaskKey
     on_exhausted: str
     attempt: int = 0
-    """The last one; like the next three as the store has it, whichever node made it."""
+    """Number of the last attempt; it and the next three are as stored, from any node."""
     failed_ms: int = 0
-    """When the first one failed."""
+    """Time of the first failure."""
     error_class: str | None = None
     kind: str | None = None
 
@@ -256,7 +259,7 @@ class TaskHeld(msgspec.Struct, frozen=True, gc=False):
     message: str
     error_class: str
     failed_ms: int = 0
-    """When it was first held, or an attempt of it first failed; 0 where that is now."""
+    """Time since when it is held, or of its first failed attempt; 0 if that is now."""
 
 
 class TaskClosed(msgspec.Struct, frozen=True, gc=False):
@@ -268,13 +271,13 @@ class TaskClosed(msgspec.Struct, frozen=True, gc=False):
 
 
 class TasksSucceeded(msgspec.Struct, frozen=True, gc=False):
-    """Attempts ended well and closed their tasks, durably: said of many tasks at once."""
+    """Attempts ended well and closed their tasks, durably: one event for many tasks."""
 
     partition: int
     finished: tuple[AttemptFinished, ...]
 
     def singles(self) -> "Iterator[AttemptFinished | TaskClosed]":
-        """Yield what is said of one task at a time."""
+        """Yield an event for each task."""
         for finished in self.finished:
             yield finished
             yield TaskClosed(self.partition, finished.key, CompletionResult.SUCCESS)
@@ -290,7 +293,7 @@ class CommandDecided(msgspec.Struct, frozen=True, gc=False):
 
 
 class WatermarkAdvanced(msgspec.Struct, frozen=True, gc=False):
-    """Everything before ``watermark_ms`` is closed, but for ``stragglers`` ordering ids."""
+    """Everything before ``watermark_ms`` is closed, except ``stragglers`` ordering ids."""
 
     partition: int
     watermark_ms: int
@@ -314,20 +317,20 @@ class RelayRecordRefused(msgspec.Struct, frozen=True, gc=False):
 
 
 class MessageRelayed(msgspec.Struct, frozen=True, gc=False):
-    """A message was passed on, so long after it was due."""
+    """A message was passed on, ``late_ms`` after it was due."""
 
     late_ms: int
 
 
 class TimerPopped(msgspec.Struct, frozen=True, gc=False):
-    """A timer called back; ``result`` is popped, failed (tried again) or given_up."""
+    """A timer called back; ``result`` is popped, failed (retried) or given_up."""
 
     result: str
     late_ms: int
 
 
 class TimerTagChanged(msgspec.Struct, frozen=True, gc=False):
-    """A timer that was made, changed or ended counts for a tag by so much more, or less."""
+    """A timer that was made, changed or ended changes a tag's count by this number."""
 
     tag: str
     gained: int
@@ -341,7 +344,7 @@ class TaskEnqueued(msgspec.Struct, frozen=True, gc=False):
 
 
 class BulkEnqueued(msgspec.Struct, frozen=True, gc=False):
-    """That many records of one bulk call were acknowledged since the last such event."""
+    """A number of records of one bulk call were acknowledged since the last such event."""
 
     tasks: int
     duration_ms: float
@@ -354,10 +357,10 @@ class AssignmentReceived(msgspec.Struct, frozen=True, gc=False):
 
 
 class OrderingsMeasured(msgspec.Struct, frozen=True, gc=False):
-    """How many ordering ids of a partition have tasks in hand, and how many of these wait.
+    """The number of a partition's ordering ids with tasks in hand, and of those that wait.
 
-    ``held`` wait for a retry, an operator or slow code.  ``overdue_ms`` is how long ago the
-    oldest open task fell due, 0 where none has.
+    ``held`` wait for a retry, an operator or slow code. ``overdue_ms`` is the time since the oldest
+    open task was due, 0 if none is overdue.
     """
 
     partition: int
@@ -376,9 +379,9 @@ def orderings_measured(
 
 
 class StoreCalled(msgspec.Struct, frozen=True, gc=False):
-    """A request to the store was answered; ``rows`` were to be written, 0 where it was a read.
+    """A request to the store was answered; ``rows`` were to be written, 0 for a read.
 
-    ``error`` is the code of the failure, None where there was none.
+    ``error`` is the code of the failure, None without one.
     """
 
     call: str
@@ -396,13 +399,13 @@ class LogCalled(msgspec.Struct, frozen=True, gc=False):
 
 
 class SelfChecked(msgspec.Struct, frozen=True, gc=False):
-    """The self-check compared that many tasks with what the store says of them."""
+    """The self-check compared a number of tasks with the store."""
 
     tasks: int
 
 
 class PromiseDoubted(msgspec.Struct, frozen=True, gc=False):
-    """What the self-check saw of a task looks like a broken promise."""
+    """The self-check suspects a broken promise for a task."""
 
     partition: int
     key: TaskKey
@@ -411,11 +414,11 @@ class PromiseDoubted(msgspec.Struct, frozen=True, gc=False):
 
 
 class OwnerBegan(msgspec.Struct, frozen=True, gc=False):
-    """With Kafka alone: nothing of a partition's owner before can take effect any more."""
+    """With Kafka alone: no earlier owner of a partition can have an effect any more."""
 
     partition: int
     waited_ms: float
-    """Since the group gave this node the partition."""
+    """Time since the group assigned this partition to the node."""
 
 
 class TransactionCommitted(msgspec.Struct, frozen=True, gc=False):
@@ -432,11 +435,11 @@ class BucketSplit(msgspec.Struct, frozen=True, gc=False):
     """With Kafka alone: this node split a bucket that grew too full."""
 
     version: int
-    """Of the layout that says so."""
+    """Version of the new layout."""
 
 
 class LimitChanged(msgspec.Struct, frozen=True, gc=False):
-    """An operator changed a limit, or reset it, and this node limits by that from now on."""
+    """An operator changed a limit, or reset it, and this node applies that from now on."""
 
     limit: str
     """The limit's name."""
@@ -445,9 +448,9 @@ class LimitChanged(msgspec.Struct, frozen=True, gc=False):
 
 
 class PartitionHeld(msgspec.Struct, frozen=True, gc=False):
-    """Something of this partition fails and is tried again: nothing more of it is read until then.
+    """Something of this partition fails and is retried: nothing more of it is read until then.
 
-    Told at once, then at growing intervals; ``held_ms`` is how long it has lasted.
+    Emitted at once, then at growing intervals; ``held_ms`` is its duration so far.
     """
 
     partition: int
@@ -456,7 +459,7 @@ class PartitionHeld(msgspec.Struct, frozen=True, gc=False):
 
 
 class PartitionReleased(msgspec.Struct, frozen=True, gc=False):
-    """A partition that was held is read on."""
+    """A partition that was held is read again."""
 
     partition: int
     held_ms: int
@@ -514,5 +517,5 @@ Event = (
 
 
 def single_events(event: Event) -> Iterable[Event]:
-    """Return the event, or one for each task where it is about many."""
+    """Return the event, or one for each task if it is about many."""
     return event.singles() if isinstance(event, TasksSucceeded) else (event,)

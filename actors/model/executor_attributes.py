@@ -1,6 +1,6 @@
-"""What an executor's ``retry`` and ``timeout`` say; reading them is user code.
+"""The ``retry`` and ``timeout`` of an executor; reading them is user code.
 
-Decides what holds where they cannot be read.  They are read where an attempt runs, never by the
+Decides the values to use if they cannot be read. They are read where an attempt runs, never by the
 tree.
 """
 
@@ -19,7 +19,9 @@ _RUN_IN = ("thread", "process", None)
 
 
 def policy_of(executor: object) -> RetryPolicy:
-    """Return an executor's retry policy; the default one where it cannot be read, or is none."""
+    """Return an executor's retry policy; the default one if it cannot be read, or is not a
+    policy.
+    """
     try:
         retry: object = getattr(executor, "retry", None)
         if type(retry) is RetryPolicy:
@@ -49,13 +51,13 @@ def _plain(retry: RetryPolicy) -> RetryPolicy:
 
 
 def declared_policy_of(made: object) -> RetryPolicy:
-    """Return the policy that a class states, without calling its code; else the default one."""
+    """Return the policy that a class declares, without calling its code; else the default one."""
     stated = inspect.getattr_static(made, "retry", None) if isinstance(made, type) else None
     return stated if type(stated) is RetryPolicy else RetryPolicy()
 
 
 def declared_timeout_of(made: object) -> timedelta | None:
-    """Return the timeout that a class states, without calling its code; else None."""
+    """Return the timeout that a class declares, without calling its code; else None."""
     stated = inspect.getattr_static(made, "timeout", None) if isinstance(made, type) else None
     return stated if isinstance(stated, timedelta) else None
 
@@ -67,16 +69,16 @@ def declared_run_in_of(made: object) -> str | None:
 
 
 def unmade_policy_of(executable: object) -> RetryPolicy:
-    """Return the policy of what runs a task, without calling user code.
+    """Return the policy of an executable, without calling user code.
 
-    Of an executor that is not made yet it is the one its class states.
+    For an executor that is not made yet it is the one of its class.
     """
     stated: object = getattr(executable, "declared_retry", None)
     return stated if isinstance(stated, RetryPolicy) else policy_of(executable)
 
 
 def timeout_ms_of(executor: object, default_ms: int | None) -> int | None:
-    """Return an executor's timeout; raises whatever its attribute does."""
+    """Return an executor's timeout; raises the errors of its attribute."""
     timeout: object = getattr(executor, "timeout", None)
     if not isinstance(timeout, timedelta):
         return default_ms
@@ -84,9 +86,10 @@ def timeout_ms_of(executor: object, default_ms: int | None) -> int | None:
 
 
 def attribute_complaint(executor: object) -> str | None:
-    """Return what is wrong with ``retry``, ``timeout`` or ``run_in`` of an executor or its class.
+    """Return the fault of ``retry``, ``timeout`` or ``run_in`` of an executor or of its class; None
+    without one.
 
-    A property of a class says something of its instances only.
+    A property of a class can be read only from its instances.
     """
     retry, timeout = getattr(executor, "retry", None), getattr(executor, "timeout", None)
     of_class = isinstance(executor, type)

@@ -1,17 +1,17 @@
-"""Which flow goes next, of those that have something that may go: the one place that decides it.
+"""Decides which flow goes next, among those with a task that may go.
 
-The highest priority first; among flows of one priority by weighted shares (start-time fair
-queueing); and whatever was passed over often enough goes before a higher priority.  Counts what
-goes, never time, so it needs no clock.
+The highest priority goes first; flows of one priority go by weighted shares (start-time fair
+queueing); and a flow that was passed over often enough goes before a higher priority. It counts
+starts, never time, so it needs no clock.
 """
 
 import heapq
 from itertools import count
 
 AGING_STARTS = 16
-"""So many of higher priorities go before one of a lower priority that waits all the while."""
+"""Number of starts of higher priorities before one of a lower priority that waits all the time."""
 _TAGS_MAX = 4_096
-"""More flows than this are not told from new ones by what they have had."""
+"""Flows above this number lose the record of their earlier starts."""
 
 
 class _Level:
@@ -25,12 +25,12 @@ class _Level:
         """A heap of start tags, each with its flow and the flow's weight."""
         self.virtual_time = 0.0
         self.finish_tags: dict[str, float] = {}
-        """Where the next start of a flow stands, unless that is in the past."""
+        """The next start tag of a flow, unless that is in the past."""
         self.passed_over = 0
 
     def enter(self, flow: str, weight: float, arrival: int) -> None:
         if not self.flows:
-            # Nobody waits, so nobody has had too much.
+            # No flow waits, so none has had too much.
             self.virtual_time = max(self.finish_tags.values(), default=self.virtual_time)
             self.finish_tags.clear()
             self.passed_over = 0
@@ -50,8 +50,8 @@ class _Level:
 class FairOrder:
     """Flows in the order in which they go; no I/O, no locks.
 
-    A flow that has something to go enters.  After a caller takes it, the caller says that one of it
-    went, lets it enter again, or leaves it out.
+    A flow with a task that may go enters. After a caller takes it, the caller counts its start,
+    lets it enter again, or leaves it out.
     """
 
     def __init__(self) -> None:
@@ -62,13 +62,13 @@ class FairOrder:
         self._taken: tuple[_Level, float, str, float] | None = None
 
     def enter(self, flow: str, priority: int, weight: float) -> None:
-        """Let a flow go in its turn; it must not be here already."""
+        """Add a flow; it must not be here already."""
         assert weight > 0, "every flow goes at some time"
         level = self._by_priority.get(priority) or self._add_level(priority)
         level.enter(flow, weight, next(self._arrivals))
 
     def take(self) -> str | None:
-        """Take the flow whose turn it is out of the order."""
+        """Remove the next flow from the order and return it."""
         level = self._next_level()
         if level is None:
             self._taken = None
@@ -78,7 +78,7 @@ class FairOrder:
         return flow
 
     def count_start(self) -> None:
-        """One of the flow that was taken last went."""
+        """Count a start of the flow that was taken last."""
         assert self._taken is not None, "nothing was taken"
         level, start_tag, flow, weight = self._taken
         assert start_tag >= level.virtual_time, "the present does not go back"

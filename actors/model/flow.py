@@ -1,7 +1,7 @@
-"""Flow control as it is declared: limits, priority and fair shares of the kinds of tasks.
+"""Declarations of flow control: limits, priority and fair shares of the kinds of tasks.
 
-Decides what a declaration may say, and which flow, limits, priority and weight a task has.
-Never decides when a task starts.
+Decides which declarations are valid, and the flow, limits, priority and weight of a task. Never
+decides when a task starts.
 """
 
 import math
@@ -22,30 +22,29 @@ from actors.model.priority import PRIORITY_MAX, is_priority
 from actors.model.task import StoredTask
 
 VALUE_CHARS_MAX = 64
-"""Longest value of a key that stands for itself; of a longer one the rest becomes a checksum."""
+"""Longest value of a key that is kept as text; the rest of a longer one becomes a checksum."""
 WEIGHT_MAX = 1_000_000.0
 NO_VALUE = ""
-"""The value of a key that a task's data lacks, or holds as null, a list or an object."""
+"""The value of a key that is missing in a task's data, or is null, a list or an object."""
 BURST_S = 0.1
-"""A limit without a burst lets one task start at once, and what its rate allows in this time:
-what starts a little late is made up for."""
+"""A limit without a burst lets one task start at once, and as many as its rate allows in this time,
+which makes up for short delays."""
 
 _KIND_OPENS = b'"%b":"' % KIND_MEMBER.encode()
 _KIND_REACH_BYTES = len(_KIND_OPENS) + KIND_CHARS_MAX + 2
 _MISSING = msgspec.Raw(b"null")
 _OWN = "!"
-"""In the name of a flow, between its kind and the priority that its tasks have of their own; no
-kind has it."""
+"""Separates kind and the tasks' own priority in the name of a flow; no kind contains it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """How many attempts of a kind start in a time, and how many run at once, in the whole cluster.
+    """The most attempts of a kind that start in a time, and that run at once, in the whole cluster.
 
-    ``rate`` attempts start in each ``per``; after a pause up to ``burst`` start at once.  Up to
-    ``concurrency`` run at the same time.  With a ``key``, which is a path into the data of a task
+    ``rate`` attempts start in each ``per``; after a pause up to ``burst`` start at once. Up to
+    ``concurrency`` run at the same time. With a ``key``, which is a path into the data of a task
     such as ``tenant`` or ``customer.id``, each value has an allowance of its own; tasks without a
-    value share one.  Raises InvalidExecutor for what means nothing.
+    value share one. Raises InvalidExecutor for invalid values.
     """
 
     rate: float | None = None
@@ -89,7 +88,7 @@ class Limit:
 
     @property
     def burst_tasks(self) -> int:
-        """How many start at once after a pause."""
+        """Number of tasks that start at once after a pause."""
         if self.rate is None:
             return 0
         if self.burst is not None:
@@ -111,10 +110,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairShare:
-    """Shares a kind's starts between the values of a key while more is due than can run.
+    """Shares a kind's starts between the values of a key while more tasks are due than can run.
 
-    ``key`` is a path into the data of a task, as ``Limit`` has one.  A value has the weight that
-    ``weights`` gives it, or 1.  Raises InvalidExecutor for what means nothing.
+    ``key`` is a path into the data of a task, as for ``Limit``. A value has its weight in
+    ``weights``, or 1. Raises InvalidExecutor for invalid values.
     """
 
     key: str
@@ -153,16 +152,16 @@ def _refuse_key(whose: str, key: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FlowRule:
-    """What one kind declares of its flow."""
+    """The declared flow control of one kind."""
 
     limits: tuple[Limit, ...] = ()
     priority: int | None = None
-    """What is due at once starts in the order of this, the highest first.  None is 0, and declares
-    nothing: 0 is a rule, so that tasks may have a priority of their own."""
+    """Among due tasks those with the highest priority start first. None counts as 0 but declares
+    nothing; 0 is a rule, so that tasks may have a priority of their own."""
     fair: FairShare | None = None
 
     def __bool__(self) -> bool:
-        """Whether it says anything."""
+        """True if anything is declared."""
         return self != _NO_RULE
 
     @property
@@ -174,9 +173,9 @@ class FlowRule:
 
     @classmethod
     def of(cls, limits: object = (), priority: object = None, fair: object = None) -> "FlowRule":
-        """Return what was declared; InvalidExecutor for what means nothing.
+        """Return a declaration; InvalidExecutor for invalid values.
 
-        One Limit may stand where a list of them does.
+        A single Limit may replace a list of them.
         """
         several = tuple(limits) if isinstance(limits, list | tuple) else (limits,)
         checked = []
@@ -206,9 +205,10 @@ class FlowRule:
         priority: object = None,
         fair: object = None,
     ) -> "FlowRule":
-        """Return what is declared where a kind is registered, or else by its executor's class.
+        """Return the declaration at the registration of a kind, or else that of its executor's
+        class.
 
-        A method of a user's own with such a name declares nothing.  Raises InvalidExecutor.
+        A user's own method with such a name declares nothing. Raises InvalidExecutor.
         """
         given = {"limits": limits, "priority": priority, "fair": fair}
         said = {
@@ -227,7 +227,7 @@ _NO_RULE = FlowRule()
 
 
 class LimitKey(NamedTuple):
-    """What has an allowance of its own: a limit, and a value of its key."""
+    """The owner of an allowance: a limit, and a value of its key."""
 
     limit: str
     """The limit's name: its kind, ``#`` and its place among the limits of the kind, from 1."""
@@ -238,10 +238,10 @@ class LimitKey(NamedTuple):
 
 
 class FlowRules:
-    """The rules of all kinds that a node runs; falsy where there are none."""
+    """The rules of all kinds that a node runs; falsy if there are none."""
 
     NONE: ClassVar["FlowRules"]
-    """No kind has a rule."""
+    """The rules without any kind."""
 
     def __init__(self, rules: Mapping[str | None, FlowRule]) -> None:
         self._rules = {kind: KindFlow(kind, rule) for kind, rule in rules.items() if rule}
@@ -261,22 +261,22 @@ class FlowRules:
         return frozenset(shares | {k for each in self.limits.values() if (k := each.key)})
 
     def of_task(self, task: StoredTask) -> "KindFlow | None":
-        """Return what is known of a task's kind; None where it has no rule."""
+        """Return the flow control of a task's kind; None if it has no rule."""
         text = task.body
-        # Most rows end with their kind, and to read it as text costs more than all of the rest.
+        # Most rows end with their kind, and reading it as text costs more than all the rest.
         start = text.rfind(_KIND_OPENS, -_KIND_REACH_BYTES) + len(_KIND_OPENS)
         found = self._by_bytes.get(text[start:-2])
         if found is not None and text.endswith(b'"}'):
             return found
         kind = task.kind
         if kind is None and task.key.ordering_id.startswith(RESERVED):
-            # A system task is not the default executor's.
+            # A system task does not belong to the default executor.
             return None
         return self._rules.get(kind)
 
     def flow_of(self, task: StoredTask) -> str:
-        """Return the flow that a task belongs to: its kind and a value, '' without a rule; and the
-        task's own priority where that is not its kind's.
+        """Return the flow of a task: its kind and a value, '' without a rule; and the task's own
+        priority if that differs from its kind's.
         """
         found = self.of_task(task)
         flow = "" if found is None else found.flow_of(task)
@@ -308,16 +308,16 @@ class FlowRules:
 
 
 class KindFlow:
-    """One kind's rule, and what reads the keys of its tasks."""
+    """One kind's rule, and the readers of its tasks' keys."""
 
     def __init__(self, kind: str | None, rule: FlowRule) -> None:
         assert kind is None or " " not in kind, "a space ends the kind in a flow's name"
         self.rule = rule
         self.limits = {f"{kind or ''}#{place}": limit for place, limit in enumerate(rule.limits, 1)}
         self.limit_values = [(name, value_reader(each.key)) for name, each in self.limits.items()]
-        """Each limit's name, and what reads the value of its key."""
+        """Each limit's name, and the reader of its key's value."""
         self.priority = rule.priority or 0
-        """That of its tasks which have none of their own."""
+        """Priority of its tasks without one of their own."""
         self._prefix = f"{kind or ''} "
         self._flow_value = value_reader(rule.key)
 
@@ -331,9 +331,10 @@ FlowRules.NONE = FlowRules({})
 
 
 def value_reader(key: str | None) -> Callable[[bytes], str] | None:
-    """Return what reads the value of a key from a task's data, as a short text; None without a key.
+    """Return a function that reads the value of a key from a task's data, as a short text; None
+    without a key.
 
-    Only the fields on the path are decoded.  A number reads as its text does.
+    Only the fields on the path are decoded. A number reads as its text does.
     """
     if key is None:
         return None
@@ -359,11 +360,11 @@ def value_reader(key: str | None) -> Callable[[bytes], str] | None:
 class _KeyField(Protocol):
     @property
     def value(self) -> object:
-        """What stands in the one field that is decoded."""
+        """The value of the one decoded field."""
 
 
 def _field_decoder(name: str, kind: object, default: object) -> Callable[[object], _KeyField]:
-    """Return what decodes one field of a JSON object and nothing else."""
+    """Return a decoder for only one field of a JSON object."""
     struct = msgspec.defstruct(
         "KeyField", [("value", kind, default)], rename={"value": name}, gc=False
     )

@@ -1,9 +1,9 @@
-"""The waiting tasks of a partition where kinds have rules: one queue for each flow.
+"""The waiting tasks of a partition if kinds have rules: one queue for each flow.
 
-An ordering id that has something here belongs to one flow, that of the first of its tasks which
-came; its later ones join them whatever their flow is, so that they leave in key order (P4).
-Decides which due task leaves next: by the order of flows, and none of a flow that has too many of
-the slots.  Does not know why a flow is slow.
+An ordering id with tasks here belongs to one flow, that of the first of its tasks which came; its
+later ones join them whatever their flow is, so that they leave in key order (P4). Decides which due
+task leaves next: by the order of flows, without flows that have too many of the slots. Does not
+know why a flow is slow.
 """
 
 import heapq
@@ -25,7 +25,7 @@ and Hahne, 1998)."""
 
 
 class _Flow:
-    """What waits of one flow."""
+    """The waiting tasks of one flow."""
 
     __slots__ = ("is_ready", "name", "priority", "queue", "weight")
 
@@ -35,7 +35,8 @@ class _Flow:
         self.weight = weight
         self.queue = TaskQueue()
         self.is_ready = False
-        """It is in the order of flows, or held back from it as it has too many slots."""
+        """True if it is in the order of flows, or held back from it because it has too many
+        slots."""
 
 
 class _HeldOrdering:
@@ -49,10 +50,10 @@ class _HeldOrdering:
 
 
 class FlowQueues:
-    """A ``TaskQueue`` for each flow, and which of them goes next; no I/O, no locks."""
+    """A ``TaskQueue`` for each flow, and the order between them; no I/O, no locks."""
 
     takes_turns = True
-    """Whether flows take turns: then what is due does not leave in key order."""
+    """True if flows take turns: then due tasks do not leave in key order."""
 
     def __init__(self, rules: FlowRules, budget: PartitionBudget) -> None:
         self._rules = rules
@@ -66,7 +67,7 @@ class FlowQueues:
         """Ready flows that have too many slots."""
         self._count = 0
         self.size_bytes = 0
-        """What the tasks hold in memory, as ``StoredTask.held_bytes`` counts it."""
+        """Bytes of the tasks in memory, by ``StoredTask.held_bytes``."""
 
     def __len__(self) -> int:
         return self._count
@@ -79,7 +80,7 @@ class FlowQueues:
             yield from flow.queue
 
     def find(self, key: TaskKey) -> StoredTask | None:
-        """Return the task of a key, where it is here."""
+        """Return the task of a key, if it is here."""
         ordering = self._orderings.get(key.ordering_id)
         return None if ordering is None else ordering.flow.queue.find(key)
 
@@ -90,7 +91,7 @@ class FlowQueues:
         )
 
     def first_after(self, now_ms: int) -> int | None:
-        """Return when the first of the flows falls due that had nothing due by now."""
+        """Return the next time at which a flow without due tasks has one."""
         firsts = self._firsts
         while firsts:
             key, name = firsts[0]
@@ -98,13 +99,13 @@ class FlowQueues:
             if flow is not None and flow.queue.first() == key and key.scheduled_ms > now_ms:
                 return key.scheduled_ms
             if flow is not None and flow.queue.first() == key and not flow.is_ready:
-                # Due, and waits for a slot.
+                # It is due, and waits for a slot.
                 return None
             heapq.heappop(firsts)
         return None
 
     def add(self, task: StoredTask) -> None:
-        """Take a task, or, where its key is here, what is newer of the two."""
+        """Add a task, or merge it with the task of its key."""
         if self.update(task):
             return
         ordering_id = task.key.ordering_id
@@ -121,7 +122,7 @@ class FlowQueues:
             heapq.heappush(self._firsts, (task.key, flow.name))
 
     def update(self, task: StoredTask) -> bool:
-        """Take a later record over where its key is here; return whether it is."""
+        """Replace a task by a later record of its key; return True if the key is here."""
         ordering = self._orderings.get(task.key.ordering_id)
         if ordering is None:
             return False
@@ -135,7 +136,7 @@ class FlowQueues:
         return is_here
 
     def remove(self, key: TaskKey) -> StoredTask | None:
-        """Let go of a key; return its task, where it was here."""
+        """Remove a key; return its task, if it was here."""
         ordering = self._orderings.get(key.ordering_id)
         task = None if ordering is None else ordering.flow.queue.remove(key)
         if ordering is not None and task is not None:
@@ -144,14 +145,14 @@ class FlowQueues:
         return task
 
     def pop(self) -> StoredTask | None:
-        """Let go of a task and return it; those of one ordering id leave in key order."""
+        """Remove a task and return it; those of one ordering id leave in key order."""
         for flow in self._flows.values():
             if (key := flow.queue.first()) is not None:
                 return self.remove(key)
         return None
 
     def keep_first(self, tasks_max: int, bytes_max: int, tasks_min: int) -> list[TaskKey]:
-        """Let go of the latest tasks, as ``TaskQueue.keep_first`` does, whatever their flow."""
+        """Remove the latest tasks, as ``TaskQueue.keep_first`` does, of any flow."""
         assert tasks_min >= 0, "a number of tasks"
         assert tasks_max >= 0, "a number of tasks"
         tasks = sorted((t for f in self._flows.values() for t in f.queue.tasks()), key=_key_of)
@@ -168,10 +169,10 @@ class FlowQueues:
         assert self._count == kept, "what is counted is what is here"
         return [task.key for task in tasks[kept:]]
 
-    # What is due leaves in the order of flows.
+    # Due tasks leave in the order of flows.
 
     def begin_taking(self, now_ms: int) -> None:
-        """Find the flows that have something due, before tasks are taken at that time."""
+        """Find the flows that have due tasks, before tasks are taken at that time."""
         firsts = self._firsts
         while firsts and firsts[0][0].scheduled_ms <= now_ms:
             key, name = heapq.heappop(firsts)
@@ -184,8 +185,8 @@ class FlowQueues:
             self._enter(flow)
 
     def take_due(self, now_ms: int, free_slots: int) -> StoredTask | None:
-        """Give a slot to the due task whose turn it is and return it; None where there is none
-        whose flow may have one more.
+        """Give a slot to the next due task and return it; None if no flow with due tasks may have
+        another slot.
         """
         assert free_slots > 0, "a task that leaves has a slot"
         while (name := self._order.take()) is not None:
@@ -221,7 +222,7 @@ class FlowQueues:
         self._order.enter(flow.name, flow.priority, flow.weight)
 
     def _rest(self, flow: _Flow) -> None:
-        """Wait for the first of a flow to be due, or forget a flow that has nothing."""
+        """Wait until the first task of a flow is due, or drop a flow without tasks."""
         assert flow.is_ready, "it was taken out of the order"
         flow.is_ready = False
         if not len(flow.queue):

@@ -1,7 +1,7 @@
-"""How many rows a partition may take in, and which flow may take of it.
+"""The quota of a partition for further rows, and each flow's part of it.
 
-A flow that has enough in memory leaves its further rows to the store, for a while.  Decides when it
-has enough, and when so much of it has left that a page of its rows is worth it.  Loads nothing.
+A flow that has enough in memory leaves its further rows to the store, for a while. Decides when it
+has enough, and when so much of it has left that a page of its rows is worth reading. Loads nothing.
 """
 
 from collections import defaultdict
@@ -11,26 +11,26 @@ from actors.model.flow import FlowRules
 from actors.model.task import StoredTask
 
 FLOW_SHARE = 32
-"""Below this part of what a partition may hold, in tasks, a flow leaves none of its rows."""
+"""A flow leaves no rows below this part of the tasks that a partition may hold."""
 FLOW_TASKS_MIN = 4
-"""The same of a partition that may hold few."""
+"""The same limit for a partition that may hold few."""
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
 def refill_share(partition: int) -> float:
-    """Return below which part of what is free a flow's left rows are loaded: 1/4 to 3/4.
+    """Return the part of the free quota below which a flow's left rows are loaded: 1/4 to 3/4.
 
     Each partition has its own, spread evenly by multiples of the golden ratio (Knuth, The Art of
-    Computer Programming, 6.4).  A flow is used up equally fast in all partitions, so with one
-    share for all they would load at the same time, and small flows would wait.
+    Computer Programming, 6.4). A flow is used up equally fast in all partitions, so with one share
+    for all they would load at the same time, and small flows would wait.
     """
     return 0.25 + partition * _GOLDEN_RATIO % 1 / 2
 
 
 class FlowQuota:
-    """How much a partition may take in, and which flow may take of it: one that holds less than is
-    free, so that one flow alone leaves half (dynamic thresholds, as for slots), and one that holds
-    few in any case: a row that is left waits for all that is overdue before it.
+    """The quota of a partition for further rows. A flow may use it while it holds less than is
+    free, so that one flow alone leaves half (dynamic thresholds, as for slots), and always if it
+    holds few tasks: a row that is left waits for all overdue rows before it.
     """
 
     def __init__(
@@ -41,8 +41,8 @@ class FlowQuota:
         size_bytes: int,
         refill_share: float,
     ) -> None:
-        """The quota is what the flows lack of so many tasks, and so many more bytes; a
-        flow whose rows were left goes on below this share of what is free.
+        """The quota is ``tasks_max`` tasks, minus those that the flows have, and ``size_bytes``
+        more; a flow whose rows were left continues below ``refill_share`` of the free quota.
         """
         self._rules = rules
         self._budget = budget
@@ -55,11 +55,11 @@ class FlowQuota:
 
     @property
     def is_full(self) -> bool:
-        """Whether no flow may take anything."""
+        """True if no flow may take anything."""
         return self._tasks <= 0 or self._bytes <= 0
 
     def take(self, task: StoredTask) -> bool:
-        """Take a task in, unless its flow has enough; return whether it did."""
+        """Take a task in, unless its flow has enough; return True if it was taken."""
         assert not self.is_full, "the page ends where nothing more fits"
         if self.is_over_quota(task):
             return False
@@ -71,8 +71,8 @@ class FlowQuota:
         return True
 
     def is_over_quota(self, task: StoredTask) -> bool:
-        """Whether the flow of a task has as much as it may; then it gets nothing more of this
-        quota, though some of it leaves meanwhile.
+        """True if the flow of a task has its limit; then it gets no more of this quota, even if
+        some of its tasks leave meanwhile.
         """
         flow = self._rules.flow_of(task)
         if flow in self._over_quota:
@@ -86,7 +86,9 @@ class FlowQuota:
         return True
 
     def may_go_on(self, flow: str) -> bool:
-        """Whether a flow whose rows were left may have so many of them that a page is worth it."""
+        """True if a flow whose rows were left may have enough of them that a page is worth
+        reading.
+        """
         share = self._refill_share
         has_tasks = self._budget.tasks_of(flow) <= share * max(self._least, self._tasks)
         return has_tasks and self._budget.waiting_bytes_of(flow) <= share * self._bytes

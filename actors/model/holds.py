@@ -1,10 +1,10 @@
-"""What a partition waits for: records that must be durable elsewhere, and a hold while one fails.
+"""The records of a partition that must be durable elsewhere first, and a hold while one fails.
 
-Such a record is a dead letter, or a stray on its way to its own partition.  Decides which of them
-may go now: strays of one ordering id go one after the other, as one that overtook another would be
-undone by it (P6).  While something of the partition fails and is tried again it is held.  Decides
-when that begins and ends, and when it is said again: at once, then after intervals that double.
-Never sends or tries anything itself.
+Such a record is a dead letter, or a stray on its way to its own partition. Decides which of them
+may go now: strays of one ordering id go one after the other, because one that overtook another
+would be undone by it (P6). While something of the partition fails and is retried it is held.
+Decides the begin and the end of that, and when it is reported again: at once, then after intervals
+that double. Never sends or retries anything itself.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ REPORT_LONGEST_MS = 600_000.0
 
 
 class Hold:
-    """What one partition waits for."""
+    """The failing things of one partition."""
 
     def __init__(self, partition: int) -> None:
         self._partition = partition
@@ -31,8 +31,8 @@ class Hold:
     def note(
         self, what: object, reason: str | None, now_ms: float
     ) -> PartitionHeld | PartitionReleased | None:
-        """Note that something failed, or with None that it waits no longer; return what is to be
-        told of that, where it is time.
+        """Note that something failed, or with None that it no longer does; return an event if it is
+        time for one.
         """
         if reason is None:
             return self._end(what, now_ms)
@@ -63,7 +63,7 @@ class Forward:
     record: LogRecord
     batch: int
     ordering_id: str = ""
-    """Whose record it is; empty for a dead letter, which has no order."""
+    """Ordering id of the record; empty for a dead letter, which has no order."""
     own: int = -1
     """The partition that a stray belongs to."""
 
@@ -77,7 +77,7 @@ class Forwards:
         """By ordering id; the first of each is under way."""
 
     def begin(self, forward: Forward) -> bool:
-        """Take a forward; return whether it may go now."""
+        """Add a forward; return True if it may go now."""
         assert forward.record.offset not in self._waiting, "a record is forwarded once"
         self._waiting[forward.record.offset] = forward
         if not forward.ordering_id:
@@ -88,7 +88,7 @@ class Forwards:
         return len(strays) == 1
 
     def let_pass(self, forward: Forward) -> Forward | None:
-        """Have no other wait for this one; return the one that may go now."""
+        """Let others pass this one; return the one that may go now."""
         strays = self._strays.get(forward.ordering_id)
         if strays is None or strays[0] is not forward:
             return None
@@ -99,7 +99,7 @@ class Forwards:
         return None
 
     def end(self, forward: Forward) -> None:
-        """It is durable elsewhere."""
+        """Note that it is durable elsewhere."""
         assert self._waiting.get(forward.record.offset) is forward, "it was forwarded before"
         del self._waiting[forward.record.offset]
 
@@ -109,5 +109,5 @@ class Forwards:
 
     @property
     def first_offset(self) -> int | None:
-        """Where the first of them stands."""
+        """The offset of the first of them."""
         return min(self._waiting, default=None)

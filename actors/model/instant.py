@@ -1,7 +1,7 @@
 """Instants as whole UTC milliseconds, and the two text forms they are read from.
 
-Nothing here reads a clock.  Sub-millisecond digits are cut, towards the past, so an instant
-is never later than it was written, and less than a millisecond earlier.
+No clock is read here. Sub-millisecond digits are cut, towards the past, so an instant is never
+later than it was written, and less than a millisecond earlier.
 """
 
 import re
@@ -17,7 +17,7 @@ _C_DATETIME: type[datetime] = next(
 )
 _read_rfc3339 = partial(msgspec.convert, type=_C_DATETIME)
 """Bound to the class itself: tests that freeze time (freezegun) put a subclass in its place in
-every module, also while one is imported, and msgspec reads no text as a subclass."""
+every module, also during its import, and msgspec reads no text as a subclass."""
 _from_timestamp = _C_DATETIME.fromtimestamp
 _EPOCH = _C_DATETIME(1970, 1, 1, tzinfo=UTC)
 _MILLIS_TEXTS = tuple(f".{millis:03d}Z" for millis in range(1000))
@@ -30,8 +30,8 @@ INSTANT_MAX_MS = 253_402_300_799_999
 """The last millisecond of year 9999."""
 
 _FLOAT_END_MS = 1000 * 2**33
-"""Before it, in the year 2242, a float of seconds is off by less than half a microsecond, and a
-``datetime`` is made of it in half the time."""
+"""Before this time, in the year 2242, a float of seconds is off by less than half a microsecond,
+and a ``datetime`` is made from it in half the time."""
 
 _SURPLUS_DIGITS = re.compile(r"(?<=\.\d{3})\d+", re.ASCII)
 _LEAP_SECOND = re.compile(r"(?<=:\d\d:)60", re.ASCII)
@@ -40,8 +40,7 @@ _LEAP_SECOND = re.compile(r"(?<=:\d\d:)60", re.ASCII)
 def to_millis(instant: datetime) -> int:
     """Return ``instant`` as UTC milliseconds.
 
-    Raises ValueError where it has no zone, or where its zone carries it out of the years 1
-    to 9999 in UTC, where nothing could be written of it.
+    Raises ValueError if it has no zone, or lies outside of the years 1 to 9999 in UTC.
     """
     if instant.tzinfo is not UTC and instant.utcoffset() is None:
         raise ValueError(f"{instant.isoformat()} has no time zone")
@@ -57,14 +56,14 @@ def from_millis(time_ms: int) -> datetime:
     """Return UTC milliseconds as an aware ``datetime`` in UTC."""
     if 0 <= time_ms < _FLOAT_END_MS:
         return _from_timestamp(time_ms / 1000, UTC)
-    # From whole days, seconds and microseconds it is made without floating point.
+    # Made from whole days, seconds and microseconds without floating point.
     return _EPOCH + timedelta(0, time_ms // 1000, time_ms % 1000 * 1000)
 
 
 def cut_to_millis(instant: datetime) -> datetime:
-    """Return ``instant`` in UTC, without what it has below a millisecond.
+    """Return ``instant`` in UTC, cut to milliseconds.
 
-    Raises ValueError where ``to_millis`` does.
+    Raises ValueError as ``to_millis``.
     """
     if instant.tzinfo is UTC and type(instant) is datetime and not instant.microsecond % 1000:
         return instant
@@ -94,20 +93,20 @@ def _whole_second(text: str) -> int:
 
 
 def parse_instant(text: str) -> int:
-    """Read any RFC 3339 instant with a zone; raises ValueError where it is none."""
+    """Read any RFC 3339 instant with a zone; raises ValueError for another text."""
     millis = _MILLIS_OF_TEXT.get(text[_SECOND_CHARS:])
     if millis is not None:
         try:
             return _whole_second(text[:_SECOND_CHARS]) + millis
         except msgspec.ValidationError:
-            # A leap second is none of msgspec's.
+            # msgspec knows no leap seconds.
             pass
     return _parse_any(text)
 
 
 def _parse_any(text: str) -> int:
-    # msgspec rounds what follows the sixth digit, which could make an instant later than it
-    # was written, so the digits that are cut anyway are cut before it sees them.
+    # msgspec rounds digits after the sixth, which could make an instant later than it was written,
+    # so they are cut before.
     shortened = _SURPLUS_DIGITS.sub("", text)
     # Unix time has no leap seconds: 23:59:60 is the same number as the next day's 00:00:00.
     without_leap, leap_seconds = _LEAP_SECOND.subn("59", shortened)

@@ -1,9 +1,9 @@
 """The identity of a task, its order, and its one reversible text form.
 
-The text form is ``<instant>,<ordering id>,<uniqueness key>`` with both ids percent-encoded
-(RFC 3986, everything but unreserved characters), so it needs no quoting in a shell or in a
-URL path and every string survives it.  No task has an empty ordering id, so none is read.  That of
-a pair of both ids lacks the instant and its comma.
+The text form is ``<instant>,<ordering id>,<uniqueness key>`` with both ids percent-encoded (RFC
+3986, everything except unreserved characters), so it needs no quoting in a shell or in a URL path
+and every string survives it. No task has an empty ordering id, so none is read. The form of a pair
+of both ids lacks the instant and its comma.
 """
 
 import re
@@ -21,13 +21,13 @@ class TaskKey(NamedTuple):
     """Identity of a task; sorts by time, then ordering id, then uniqueness key."""
 
     scheduled_ms: int
-    """When it is due, in UTC milliseconds."""
+    """Due time, in UTC milliseconds."""
     ordering_id: str
     uniqueness_key: str
 
     @property
     def scheduled_time(self) -> datetime:
-        """When it is due, as an aware ``datetime`` in UTC."""
+        """Due time, as an aware ``datetime`` in UTC."""
         return from_millis(self.scheduled_ms)
 
     def __str__(self) -> str:
@@ -38,8 +38,8 @@ class TaskKey(NamedTuple):
     def parse(cls, text: str) -> Self:
         """Read the text form, or PagerDuty's ``TaskKey(time,orderingId,uniquenessKey)``.
 
-        The latter is not encoded, so it is read only where neither id holds a comma.
-        Raises InvalidKey for everything else.
+        The latter is not encoded, so it is read only if neither id holds a comma. Raises InvalidKey
+        for everything else.
         """
         legacy = _LEGACY.fullmatch(text)
         parts = list(legacy.groups()) if legacy else text.split(",")

@@ -1,9 +1,8 @@
-"""The kind of a task: which executor of several runs it.
+"""The kind of a task, which chooses its executor.
 
-A record names it in a field of its own.  The text of a row has it behind the data, before the
-trace (``row_text``), so that it follows the task wherever its row goes: to another time, another
-topic, an archive.  User code never sees it there.  Decides how a kind is written, never who runs
-it.
+A record names it in a field of its own. The text of a row has it behind the data, before the trace
+(``row_text``), so that it follows the task wherever its row goes: to another time, another topic,
+an archive. User code never sees it there. Decides how a kind is written, never who runs it.
 """
 
 import re
@@ -21,11 +20,11 @@ _OPENS = b'"%b":"' % MEMBER.encode()
 _CLOSES = b'"}'
 _MEMBER_BYTES_MAX = len(_OPENS) + KIND_CHARS_MAX + len(_CLOSES)
 TAIL_BYTES_MAX = _MEMBER_BYTES_MAX + CONTEXT_TAIL_BYTES
-"""What kind and trace take at the end of the data, at most."""
+"""Most bytes of kind and trace at the end of the data."""
 
 
 def checked_kind(kind: object) -> str:
-    """Return a kind as it is; ValueError where it cannot be one."""
+    """Return a valid kind; ValueError for another value."""
     if not isinstance(kind, str) or is_kind(kind) is None:
         raise ValueError(
             f"{shown(kind)} is not a kind: write at most {KIND_CHARS_MAX} letters, digits and"
@@ -41,8 +40,8 @@ def with_kind(data: bytes, kind: str) -> bytes:
 
 
 def split_kind(data: bytes) -> tuple[str | None, bytes]:
-    """Return the kind that a row's data carries, and the data without kind and trace."""
-    # Most rows carry neither.
+    """Return the kind in a row's data, and the data without kind and trace."""
+    # Most rows have neither.
     if data.find(RESERVED, -TAIL_BYTES_MAX) < 0:
         return None, data
     data = without_context(data)
@@ -59,8 +58,8 @@ def split_kind(data: bytes) -> tuple[str | None, bytes]:
 
 
 def carried_kind(data: bytes) -> str | None:
-    """Return the kind that a row's data carries."""
-    # Asked several times of each row.
+    """Return the kind in a row's data."""
+    # Called several times for each row.
     return split_kind(data)[0] if data.find(_OPENS, -TAIL_BYTES_MAX) >= 0 else None
 
 

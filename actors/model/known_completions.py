@@ -1,10 +1,10 @@
 """The completions of one partition that are known from memory.
 
-As long as a partition is owned nobody else writes completions, so all of them are known back to
-a bound, which is raised to keep within a number of them and of bytes.  Decides whether a key is
-closed where that can be told without the store.  Written by the CompletionTracker alone; read by
-everybody on the partition's dispatcher, because a question and an answer for each task would cost
-more than all else that is done for it there.
+While a partition is owned only its owner writes completions, so all of them are known back to a
+bound, which is raised to keep within a number of them and of bytes. Decides whether a key is closed
+if that can be told without the store. Written by the CompletionTracker alone; read by all roles on
+the partition's dispatcher, because a question and an answer for each task would cost more than all
+other work for it there.
 """
 
 from collections.abc import Collection
@@ -25,33 +25,35 @@ class KnownCompletions:
         self._completions_max = completions_max
         self._bytes_max = bytes_max
         self._held_bytes = 0
-        """Also of those whose place others took, until it is counted anew."""
+        """Includes completions that were replaced, until it is counted again."""
         self._bound_ms = bound_ms
         """Every completion of a loaded key at or after this time is known."""
 
     def find(self, key: TaskKey) -> Completion | None:
-        """Return the completion of a key, where it is known."""
+        """Return the completion of a key, if it is known."""
         return self._completions.get(key)
 
     def is_closed(self, task: StoredTask) -> bool | None:
-        """Whether a loaded row is closed; None where only the store can tell."""
+        """True if a loaded row is closed; None if only the store can tell."""
         completion = self._completions.get(task.key)
         if completion is not None:
             return completion.closes(task.offset)
         return False if task.key.scheduled_ms >= self._bound_ms else None
 
     def covers(self, key: TaskKey) -> bool:
-        """Whether a completion of this key belongs here."""
+        """True if a completion of this key belongs here."""
         return key.scheduled_ms >= self._bound_ms
 
     def remember(self, *completions: Completion) -> bool:
-        """Take note of completions; True where more is held than may be."""
+        """Add completions; return True if the limit is exceeded."""
         self._completions.update([(each.key, each) for each in completions])
         self._held_bytes += sum([each.held_bytes for each in completions])
         return self._is_over()
 
     def forget_older(self, undurable: Collection[TaskKey]) -> None:
-        """Raise the bound by halves; what is not durable yet is known here only, so it stays."""
+        """Raise the bound by halves; completions that are not durable yet are known only here, so
+        they stay.
+        """
         assert self._is_over(), "only a full memory forgets"
         self._count_bytes()
         while self._is_over():

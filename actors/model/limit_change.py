@@ -1,6 +1,6 @@
-"""What an operator changes of a limit while nodes run, by the limit's name.
+"""An operator's change of a limit while nodes run, by the limit's name.
 
-Decides how much a limit allows that is declared and changed.  Never decides what starts.
+Decides the limit in effect from its declaration and its change. Never decides what starts.
 """
 
 from datetime import timedelta
@@ -16,7 +16,7 @@ PER_MS_MAX = 366 * 86_400_000
 
 
 class LimitChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands in place of what is declared; None leaves that as it is."""
+    """New values in place of declared ones; None leaves a value unchanged."""
 
     limit: str
     """The limit's name."""
@@ -30,11 +30,11 @@ class LimitChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def numbers(self) -> tuple[float | None, int | None, int | None, int | None]:
-        """What it changes, without who did so."""
+        """The changed values, without the author."""
         return self.rate, self.per_ms, self.burst, self.concurrency
 
     def of(self, declared: Limit) -> Limit:
-        """Return the limit that holds; InvalidTask where this and what is declared do not fit.
+        """Return the limit in effect; InvalidTask if the change does not fit the declaration.
 
         A change adds no rate or concurrency to a limit that has none.
         """

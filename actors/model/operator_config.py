@@ -1,8 +1,7 @@
-"""What operators have decided for all nodes: what is paused, and which limits are changed.
+"""The operators' decisions for all nodes: pauses, and changed limits.
 
 The operator config is one value with a version, replaced as a whole, so two operators never undo
-each other's changes unseen.  It decides what is paused and how much a limit allows, never what
-becomes of tasks meanwhile.
+each other's changes unseen. It decides what is paused and how much a limit allows.
 """
 
 from collections.abc import Collection, Iterable
@@ -15,10 +14,10 @@ from actors.model.limit_change import LimitChange
 from actors.model.pauses import NOT_PAUSED, PartitionPause, Pause, PauseScope
 
 PAUSES_MAX = 1_000
-"""Pauses of an operator config: every node holds it in memory (P13)."""
+"""Most pauses of an operator config: every node holds it in memory (P13)."""
 LIMIT_CHANGES_MAX = 1_000
 CONFIG_BYTES_MAX = 400_000
-"""Encoded; an operator config is one cell of the store."""
+"""Size limit of the encoded form: an operator config is one cell of the store."""
 
 
 class OperatorConfig(msgspec.Struct, frozen=True):
@@ -31,7 +30,7 @@ class OperatorConfig(msgspec.Struct, frozen=True):
     """In the order of their limits' names, one for each."""
 
     def of_partition(self, partition: int) -> PartitionPause:
-        """Return what of this config is paused of one partition."""
+        """Return the pauses of one partition."""
         whole = any(
             each.scope is PauseScope.ALL
             or (each.scope is PauseScope.PARTITION and each.partition == partition)
@@ -45,9 +44,9 @@ class OperatorConfig(msgspec.Struct, frozen=True):
         return PartitionPause(whole, ids) if whole or ids else NOT_PAUSED
 
     def with_pauses(self, added: Iterable[Pause]) -> "OperatorConfig":
-        """Return the next config; a target that is paused already keeps its first pause.
+        """Return the next config; a target that is already paused keeps its first pause.
 
-        Raises InvalidTask where the operator config would be larger than every node can hold.
+        Raises InvalidTask if the operator config would be larger than every node can hold.
         """
         merged = {each.target: each for each in self.pauses}
         for each in added:
@@ -70,7 +69,7 @@ class OperatorConfig(msgspec.Struct, frozen=True):
     def with_limit(self, change: LimitChange) -> "OperatorConfig":
         """Return the next config, with this change in place of an earlier one of the same limit.
 
-        Raises InvalidTask where the operator config would be larger than every node can hold.
+        Raises InvalidTask if the operator config would be larger than every node can hold.
         """
         assert change.limit, "every limit has a name"
         merged = {each.limit: each for each in self.limits} | {change.limit: change}
@@ -90,7 +89,7 @@ class OperatorConfig(msgspec.Struct, frozen=True):
         return replace(self, version=self.version + 1, limits=left)
 
     def change_of(self, limit: str) -> LimitChange | None:
-        """Return what an operator changed of a limit; None where it is as declared."""
+        """Return an operator's change of a limit; None if it is as declared."""
         return next((each for each in self.limits if each.limit == limit), None)
 
 
@@ -98,10 +97,10 @@ _decoder = msgspec.json.Decoder(OperatorConfig)
 
 
 def encode_config(config: OperatorConfig) -> bytes:
-    """Return an operator config as the store keeps it."""
+    """Return an operator config in the store's form."""
     return msgspec.json.encode(config)
 
 
 def decode_config(body: bytes) -> OperatorConfig:
-    """Return what ``encode_config`` wrote; raises msgspec.DecodeError for anything else."""
+    """Read the output of ``encode_config``; raises msgspec.DecodeError for anything else."""
     return _decoder.decode(body)

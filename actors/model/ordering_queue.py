@@ -1,6 +1,7 @@
-"""What waits of one ordering id: its first tasks in memory, a range of later ones in the store.
+"""The waiting tasks of one ordering id: its first tasks in memory, a range of later ones in the
+store.
 
-Decides which tasks stay in memory, and which rows of the store are read again.  Never reads the
+Decides which tasks stay in memory, and which rows of the store are read again. Never reads the
 store.
 """
 
@@ -26,11 +27,11 @@ class RangeRead(Protocol):
 
     @property
     def limit(self) -> int:
-        """So many rows are read at most."""
+        """Most rows of the read."""
 
 
 class OrderingQueue(TaskQueue):
-    """Tasks in key order, and behind them what was left to the store."""
+    """Tasks in key order, and behind them a range that was left to the store."""
 
     __slots__ = ("reading", "stored")
 
@@ -39,15 +40,17 @@ class OrderingQueue(TaskQueue):
         self.stored: tuple[TaskKey, TaskKey] | None = None
         """Open tasks with ``after`` < key <= ``up_to`` were left to the store."""
         self.reading: RangeRead | None = None
-        """Of what was left to the store, the part whose rows are on their way here."""
+        """The part of the left range whose rows are being read."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits, neither here nor in the store."""
+        """True if nothing waits, neither here nor in the store."""
         return self.stored is None and self.reading is None and not len(self)
 
     def first_ms(self) -> int | None:
-        """Return the scheduled time of the first task; of the store's, a time not after it."""
+        """Return the scheduled time of the first task; for tasks in the store, a time not after
+        it.
+        """
         first, stored, reading = self.first(), self.stored, self.reading
         times = [
             *(() if first is None else (first.scheduled_ms,)),
@@ -64,19 +67,19 @@ class OrderingQueue(TaskQueue):
             self.add(task)
 
     def must_spill(self, key: TaskKey, tasks_max: int) -> bool:
-        """Once tasks are in the store, later ones join them there, or they would overtake."""
+        """Return True if a task must go to the store: later ones may not overtake those there."""
         stored = self.stored
         return (stored is not None and key > stored[0]) or len(self) >= tasks_max
 
     def leaves_to_store(self, key: TaskKey) -> bool:
-        """Whether a key is, or is being read, among what was left to the store."""
+        """True if a key is in the range that was left to the store, or is being read."""
         stored, reading = self.stored, self.reading
         if reading is not None and reading.after < key <= reading.up_to:
             return True
         return stored is not None and stored[0] < key <= stored[1]
 
     def withdraw(self, key: TaskKey, withdrawal: Withdrawal) -> WithdrawalResult:
-        """Let go of a task that waits, unless it is to be moved and was tried already."""
+        """Remove a waiting task, unless it should be moved and was already tried."""
         task = self.find(key)
         if task is None:
             return WithdrawalResult.ABSENT
@@ -85,7 +88,7 @@ class OrderingQueue(TaskQueue):
         self.remove(key)
         return WithdrawalResult.WITHDRAWN
 
-    # What is left to the store.
+    # Changes of the range in the store.
 
     def spill(self, after: TaskKey, up_to: TaskKey) -> None:
         """Leave a range of keys to the store."""
@@ -94,7 +97,7 @@ class OrderingQueue(TaskQueue):
         self.stored = (min(after, first), max(up_to, last))
 
     def spill_key(self, key: TaskKey) -> None:
-        """Leave one key to the store, and no key before it that is in memory: it would be read."""
+        """Leave one key to the store, and no earlier key that is in memory: it would be read."""
         stored, after = self.stored, first_key_at(key.scheduled_ms)
         if stored is None:
             after = max((each for each in self if after < each < key), default=after)
@@ -104,7 +107,7 @@ class OrderingQueue(TaskQueue):
         self.spill(after, key)
 
     def spill_from(self, key: TaskKey) -> None:
-        """Forget what is in memory because of a key that may be open, and is not here.
+        """Drop tasks in memory from a key on that may be open, and is not here.
 
         It is read again before all that waits behind it (P4).
         """
@@ -112,31 +115,31 @@ class OrderingQueue(TaskQueue):
         self.spill_key(key)
 
     def spill_all(self) -> None:
-        """Forget what is in memory, which the store holds too."""
+        """Drop all tasks in memory, which the store holds too."""
         if len(self):
             self.spill(first_key_at(min(self).scheduled_ms), max(self))
             self.clear()
 
     def forget(self) -> None:
-        """Leave all to somebody who knows where reading begins."""
+        """Drop everything; another owner knows where reading begins."""
         self.stored = self.reading = None
         self.clear()
 
-    # What is read from the store.
+    # Reading from the store.
 
     def begin_reading(self, reading: RangeRead) -> None:
-        """Wait for rows of what was left to the store."""
+        """Wait for rows of the range that was left to the store."""
         assert self.reading is None, "one page is read at a time"
         self.reading, self.stored = reading, None
 
     def end_reading(
         self, page: Sequence[StoredTask], next_after: TaskKey | None, now_ms: int
     ) -> Sequence[StoredTask]:
-        """Return what is due of a page that was read up to ``next_after``; leave the rest of the
+        """Return the due tasks of a page that was read up to ``next_after``; leave the rest of the
         range to the store.
 
-        What may still fall due before an early task must not wait behind it, so that is read again
-        when it is due itself.
+        Later tasks that become due must not wait behind an early one, so that is read again when it
+        is due itself.
         """
         reading = self.reading
         assert reading is not None, "nobody asked for these tasks"
@@ -151,7 +154,7 @@ class OrderingQueue(TaskQueue):
         return page
 
     def stop_reading(self) -> None:
-        """Leave to the store what is on its way here: nobody waits for the answer."""
+        """Return the pending range to the store: its answer is not waited for."""
         reading, self.reading = self.reading, None
         if reading is not None:
             self.spill(reading.after, reading.up_to)

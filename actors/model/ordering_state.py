@@ -1,23 +1,22 @@
-"""What an ordering id may do, and what may follow.
+"""The modes of an ordering id, and the allowed changes between them.
 
-Decides which changes there are; any other one is a bug of the tree.  Never says what an id waits
-for: that follows from what it has.
+Any other change is a bug of the tree. Its wait follows from its state, not from its mode.
 """
 
 from enum import IntEnum, auto
 
 
 class OrderingMode(IntEnum):
-    """What an ordering id may do."""
+    """The mode of an ordering id."""
 
     RUNNING = auto()
-    """Everything."""
+    """Everything is allowed."""
     CATCHING_UP = auto()
     """End an attempt of an earlier tree, and begin nothing before the partition may start (P4)."""
     LEAVING = auto()
-    """End the task at hand: an operator paused the id."""
+    """End the current task: an operator paused the id."""
     DRAINING = auto()
-    """End the task at hand: the partition is given up."""
+    """End the current task: the partition is given up."""
 
 
 MODES_AFTER = {

@@ -1,4 +1,6 @@
-"""What user code may return from ``execute``: outcomes are values, exceptions are surprises."""
+"""The values that user code may return from ``execute``: outcomes are values, exceptions are
+surprises.
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,14 +10,14 @@ from actors.model.display import shown
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The task is done; the same as returning nothing."""
+    """The task is done; the same as returning None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try again; counts as an attempt.  ``after=None`` waits as the retry policy says.
+    """Try again; counts as an attempt. ``after=None`` waits as the retry policy says.
 
-    Raises TypeError for what is not a timedelta and ValueError for a negative one.
+    Raises TypeError for a value that is not a timedelta and ValueError for a negative one.
     """
 
     after: timedelta | None = None

@@ -1,7 +1,7 @@
-"""What nodes report of themselves, and what is written down of what operators did.
+"""The nodes' reports, and the audit log of operators' acts.
 
-Values only: who reports what is decided by the node, what is written down by the admin API.
-The names of a report's fields in JSON are fixed: nodes of two versions stand side by side.
+Values only: the node decides its report, and the admin API the entries. The names of a report's
+fields in JSON are fixed: nodes of two versions run side by side.
 """
 
 import logging
@@ -32,7 +32,7 @@ LATENESS_MS = (
     300_000,
     3_600_000,
 )
-"""Upper bounds of the lateness counts; one more count is for what is later than the last."""
+"""Upper bounds of the lateness counts; one more count is for tasks later than the last bound."""
 
 
 class PartitionReport(
@@ -40,7 +40,7 @@ class PartitionReport(
     frozen=True,
     rename={"next_offset": "nextOffset", "paused_ids": "pausedIds"},
 ):
-    """What the owner of a partition says of it; counts are since its process began."""
+    """The owner's report of a partition; counts are since its process began."""
 
     partition: int
     stage: str
@@ -55,18 +55,19 @@ class PartitionReport(
     executing: int | None = None
     """Tasks that were handed on to run: those that run, and those behind another of their id."""
     running: int | None = None
-    """Attempts whose user code runs; like the next two None from a node that does not say."""
+    """Attempts whose user code runs; it and the next two are None from a node that does not report
+    them."""
     failing: int | None = None
     """Tasks whose attempts fail."""
     blocked_hours: dict[int, int] | None = None
-    """Start of an hour, in UTC milliseconds, to tasks scheduled in it that block their ids."""
+    """By start of an hour, in UTC milliseconds: the number of its tasks that block their ids."""
     loaded_until_ms: int | None = None
     watermark_ms: int | None = None
     stragglers: int = 0
     held: int = 0
     """Ordering ids that wait for a retry, an operator or slow code."""
     overdue_ms: int = 0
-    """How long ago the oldest open task fell due."""
+    """Time since the oldest open task was due."""
     assigned_ms: int | None = None
     catch_up_ms: int | None = None
 
@@ -79,11 +80,11 @@ class RunningTask(msgspec.Struct, frozen=True, rename="camel"):
     attempt: int
     kind: str | None = None
     started_ms: int | None = None
-    """When its user code was called; None from a node that does not say."""
+    """Time at which its user code was called; None from a node that does not report it."""
 
 
 class DeclaredLimit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A limit as the code of a node has it, whatever operators changed."""
+    """A limit as the code of a node declares it, without operators' changes."""
 
     limit: str
     """The limit's name: the kind, ``#`` and its place, or the kind and ``@node``."""
@@ -95,7 +96,7 @@ class DeclaredLimit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     @classmethod
     def named(cls, name: str, limit: Limit) -> Self:
-        """Return a limit under its name."""
+        """Return a limit with its name."""
         assert name, "every limit has a name"
         per_ms = max(1, round(1000 * limit.per.total_seconds()))
         return cls(name, limit.rate, per_ms, limit.burst, limit.concurrency, limit.key)
@@ -119,18 +120,18 @@ class LimitedTask(msgspec.Struct, frozen=True, rename="camel"):
     limit: str
     """The limit's name: the kind, ``#`` and its place."""
     value: str
-    """That of the limit's key."""
+    """The value of the limit's key."""
     since_ms: int
 
 
 class LimitedFlow(msgspec.Struct, frozen=True, rename="camel"):
-    """How many tasks wait for one limit and one value of its key."""
+    """The number of tasks that wait for one limit and one value of its key."""
 
     limit: str
     value: str
     waiting: int
     since_ms: int
-    """Since when the first of them waits."""
+    """Time since which the first of them waits."""
 
 
 class LimitLoan(msgspec.Struct, frozen=True, rename="camel"):
@@ -139,23 +140,23 @@ class LimitLoan(msgspec.Struct, frozen=True, rename="camel"):
     limit: str
     value: str
     borrower: str
-    """Which node may use it."""
+    """The node that may use it."""
     report_number: int = msgspec.field(name="beat")
-    """Of the borrower's report that is answered: from when it was made the loan counts."""
+    """The number of the borrower's report that is answered: the loan counts from its time."""
     part: float
-    """Of what the limit allows in the whole cluster."""
+    """The part of the limit in the whole cluster."""
 
 
 class RateShare(msgspec.Struct, frozen=True, rename="camel"):
-    """What a node may start of a rate that it lends or borrows, for one value of the key.
+    """A node's part of a rate that it lends or borrows, for one value of the key.
 
-    Parts of what the limit allows in the whole cluster.
+    Parts of the limit in the whole cluster.
     """
 
     limit: str
     value: str
     own: float
-    """What its partitions give it, without what it lends."""
+    """The part from its partitions, without the part that it lends."""
     lent: float
     borrowed: float
 
@@ -172,7 +173,7 @@ class TroubledTask(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """Something that a chart marks: a change of owners, a tree that failed."""
+    """A mark on a chart: a change of owners, a tree that failed."""
 
     at_ms: int
     what: str
@@ -181,21 +182,21 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
-    """One node's latest word about itself.
+    """One node's latest report.
 
-    Of running, blocked and failing tasks it lists the first, and counts all.  Of those that run
-    the first are the longest.
+    It lists the first of its running, blocked and failing tasks, and counts all. The first running
+    ones are the longest.
     """
 
     node: str
-    """Names one process: a node that starts again has another."""
+    """Name of one process: a restarted node has another."""
     report_number: int = msgspec.field(default=0, name="beat")
-    """Grows with each report; the higher one stands."""
+    """Grows with each report; the higher one counts."""
     reported_ms: int = 0
     version: str = ""
     started_ms: int | None = None
     address: str | None = None
-    """Where its process serves the admin API, if it does."""
+    """Address of its process's admin API, if it serves one."""
     lease_left_ms: int | None = None
     lease_by_lock: bool = False
     pauses_version: int = 0
@@ -211,25 +212,25 @@ class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
     limited_count: int = 0
     limited: tuple[LimitedTask, ...] = ()
     limited_flows: tuple[LimitedFlow, ...] = ()
-    """Those with the most tasks."""
+    """The flows with the most tasks."""
     limits: tuple[DeclaredLimit, ...] = ()
-    """The first of those that its code declares."""
+    """The first of the limits that its code declares."""
     reads_segments: bool = False
-    """Whether it reads completion segments in every store; False from a node that does not say."""
+    """True if it reads completion segments in every store; False from a node that does not report
+    it."""
     borrows: bool = False
-    """Whether other nodes may lend it of the rates that its flows wait for."""
+    """True if other nodes may lend it parts of the rates that its flows wait for."""
     lent: tuple[LimitLoan, ...] = ()
     rate_share: float | None = None
-    """The part that it may use of each rate of which it lends and borrows nothing; None where it
-    has no limit of a rate, and from a node that does not say."""
+    """Its part of each rate without loans; None if it has no rate limit, or does not report it."""
     rate_shares: tuple[RateShare, ...] = ()
-    """Where it does: those of which most is lent."""
+    """Its parts of rates with loans: those of which most is lent."""
     kinds_without_order: tuple[str | None, ...] = ()
-    """Those of which several tasks of one ordering id may run at once."""
+    """Kinds of which several tasks of one ordering id may run at once."""
 
 
 class _SegmentReader(msgspec.Struct, frozen=True, rename="camel"):
-    """What a report of any version says of completion segments; old ones say nothing."""
+    """The part of a report about completion segments; old reports lack it."""
 
     reads_segments: bool = False
 
@@ -239,13 +240,13 @@ _segments_decoder = msgspec.json.Decoder(_SegmentReader)
 
 
 def encode_report(report: NodeReport) -> bytes:
-    """Return a report as the store keeps it."""
+    """Return a report in the store's form."""
     assert report.node, "a report names its node, which is its key in the store"
     return msgspec.json.encode(report)
 
 
 def decode_reports(rows: Iterable[tuple[str, int, int, bytes]]) -> tuple[NodeReport, ...]:
-    """Return the reports of rows (node, number, time, body); what cannot be read is left out.
+    """Return the reports of rows (node, number, time, body); unreadable ones are left out.
 
     The columns count: a body of an earlier version has no number and no time.
     """
@@ -265,9 +266,9 @@ def decode_reports(rows: Iterable[tuple[str, int, int, bytes]]) -> tuple[NodeRep
 
 
 def all_read_segments(bodies: Iterable[bytes]) -> bool:
-    """Return whether there are reports and the node of each says that it reads segments.
+    """Return True if there are reports, and each node reports that it reads segments.
 
-    A report that cannot be read says nothing.
+    An unreadable report does not count.
     """
     found = False
     for body in bodies:
@@ -281,7 +282,7 @@ def all_read_segments(bodies: Iterable[bytes]) -> bool:
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
-    """One write that was asked for, whoever asked, and what came of it."""
+    """One requested write, its author, and its result."""
 
     at_ms: int
     id: str
@@ -290,12 +291,12 @@ class AuditEntry(msgspec.Struct, frozen=True):
     action: str
     target: str
     detail: bytes
-    """What was asked, as JSON."""
+    """Details of the request, as JSON."""
     result: str
 
     @property
     def place(self) -> "AuditPlace":
-        """Where it stands in the log."""
+        """Its place in the log."""
         return AuditPlace(self.at_ms, self.id)
 
 
@@ -311,4 +312,4 @@ class AuditPage(msgspec.Struct, frozen=True):
 
     entries: tuple[AuditEntry, ...]
     next_before: AuditPlace | None
-    """Pass it as ``before`` for the next page; None where there is none."""
+    """The value of ``before`` for the next page; None if there is none."""

@@ -1,4 +1,4 @@
-"""Who owns a partition, how far its work is done, and what its writes are stamped with."""
+"""The owner of a partition, the progress of its work, and the stamps of its writes."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ class Straggler(msgspec.Struct, frozen=True):
 
 
 def stragglers_of(found: Iterable[Straggler]) -> tuple[Straggler, ...]:
-    """Return one for each ordering id that several know of, with its earliest time; in order."""
+    """Return one straggler for each ordering id, with its earliest time; in order."""
     first_ms: dict[str, int] = {}
     for each in found:
         known_ms = first_ms.get(each.ordering_id, each.first_ms)
@@ -40,7 +40,7 @@ class Watermark(msgspec.Struct, frozen=True):
     watermark_ms: int
     """Every task scheduled before this is closed, or belongs to a straggler."""
     loaded_until_ms: int
-    """The owner may hold in memory what is scheduled before this; only ever raised."""
+    """The owner may hold in memory tasks scheduled before this; it only ever grows."""
     next_offset: int | None = None
     """Every record below this offset has had its durable effect."""
     stragglers: tuple[Straggler, ...] = ()
@@ -51,17 +51,17 @@ class Watermark(msgspec.Struct, frozen=True):
     statuses_due_until_ms: int = 0
     """Those of hours before this one may be deleted next, once their retention is over."""
     statuses_due_at_ms: int = 0
-    """Wall time at which it is: counted from the deletion of the schedule rows, because a
-    task may be closed long after it was scheduled."""
+    """Wall time of the end of that retention, counted from the deletion of the schedule rows,
+    because a task may be closed long after it was scheduled."""
     write_time: int = 0
     """Orders saves of one owner: one that a failed tree left in flight must not undo its
     successor's."""
     topic_id: str = ""
-    """The broker's name for the topic that ``next_offset`` belongs to; empty where it has none, or
-    where a version from before kept the offset."""
+    """The broker's id of the topic of ``next_offset``; empty if the broker has none, or an earlier
+    version stored the offset."""
     thinned_until_ms: int = 0
-    """Of hours before this one only the schedule rows of failed tasks are kept.  A version from
-    before does not know it, so it may be less than ``tasks_swept_until_ms``."""
+    """Only the schedule rows of failed tasks are kept of hours before this one. Earlier versions do
+    not know it, so it may be less than ``tasks_swept_until_ms``."""
 
     def __post_init__(self) -> None:
         if self.statuses_swept_until_ms > self.tasks_swept_until_ms:
@@ -69,19 +69,22 @@ class Watermark(msgspec.Struct, frozen=True):
 
     @property
     def thinned_ms(self) -> int:
-        """The end of the hours whose rows are deleted, but perhaps for those of failed tasks."""
+        """The end of the hours whose rows are deleted, except perhaps those of failed tasks."""
         return max(self.thinned_until_ms, self.tasks_swept_until_ms)
 
     @property
     def known_from_ms(self) -> int:
-        """The time from which on all completions are read, with rows or without.
+        """The time from which all completions are read, with rows or without.
 
-        Those of hours before it are as many as ever, beside hardly a row, and looked up by key.
+        Completions of earlier hours are as many, but have hardly any rows, and are looked up by
+        key.
         """
         return max(self.watermark_ms, self.thinned_ms)
 
     def lowered_to(self, time_ms: int) -> "Watermark":
-        """Return the mark for a partition with an open task at ``time_ms``, before this one."""
+        """Return the watermark for a partition with an open task at ``time_ms``, before this
+        one.
+        """
         assert time_ms < self.watermark_ms, "lowering a mark does not raise it"
         hour_ms = hour_of(time_ms)
         return replace(
@@ -93,12 +96,12 @@ class Watermark(msgspec.Struct, frozen=True):
         )
 
     def with_retention_begun(self, now_ms: int, retention_ms: int) -> "Watermark":
-        """Return the mark with the deleted schedule rows' completions due after a retention.
+        """Return the watermark with the deleted schedule rows' completions due after a retention.
 
         One range waits at a time, so a completion is kept for one to two retentions.
         """
         waiting = self.statuses_due_until_ms > self.statuses_swept_until_ms
-        # Where a task was opened again, the retention of what ends there begins once it has.
+        # If a task was opened again, the retention of its completion begins at its new end.
         deleted_ms = min(self.thinned_ms, self.tasks_sweep_end_ms())
         if waiting or deleted_ms <= self.statuses_swept_until_ms:
             return self
@@ -111,8 +114,8 @@ class Watermark(msgspec.Struct, frozen=True):
     def advanced_to(
         self, floor_ms: int, held: Sequence[Straggler], stragglers_max: int
     ) -> "Watermark":
-        """Return the mark moved to ``floor_ms``, or to where more than ``stragglers_max`` of
-        the held ordering ids, earliest first, would have to be passed.
+        """Return the watermark moved to ``floor_ms``, or to the point after which it would pass
+        more than ``stragglers_max`` of the held ordering ids, earliest first.
         """
         passed = [straggler for straggler in held if straggler.first_ms < floor_ms]
         if len(passed) > stragglers_max:
@@ -122,13 +125,15 @@ class Watermark(msgspec.Struct, frozen=True):
         return replace(self, watermark_ms=floor_ms, stragglers=stragglers)
 
     def floor_ms(self, now_ms: int, lag_ms: int, loaded_ms: int, earliest_ms: int | None) -> int:
-        """Return up to where the mark may move: nothing behind it is open, or was never loaded."""
+        """Return the latest time for the watermark: everything before it is closed and was
+        loaded.
+        """
         assert lag_ms >= 0, "a mark is not ahead of the clock"
         floor_ms = min(max(self.watermark_ms, now_ms - lag_ms), loaded_ms)
         return floor_ms if earliest_ms is None else min(floor_ms, earliest_ms)
 
     def tasks_sweep_end_ms(self) -> int:
-        """Return up to where schedule rows may be deleted: whole hours that are closed.
+        """Return the time up to which schedule rows may be deleted: whole hours that are closed.
 
         Those of failed tasks stay for a while.
         """
@@ -136,17 +141,17 @@ class Watermark(msgspec.Struct, frozen=True):
         return hour_of(first_open_ms)
 
     def statuses_sweep_end_ms(self, now_ms: int) -> int:
-        """Return up to where completions and attempts may be deleted: whole hours whose
-        retention is over.
+        """Return the time up to which completions and attempts may be deleted: whole hours after
+        their retention.
         """
         if now_ms < self.statuses_due_at_ms:
             return self.statuses_swept_until_ms
-        # A completion outlives its row, be that a failed task's that is kept for longer (P5).
+        # A completion outlives its row, even a failed task's that is kept for longer (P5).
         return min(self.statuses_due_until_ms, self.tasks_swept_until_ms)
 
     def is_worth_saving(self, saved: "Watermark", step_ms: int) -> bool:
-        """Whether it tells more than the saved one: where nothing else has changed, the watermark
-        follows the clock in steps.
+        """True if it should be saved: if nothing else has changed, the watermark is saved only
+        after a step of the clock.
         """
         return (
             self.watermark_ms < saved.watermark_ms
@@ -158,7 +163,7 @@ class Watermark(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What a new owner finds: its epoch, and the partition's durable state."""
+    """The state for a new owner: its epoch, and the partition's durable state."""
 
     epoch: int
     watermark: Watermark
@@ -174,29 +179,29 @@ class Ownership:
     __slots__ = ("_counter", "epoch", "first_epoch", "partition")
 
     def __init__(self, partition: int, epoch: int, before: "Ownership | None" = None) -> None:
-        """``before`` is what this process held of the partition last, if anything."""
+        """``before`` is this process's previous hold on the partition, if any."""
         assert epoch >= 0, "a claim raises the epoch"
         self.partition: int = partition
         self.epoch = epoch
         assert before is None or before.partition == partition, "another partition's owner"
         self._counter = itertools.count(1)
-        # A claim raises the epoch by one, so with none left out nobody else can have come between.
+        # A claim raises the epoch by one, so without a gap there was no other owner in between.
         unbroken = before is not None and before.epoch + 1 == epoch
         self.first_epoch: int = before.first_epoch if before is not None and unbroken else epoch
-        """Since this one, of its own, the process has had the partition without a break."""
+        """The first own epoch since which this process has owned the partition without a break."""
 
     def continues(self, epoch: int) -> bool:
-        """Whether nobody but this process owned the partition since that epoch of its own."""
+        """True if only this process owned the partition since that epoch of its own."""
         return self.first_epoch <= epoch <= self.epoch
 
     def next_write_time(self) -> int:
-        """Return a write time above all that this and every older owner ever used."""
+        """Return a write time above all those that this and every older owner ever used."""
         counter = next(self._counter)
         assert counter < 1 << EPOCH_SHIFT, "the counter would run into the epoch"
         return self.epoch << EPOCH_SHIFT | counter
 
     def confirm(self, claim: Claim | None) -> None:
-        """Raise OwnershipLost where the partition's claim is a newer owner's."""
+        """Raise OwnershipLost if the partition's claim is a newer owner's."""
         if claim is not None and claim.epoch > self.epoch:
             raise OwnershipLost(self.partition, self.epoch)
 
@@ -213,25 +218,25 @@ def initial_watermark(time_ms: int) -> Watermark:
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """A partition this node owns, and where its log stood when it was assigned."""
+    """A partition that this node owns, and the end of its log at the assignment."""
 
     ownership: Ownership
     watermark: Watermark
     catch_up_offset: int
     """Nothing starts before the records below this offset are durable (P4)."""
     next_offset: int
-    """Where reading begins."""
+    """The offset at which reading begins."""
     resumed: bool = False
     """An earlier tree of this node worked on the partition under the same epoch."""
     topic_changed: bool = False
-    """The store knows of another topic, or of none: this one is to be noted before any record
-    has its effect."""
+    """True if the store knows another topic, or none: this one must be stored before any record has
+    its effect."""
 
 
 def first_advance_ms(partition: int, interval_ms: int) -> float:
-    """Return when after its beginning a partition's watermark first advances.
+    """Return the time until a partition's watermark first advances.
 
-    The partitions of a node begin together; were they to save together too, each time, every task
-    that falls due just then would wait for the store.
+    The partitions of a node begin together; if they also saved together, every task that is due
+    just then would wait for the store each time.
     """
     return interval_ms * (1 + partition % _ADVANCES_SPREAD) / _ADVANCES_SPREAD

@@ -1,7 +1,7 @@
-"""Which task a command means that gives both ids of it and no time.
+"""Finds the task for a command that gives both ids and no time.
 
-Decides it from the rows that were stored before the command, so a replay finds the same one.  Never
-reads a row, and never decides what the command does.
+Decides it from the rows that were stored before the command, so a replay finds the same one. Never
+reads a row, and never decides the command's effect.
 """
 
 from actors.model.codec import Command, CommandKind
@@ -16,9 +16,9 @@ _FAILED = frozenset({CompletionResult.FAILURE, CompletionResult.DROPPED})
 
 
 class PairSearch:
-    """The one open task of a pair; where none is open, the last one that was.
+    """The one open task of a pair; if none is open, the last one that was.
 
-    A retry means the one failed or dropped task instead, where none is open.
+    If none is open, a retry means the one failed or dropped task instead.
     """
 
     def __init__(self, command: Command) -> None:
@@ -31,11 +31,11 @@ class PairSearch:
         self._closed: TaskKey | None = None
 
     def concerns(self, row: StoredTask) -> bool:
-        """Whether the command may mean a row: a later record's was not there yet."""
+        """True if the command may mean a row: a later record's row did not exist then."""
         return self._command.is_for(row.key) and row.offset < self._command.offset
 
     def add(self, row: StoredTask, completion: Completion | None) -> None:
-        """Take a row into account; rows come in key order."""
+        """Consider a row; rows come in key order."""
         key = row.key
         if completion is not None and completion.offset == self._command.offset:
             self._changed = key
@@ -47,7 +47,7 @@ class PairSearch:
                 _keep_two(self._failed, key)
 
     def found(self) -> TaskKey | CommandOutcome:
-        """Return the key of the task, or why there is no such task."""
+        """Return the key of the task, or the outcome if there is no such task."""
         if self._changed is not None:
             return self._changed
         candidates = self._open
@@ -61,6 +61,6 @@ class PairSearch:
 
 
 def _keep_two(keys: list[TaskKey], key: TaskKey) -> None:
-    """Keep what tells one from several: there may be any number (P13)."""
+    """Keep two keys, which are enough to detect several: there may be any number (P13)."""
     if len(keys) < 2:
         keys.append(key)

@@ -1,9 +1,9 @@
-"""Which partition an ordering id belongs to.
+"""The partition of an ordering id.
 
 The rule is that of Kafka's default Java partitioner for a record with a key
-(``org.apache.kafka.clients.producer.internals.BuiltInPartitioner``): murmur2 of the
-key's bytes, the sign bit cleared, modulo the number of partitions.  librdkafka's own
-default (CRC32) differs, so the rule is applied explicitly.
+(``org.apache.kafka.clients.producer.internals.BuiltInPartitioner``): murmur2 of the key's bytes,
+the sign bit cleared, modulo the number of partitions. librdkafka's own default (CRC32) differs, so
+the rule is applied explicitly.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _SHORT_WORDS = tuple(Struct(f"<{count}I") for count in range(17))
-"""How the whole words of short data are read, by their number."""
+"""Readers for the whole words of short data, by their number."""
 
 
 def murmur2(data: bytes) -> int:
@@ -48,7 +48,7 @@ def partition_of_key(key: bytes, partition_count: int) -> int:
 
 
 def partitions_text(partitions: Iterable[int]) -> str:
-    """Return partitions as a line of the log names them: ``3 partitions: 0-1, 7``."""
+    """Return partitions for a line of the log: ``3 partitions: 0-1, 7``."""
     numbers = sorted(set(partitions))
     spans: list[list[int]] = []
     for number in numbers:

@@ -1,6 +1,6 @@
-"""What an operator has paused: everything, partitions, or single ordering ids.
+"""An operator's pauses: of everything, partitions, or single ordering ids.
 
-Values only: ``actors.model.operator_config`` puts them together.
+Values only: ``actors.model.operator_config`` combines them.
 """
 
 from enum import StrEnum
@@ -9,7 +9,7 @@ import msgspec
 
 
 class PauseScope(StrEnum):
-    """How much a pause holds up."""
+    """The scope of a pause."""
 
     ALL = "all"
     PARTITION = "partition"
@@ -29,12 +29,12 @@ class Pause(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def target(self) -> tuple[PauseScope, int, str]:
-        """What it holds up."""
+        """The target of the pause."""
         return self.scope, self.partition, self.ordering_id
 
 
 class PartitionPause(msgspec.Struct, frozen=True):
-    """What is paused of one partition."""
+    """The pauses of one partition."""
 
     whole: bool = False
     ordering_ids: frozenset[str] = frozenset()

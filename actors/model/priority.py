@@ -1,8 +1,8 @@
-"""The priority of one task, where it is not to have its kind's.
+"""The priority of one task, if it differs from its kind's.
 
-A record names it in a field of its own.  The text of a row has it behind the data, before the kind
+A record names it in a field of its own. The text of a row has it behind the data, before the kind
 and the trace (``row_text``), so that it follows the task wherever its row goes: to another time,
-another topic, an archive.  User code never sees it there.  Decides how a priority is written, never
+another topic, an archive. User code never sees it there. Decides how a priority is written, never
 what starts first.
 """
 
@@ -24,17 +24,17 @@ _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]{0,2})").fullmatch
 _NUMBER_BYTES_MAX = 4
 _MEMBER_BYTES_MAX = len(_OPENS) + _NUMBER_BYTES_MAX + len(_CLOSES)
 REACH_BYTES = _MEMBER_BYTES_MAX + TAIL_BYTES_MAX
-"""How far from its end a row's text is read for members of ours."""
+"""Number of bytes at a text's end in which members of ours are searched."""
 
 
 def is_priority(number: object) -> TypeGuard[int]:
-    """Whether it can be a priority: a whole number that is small enough."""
-    # A bool is a whole number to isinstance.
+    """True for a valid priority: a small whole number."""
+    # A bool passes isinstance as a whole number.
     return isinstance(number, int) and type(number) is not bool and abs(number) <= PRIORITY_MAX
 
 
 def checked_priority(number: object) -> int:
-    """Return a priority as it is; ValueError where it cannot be one."""
+    """Return a valid priority; ValueError for another value."""
     if not is_priority(number):
         raise ValueError(
             f"{shown(number)} is not a priority: write a whole number from {-PRIORITY_MAX} to"
@@ -54,10 +54,10 @@ def with_priority(data: bytes, priority: int) -> bytes:
 
 
 def split_members(data: bytes) -> tuple[str | None, int | None, bytes]:
-    """Return the kind and the priority that a row's data carries, and the data as its producer
-    wrote it: without them, and without the trace.
+    """Return the kind and the priority in a row's data, and the data as its producer wrote it,
+    without them and the trace.
     """
-    # Most rows carry none of these.
+    # Most rows have none of these.
     if data.find(RESERVED, -REACH_BYTES) < 0:
         return None, None, data
     kind, data = split_kind(data)
@@ -69,7 +69,7 @@ def split_members(data: bytes) -> tuple[str | None, int | None, bytes]:
 
 
 def carried_priority(data: bytes) -> int | None:
-    """Return the priority that a row's data carries."""
+    """Return the priority in a row's data."""
     return split_members(data)[1] if data.find(_OPENS, -REACH_BYTES) >= 0 else None
 
 

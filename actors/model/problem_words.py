@@ -1,8 +1,8 @@
-"""The words in which a value is refused that pydantic judged.
+"""Messages for values that pydantic refused.
 
-Decides how a problem is told: where it is, what is needed, and what was given.  Never decides what
-is refused.  Pydantic's own sentences speak of inputs and of its types, so none of them is shown;
-only what a validator of ours or of a user's says is told as it is.
+Decides the text of a problem: the place, the need, and the given value. Pydantic decides the
+refusal. Its own sentences speak of inputs and of its types, so they are not shown; only the text of
+a validator of ours or of a user's is used unchanged.
 """
 
 import re
@@ -16,7 +16,7 @@ PROBLEMS_MAX = 5
 
 
 class RefusedValue(TypedDict):
-    """What pydantic says of one value that it refuses, as ``ValidationError.errors()`` has it."""
+    """Pydantic's description of one refused value, from ``ValidationError.errors()``."""
 
     type: str
     loc: tuple[int | str, ...]
@@ -134,7 +134,7 @@ _NEEDED = {
     "uuid_version": "a UUID of version {expected_version}",
     "zoneinfo_str": "the name of a time zone",
 }
-"""Type of a problem to what is needed; a name in braces is of the problem's context."""
+"""The need by type of problem; a name in braces is from the problem's context."""
 _PLURAL = re.compile(r"at (?:least|most) (?!1 )\S+ (?:bytes|elements)")
 _SHORT = {"string_too_short": "a text", "too_short": "a value"}
 _HINTS = {"timezone_aware": " (write datetime.now(UTC), not a naive datetime)"}
@@ -161,10 +161,10 @@ _SAID = {
     "unexpected_positional_argument": "there is no such argument",
     "value_error": "it does not fit",
 }
-"""Type of a problem to the sentence, where the need is not what is to be said."""
+"""The sentence by type of problem, if it does not state a need."""
 _OF_A_VALIDATOR = frozenset({"value_error", "assertion_error"})
 _VALUELESS = frozenset({kind for kind, text in _SAID.items() if text == "it is missing"})
-"""Problems whose value is what the name is missing in."""
+"""Problems whose value is the object in which the name is missing."""
 _UNKNOWN = frozenset({kind for kind, text in _SAID.items() if "no such name" in text})
 
 KINDS_KNOWN = frozenset(_NEEDED) | frozenset(_SAID)
@@ -178,10 +178,10 @@ def problem_text(
     shows_value: bool = True,
     whole: object = None,
 ) -> str:
-    """Return one problem in a sentence: where, what is needed, and what was given instead.
+    """Return one problem in a sentence: the place, the need, and the given value.
 
-    ``nowhere`` stands for the place of a problem of the whole; ``names`` are those that may be
-    meant by one that is not there; ``whole`` is what was judged, if it is at hand.
+    ``nowhere`` stands for the place of a problem of the whole; ``names`` are known names to suggest
+    for an unknown one; ``whole`` is the judged value, if available.
     """
     where = _place_of(problem, whole)[:_WHERE_CHARS_MAX] or nowhere
     said = _words_of(problem)
@@ -193,28 +193,29 @@ def problem_text(
     told = f"{where}: {said}" if where else said
     if not shows_value or problem["type"] in _VALUELESS:
         return told
-    # Cut after a few levels: what is wrong may be that the value has no end.
+    # Cut after a few levels: the value may be endless.
     joint = " got" if told.endswith("?") else ", got"
     return f"{told}{joint} {shown(problem['input'])}"
 
 
 def problems_text(problems: Sequence[RefusedValue], *, nowhere: str = "") -> str:
-    """Return the first few problems of one value, one behind another."""
+    """Return the first few problems of one value, one after another."""
     assert problems, "what is refused is refused for a reason"
     return "; ".join(problem_text(each, nowhere=nowhere) for each in problems[:PROBLEMS_MAX])
 
 
 def _place_of(problem: RefusedValue, whole: object) -> str:
-    """Return the names that lead to a value; of a name that is wrong, that it is one.
+    """Return the names that lead to a value, or say that a name is wrong.
 
-    Pydantic also names the choice of a union that it tried, which nobody wrote: ``whole`` tells.
+    Pydantic also names the member of a union that it tried, which is not in the value: ``whole``
+    shows that.
     """
     parts, suffix = list(problem["loc"]), ""
     if parts and parts[-1] == "[key]":
         parts, suffix = parts[:-1], " as a name"
     if whole is not None and parts and problem["type"] not in _VALUELESS:
         try:
-            # A name that is wrong is not judged: pydantic writes it as a text, which it is not.
+            # For a wrong name the value is not judged: pydantic shows the name as a text.
             parts = [*_parts_in(whole, parts, len(parts) - 1 if suffix else len(parts))]
         except Exception:  # noqa: BLE001 - to compare the names of a dictionary may be user code
             parts = list(problem["loc"])
@@ -222,7 +223,7 @@ def _place_of(problem: RefusedValue, whole: object) -> str:
 
 
 def _parts_in(whole: object, parts: Sequence[int | str], judged: int) -> Iterator[int | str]:
-    """Yield those of the first so many parts that the value has, and all that follow."""
+    """Yield those of the first ``judged`` parts that exist in the value, and all later ones."""
     value = whole
     for part in parts[:judged]:
         if type(value) is dict and part in value:  # noqa: SIM114 - types need two branches
@@ -239,7 +240,7 @@ def _words_of(problem: RefusedValue) -> str:
     if kind in _OF_A_VALIDATOR and isinstance(raised := context.get("error"), BaseException):
         return message_of(raised, _SAID_CHARS_MAX) or _SAID[kind]
     if kind in _OF_A_VALIDATOR or kind not in KINDS_KNOWN:
-        # A type's own words: of a user's validator, or of a type that pydantic brings.
+        # The text of the type: of a user's validator, or of a type of pydantic's.
         return str(problem["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     values = {
         name: message_of(raised) if isinstance(raised, BaseException) else raised

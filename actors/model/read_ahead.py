@@ -1,10 +1,10 @@
-"""Up to which key the open tasks of each ordering id are in memory.
+"""The key up to which the open tasks of each ordering id are in memory.
 
-One rule holds for all: of an id with an unread row nothing later is in memory, so what it has there
-are its first tasks (P4).  Rows are unread because their flow has enough, or because more is overdue
-than memory may hold.  An id without one is read ahead of the others: as far as the cursor, or, once
-it is known which ids have a backlog, as far as the band of what is on time.  Decides which tasks of
-a page or of a write belong in memory.  Loads nothing, and passes nothing on.
+One rule holds for all: no task after an unread row of its id is in memory, so the tasks of an id in
+memory are its first ones (P4). Rows are unread because their flow has enough, or because more is
+overdue than memory may hold. An id without unread rows is read ahead of the others: as far as the
+cursor, or, once the ids with a backlog are known, as far as the band of tasks on time. Decides
+which tasks of a page or of a write belong in memory. Loads nothing, and passes nothing on.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,19 +20,19 @@ from actors.model.ownership import Watermark
 from actors.model.task import StoredTask
 
 BACKLOG_MIN_MS = 5_000
-"""What is overdue by more and not in memory is a backlog; what is less late is on time."""
+"""A task that is overdue by more than this and not in memory is a backlog; others are on time."""
 AHEAD_MS = 5_000
-"""So far into the future other flows' tasks are looked for behind what is left."""
+"""Time into the future in which other flows' tasks are looked for behind left rows."""
 UNREAD_SHARE = 4
-"""This part of what a partition may hold, at most, is for ordering ids with unread rows."""
+"""At most one part in this number of a partition's memory is for ordering ids with unread rows."""
 ORDERING_ID_BYTES = 150
-"""What an ordering id holds in memory, less its own bytes."""
+"""Bytes of an ordering id in memory, without its text."""
 
 
 class Backlog:
-    """The look for the ordering ids with an overdue row, and how far all others are loaded then.
+    """The search for the ordering ids with an overdue row, and how far all others are loaded then.
 
-    States: being looked for, where ids are still missing and none is on time; known.
+    States: searching, while ids are missing and none counts as on time; known.
     """
 
     __slots__ = ("end_ms", "is_known", "on_time", "searched")
@@ -40,14 +40,14 @@ class Backlog:
     def __init__(self, after: TaskKey, end_ms: int) -> None:
         """Every open task is after ``after``, or a straggler's; rows before the end are overdue."""
         self.searched = after
-        """The ids of all rows up to here are known, and of those that were written since."""
+        """The ids of all rows up to here are known, and those of rows that were written since."""
         self.end_ms = end_ms
         self.on_time = Checkpoint(first_key_at(end_ms))
         """Every open task up to here is in memory, of ids without an unread row."""
         self.is_known = False
 
     def reach_to(self, key: TaskKey) -> None:
-        """Look at all rows up to ``key`` too, up to which memory reaches for some ids."""
+        """Extend the search to rows up to ``key``, up to which memory reaches for some ids."""
         assert not self.is_known, "its ids are all known"
         if key >= self.on_time.key:
             self.end_ms = key.scheduled_ms + 1
@@ -55,17 +55,17 @@ class Backlog:
 
 
 class _Picked(NamedTuple):
-    """What is taken of a page."""
+    """The tasks that are taken from a page."""
 
     tasks: list[StoredTask]
     gap: TaskKey
-    """Up to this key nothing was left."""
+    """No row up to this key was left."""
     reached: TaskKey
-    """Up to this key each task was taken, left, or in memory already."""
+    """Each task up to this key was taken, left, or in memory already."""
     left: dict[str, TaskKey]
-    """Of these ids rows after a key were left."""
+    """By id, the key after which rows were left."""
     first_left: dict[str, TaskKey]
-    """By flow, after which key the first row is that it left."""
+    """By flow, the key after which its first left row is."""
 
 
 class ReadAhead:
@@ -86,7 +86,7 @@ class ReadAhead:
     )
 
     def __init__(self, key: TaskKey, rules: FlowRules, partition: int) -> None:
-        """Memory of a partition reaches up to a key; tasks have flows where kinds have rules."""
+        """Memory of a partition reaches up to a key; tasks have flows if kinds have rules."""
         self._rules = rules
         self._refill_share = refill_share(partition)
         self.checkpoint = Checkpoint(key)
@@ -95,40 +95,40 @@ class ReadAhead:
         """Every open task up to here is in memory, or of an id with an unread row before it."""
         self.backlog: Backlog | None = None
         self._unread: dict[str, TaskKey | None] = {}
-        """The ids with an unread row, and after which key it is; None where that is not known, and
-        is the cursor."""
+        """The ids with an unread row, and the key after which it is; None if that is unknown, which
+        means the cursor."""
         self._left = 0
-        """How many of them have a key: a flow that had enough left their rows."""
+        """Number of them with a key: a flow that had enough left their rows."""
         self._held_up_flow: str | None = None
-        """Whose row was the first one left; None where the next load is to find out."""
+        """The flow of the first row that was left; None if the next load must find it."""
         self._first_left: dict[str, TaskKey] = {}
-        """By flow, after which key the first row is that it left, or an earlier key."""
+        """By flow, the key after which its first left row is, or an earlier key."""
         self.size_bytes = 0
-        """What the ids hold."""
+        """Bytes of the ids."""
         self.latest_row_ms = 0
-        """No row that it reaches is later, of those that were read and of those written."""
+        """The latest time among the rows read and written that it reaches."""
 
     def __len__(self) -> int:
-        """Return how many ids have an unread row."""
+        """Return the number of ids with an unread row."""
         return len(self._unread)
 
     @property
     def has_left(self) -> bool:
-        """Whether a flow has left rows."""
+        """True if a flow has left rows."""
         return self._left > 0
 
     def reached(self, ordering_id: str) -> TaskKey:
-        """Return up to which key the open tasks of an id are in memory."""
+        """Return the key up to which the open tasks of an id are in memory."""
         backlog, reached = self.backlog, self.cursor.key
         if ordering_id not in self._unread:
             reached = backlog.on_time.key if backlog and backlog.is_known else reached
         elif (after := self._unread[ordering_id]) is not None:
             reached = after
-        # What is on time may have left memory, and the cursor with it, while the load went on.
+        # Tasks on time may have left memory during the load, which lowered the cursor too.
         return max(reached, self.checkpoint.key)
 
     def is_on_time(self, ordering_id: str) -> bool:
-        """Whether others have a backlog, and this id has nothing unread that is overdue."""
+        """True if others have a backlog, and this id has no overdue unread row."""
         return self._is_known and ordering_id not in self._unread
 
     def _has_left(self, ordering_id: str) -> bool:
@@ -141,7 +141,7 @@ class ReadAhead:
     def note_rows(self, rows: Sequence[StoredTask]) -> int:
         """Note rows that were read or written, and return the time of the latest, 0 for none.
 
-        What memory does not reach yet is read when it does.
+        Rows beyond memory's reach are read later.
         """
         latest_ms = max([row.key.scheduled_ms for row in rows], default=0)
         reached_ms = self.checkpoint.key.scheduled_ms
@@ -164,9 +164,11 @@ class ReadAhead:
         return on_time, inside, outside
 
     def lower(self, key: TaskKey, now_ms: int, band: BandName) -> bool:
-        """Tasks of a band after ``key`` left memory; return whether that ends the backlog.
+        """Note that tasks of a band after ``key`` left memory; return True if that ends the
+        backlog.
 
-        Where flows take turns, it does if what left was due before: these ids are late themselves.
+        With flows that take turns, it does if the removed tasks were already due: these ids are
+        late themselves.
         """
         self.cursor.lower(key)
         self._held_up_flow = None
@@ -180,15 +182,17 @@ class ReadAhead:
             return False
         backlog.on_time.lower(key)
         if key <= self.checkpoint.key:
-            # None of the others waits in memory by now: they left it first.
+            # No other task waits in memory by now: they left it first.
             self.checkpoint.lower(key)
         is_late = bool(self._rules) and key.scheduled_ms < now_ms - BACKLOG_MIN_MS
         return self.is_backlog_over or is_late
 
-    # Pages are offered.
+    # Offers of pages.
 
     def flow_quota(self, budget: PartitionBudget, tasks_max: int) -> FlowQuota | None:
-        """Return what flows may have of so many tasks in memory; None where no kind has a rule."""
+        """Return the quota of flows, for a number of tasks in memory; None if no kind has a
+        rule.
+        """
         if not budget.has_flows:
             return None
         if self.backlog is not None:
@@ -196,19 +200,19 @@ class ReadAhead:
         return FlowQuota(self._rules, budget, tasks_max, budget.free_bytes, self._refill_share)
 
     def is_held_up(self, quota: FlowQuota) -> bool:
-        """Whether the first left row has to stay where it is for now."""
+        """True if the first left row has to stay in the store for now."""
         return self._held_up_flow is not None and not quota.may_go_on(self._held_up_flow)
 
     def begin_load(self) -> TaskKey:
-        """Return after which key the ordinary load begins."""
+        """Return the key after which the ordinary load begins."""
         self.cursor.begin_load()
         return self.checkpoint.begin_load()
 
     def take_page(
         self, tasks: Sequence[StoredTask], reached: TaskKey, quota: FlowQuota | None
     ) -> Sequence[StoredTask]:
-        """Return what of the open tasks after the checkpoint is to be passed on; with ``quota``, of
-        some flows not more than they may have.
+        """Return the tasks after the checkpoint to pass on; with ``quota``, at most the limit of
+        each flow.
         """
         tasks, reached = self._unless_on_time(tasks, reached, is_cut=quota is not None)
         if quota is None:
@@ -217,7 +221,7 @@ class ReadAhead:
             picked = self._pick(self.checkpoint.key, tasks, reached, quota, is_again=True)
             before, left = self.cursor.key, picked.left
             if picked.reached >= before:
-                # All that was left so far is taken, or left anew.
+                # All rows that were left so far are taken, or left again.
                 self._forget_left()
             else:
                 again = {task.key.ordering_id for task in picked.tasks}
@@ -230,7 +234,7 @@ class ReadAhead:
     def take_behind(
         self, tasks: Sequence[StoredTask], reached: TaskKey, quota: FlowQuota
     ) -> Sequence[StoredTask]:
-        """Return what of the open tasks behind the cursor is to be passed on."""
+        """Return the tasks behind the cursor to pass on."""
         if self.backlog is not None and not self.backlog.is_known:
             self.backlog.reach_to(reached)
         tasks, reached = self._unless_on_time(tasks, reached, is_cut=True)
@@ -247,8 +251,8 @@ class ReadAhead:
     # Left rows before the cursor are offered again.
 
     def look_again_after(self, quota: FlowQuota) -> TaskKey | None:
-        """Return after which key the rows begin that flows below it by now have left; None
-        where there are none.
+        """Return the key after which the left rows begin of flows that are below their quota now;
+        None if there are none.
 
         The ordinary load brings those of the flow that left the first row of all.
         """
@@ -264,8 +268,8 @@ class ReadAhead:
         )
 
     def left_of(self, keys: Iterable[TaskKey], after: TaskKey) -> list[TaskKey]:
-        """Return the keys before the cursor that are unread, of the ids whose rows behind ``after``
-        show all that is.
+        """Return the unread keys before the cursor, of ids for which rows behind ``after`` are
+        complete.
         """
         return [key for key in keys if key <= self.cursor.key and self._is_left(key, after)]
 
@@ -276,7 +280,7 @@ class ReadAhead:
     def take_left(
         self, tasks: Sequence[StoredTask], after: TaskKey, reached: TaskKey, quota: FlowQuota
     ) -> Sequence[StoredTask]:
-        """Return what of the open tasks behind ``after``, of ``left_of``, is to be passed on."""
+        """Return the tasks behind ``after``, of the keys from ``left_of``, to pass on."""
         end = min(reached, self.cursor.key)
         taken: list[StoredTask] = []
         refused: dict[str, TaskKey] = {}
@@ -300,8 +304,8 @@ class ReadAhead:
         return taken
 
     def _move_marks(self, after: TaskKey, end: TaskKey, refused: Mapping[str, TaskKey]) -> None:
-        """Know of the ids whose rows behind ``after`` a page showed that all up to its end is in
-        memory, but for what it refused.
+        """Note, for ids whose rows behind ``after`` a page showed, that memory reaches its end,
+        except for refused rows.
         """
         is_whole = end >= self.cursor.key
         for ordering_id, mark in tuple(self._unread.items()):
@@ -315,7 +319,9 @@ class ReadAhead:
                 self._unread[ordering_id] = end
 
     def _end_again(self, after: TaskKey, end: TaskKey, first_left: Mapping[str, TaskKey]) -> None:
-        """Know up to which key flows have left no row, of those that left none before a page."""
+        """Note the key up to which flows have left no row, for those that left none before a
+        page.
+        """
         for flow, first in tuple(self._first_left.items()):
             if first < after or first > end:
                 continue
@@ -329,7 +335,7 @@ class ReadAhead:
             self._first_left.setdefault(flow, first)
 
     def _unmark(self, ordering_id: str) -> None:
-        """An id has no unread row before the cursor."""
+        """Note that an id has no unread row before the cursor."""
         self._left -= 1
         if self.backlog is not None:
             self._unread[ordering_id] = None
@@ -338,10 +344,10 @@ class ReadAhead:
             self.size_bytes -= ORDERING_ID_BYTES + len(ordering_id)
 
     def end_ms(self, now_ms: int) -> int:
-        """Return up to when other flows' tasks are looked for behind what is left.
+        """Return the time up to which other flows' tasks are looked for behind left rows.
 
-        It goes on while ids are looked for, which takes the longer the more is overdue: small
-        flows would wait for it.
+        This continues during the search for ids, which takes longer if more is overdue: small flows
+        would wait for it.
         """
         end_ms = now_ms + AHEAD_MS
         if self.backlog is None or not self.backlog.is_known:
@@ -349,8 +355,8 @@ class ReadAhead:
         return min(end_ms, self.backlog.on_time.key.scheduled_ms)
 
     def may_go_on(self, before_ms: int, share_bytes: int) -> bool:
-        """Whether there is enough to read before a time, and a partition that may hold so many
-        bytes may keep more ids.
+        """True if there is enough to read before a time, and the partition's memory has room for
+        more ids.
         """
         ahead_ms = before_ms - self.cursor.key.scheduled_ms
         return ahead_ms > AHEAD_MS // 2 and self.size_bytes < share_bytes // UNREAD_SHARE
@@ -358,8 +364,8 @@ class ReadAhead:
     def _unless_on_time(
         self, tasks: Sequence[StoredTask], reached: TaskKey, *, is_cut: bool
     ) -> tuple[Sequence[StoredTask], TaskKey]:
-        """Leave out what the band of what is on time has; where a page ``is_cut``, all that lies
-        beyond it too.
+        """Leave out tasks in the band of tasks on time; if a page ``is_cut``, also all tasks beyond
+        it.
         """
         if (backlog := self.backlog) is None:
             return tasks, reached
@@ -382,8 +388,8 @@ class ReadAhead:
         *,
         is_again: bool,
     ) -> _Picked:
-        """Take the tasks of a page that their flows may have; ``is_again`` where rows that were
-        left are among them.
+        """Take the tasks of a page that the flows' quota allows; ``is_again`` if left rows are
+        among them.
         """
         taken: list[StoredTask] = []
         left: dict[str, TaskKey] = {}
@@ -431,7 +437,9 @@ class ReadAhead:
             self.size_bytes += ORDERING_ID_BYTES + len(ordering_id)
 
     def _forget_left(self) -> None:
-        """Nothing is left before the cursor; behind it ids with a backlog may have more."""
+        """Note that no row before the cursor is left; behind it ids with a backlog may have
+        more.
+        """
         if self.backlog is not None:
             self._unread = dict.fromkeys(self._unread)
         else:
@@ -443,11 +451,11 @@ class ReadAhead:
 
     @property
     def is_backlog_over(self) -> bool:
-        """Whether memory reaches as far for all as it does for what is on time."""
+        """True if memory reaches as far for all as it does for tasks on time."""
         return self.backlog is not None and self.checkpoint.key >= self.backlog.on_time.key
 
     def look_for_backlog(self, mark: Watermark, now_ms: int) -> Backlog | None:
-        """Begin to look for the ids with an overdue row, where memory reaches far less than now.
+        """Begin the search for ids with an overdue row, if memory reaches much less than now.
 
         Every open task is behind the watermark or a straggler's, in memory or in the store.
         """
@@ -462,7 +470,7 @@ class ReadAhead:
         return self.backlog
 
     def add_found(self, ordering_ids: Iterable[str], next_after: TaskKey | None) -> bool:
-        """Take the ids of rows that the look came by; return whether these are all."""
+        """Add the ids of rows that the search found; return True if these are all."""
         backlog = self.backlog
         assert backlog is not None, "ids are looked for where there is a backlog"
         assert not backlog.is_known, "its ids are all known"
@@ -474,8 +482,8 @@ class ReadAhead:
         return next_after is None
 
     def add_written(self, tasks: Iterable[StoredTask]) -> bool:
-        """Take note of rows that are written, or opened again, while ids are missing; return
-        whether they are.
+        """Note tasks that are written, or opened again, while ids are missing; return True if they
+        are missing.
         """
         backlog = self.backlog
         if backlog is None or backlog.is_known:
@@ -486,17 +494,17 @@ class ReadAhead:
         return True
 
     def fits(self, share_bytes: int) -> bool:
-        """Whether a partition that may hold so much may keep the ids."""
+        """True if the ids fit a partition with this memory."""
         return self.size_bytes <= share_bytes // UNREAD_SHARE
 
     def end_backlog(self) -> None:
-        """Keep the ids only of which a flow has left rows."""
+        """Keep only the ids of which a flow has left rows."""
         self.backlog = None
         self._unread = {each: after for each, after in self._unread.items() if after is not None}
         self.size_bytes = sum(ORDERING_ID_BYTES + len(each) for each in self._unread)
 
     def overdue_keys(self, tasks: Iterable[StoredTask]) -> tuple[TaskKey, ...]:
-        """Return the keys that are on time by their id, but lie where the others have their
+        """Return the keys that are on time by their id, but are in the range of the others'
         backlog, which no load has read.
         """
         backlog, reached = self.backlog, self.checkpoint.key

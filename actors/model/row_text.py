@@ -1,10 +1,10 @@
-"""The text of a row: a task's data, with what stands beside it in the record around it.
+"""The text of a row: a task's data, with the record's other members around it.
 
 An envelope is the first member of the JSON object; priority, kind and trace are its last ones, in
-compact form.  So the text follows the task wherever its row goes, and nodes of other versions read
-it.  Data in which anything could be taken for one of these has a space there, which JSON does not
-count and which no member of ours has.  So nothing that is in the data chooses anything.  Decides
-where these members stand, never what they mean.
+compact form. So the text follows the task wherever its row goes, and nodes of other versions read
+it. If data contains anything that could be taken for one of these, a space is added there, which
+JSON ignores and which no member of ours has. So nothing in the data chooses anything. Decides the
+places of these members, never their meaning.
 """
 
 from actors.model.kind import with_kind
@@ -14,7 +14,7 @@ from actors.model.trace import RESERVED, with_context
 
 
 def escaped(data: bytes) -> bytes:
-    """Return data, a JSON object, as a row has it."""
+    """Return data, a JSON object, in the form of a row."""
     if data.startswith(OPENS):
         data = b"{ " + data[1:]
     if data.find(RESERVED, -REACH_BYTES) >= 0:
@@ -43,5 +43,5 @@ def row_text(
 
 
 def data_of(text: bytes) -> bytes:
-    """Return the data in a row's text: of sealed data the members in the clear."""
+    """Return the data in a row's text; for sealed data the members that are not sealed."""
     return split_envelope(split_members(text)[2])[1]

@@ -1,9 +1,8 @@
-"""Sealed data: an envelope in place of a task's data, which says what is needed to open it.
+"""Sealed data: an envelope in place of a task's data, which names the steps to open it.
 
-It names the steps that made its text, in their order, and the key of each that has one.  A record
-has it beside the data, of which it then holds the members that stand in the clear; the text of a
-row begins with it (``row_text``).  Decides how an envelope is written and told from data; opens
-none.
+It names the steps that made its text, in their order, and the key of each that has one. A record
+has it beside the data, which then holds only the plain members; the text of a row begins with it
+(``row_text``). Decides how an envelope is written and recognised; opens none.
 """
 
 from collections.abc import Mapping
@@ -36,14 +35,15 @@ class SealingStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SealedData(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is in place of a task's data."""
+    """The replacement for a task's data."""
 
     steps: list[SealingStep]
-    """In the order in which they were taken."""
+    """The steps in the order of sealing."""
     data: str
-    """What the last step returned, in base64."""
+    """The result of the last step, in base64."""
     bound: Literal["task", "recurring"] = "task"
-    """Which ids it is bound to: a task's, or a recurring schedule's, whose occurrences share it."""
+    """The ids that it is bound to: a task's, or a recurring schedule's, whose occurrences share
+    it."""
     version: int = VERSION
 
     def __str__(self) -> str:
@@ -52,9 +52,9 @@ class SealedData(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SealedMembers(dict[str, object]):
-    """The data of a sealed task: its members that stand in the clear, with the envelope.
+    """The data of a sealed task: its plain members, with the envelope.
 
-    A type of its own, because no member of data may say that data is sealed.
+    A type of its own, because no member of data may claim that data is sealed.
     """
 
     __slots__ = ("envelope",)
@@ -62,7 +62,7 @@ class SealedMembers(dict[str, object]):
     def __init__(self, clear: Mapping[str, object], envelope: SealedData | None) -> None:
         super().__init__(clear)
         self.envelope = envelope
-        """None where this version cannot read it."""
+        """None if this version cannot read it."""
 
     def __reduce__(
         self,
@@ -76,12 +76,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def is_sealed(text: bytes) -> bool:
-    """Whether the text of a row begins with an envelope."""
+    """True if the text of a row begins with an envelope."""
     return text.startswith(OPENS)
 
 
 def with_envelope(data: bytes, envelope: bytes) -> bytes:
-    """Return the text of a row, from the members in the clear and the envelope, both as JSON."""
+    """Return the text of a row, from the plain members and the envelope, both as JSON."""
     clear = data.strip()
     assert clear.startswith(b"{"), "data is a JSON object"
     clear = clear[1:].lstrip()
@@ -89,7 +89,7 @@ def with_envelope(data: bytes, envelope: bytes) -> bytes:
 
 
 def split_envelope(text: bytes) -> tuple[bytes | None, bytes]:
-    """Return the envelope that a row's text begins with, and the members in the clear, as JSON."""
+    """Return the envelope at the begin of a row's text, and the plain members, as JSON."""
     if not is_sealed(text):
         return None, text
     members = _decode_members(text)
@@ -99,7 +99,7 @@ def split_envelope(text: bytes) -> tuple[bytes | None, bytes]:
 
 
 def envelope_of(text: bytes) -> SealedData | None:
-    """Return the envelope that a row's text begins with; None where there is none to be read."""
+    """Return the envelope at the begin of a row's text; None if there is no readable one."""
     if not is_sealed(text):
         return None
     try:
@@ -109,7 +109,7 @@ def envelope_of(text: bytes) -> SealedData | None:
 
 
 def read_envelope(envelope: bytes | msgspec.Raw) -> SealedData | None:
-    """Return an envelope that is written as JSON; None where this version cannot read it."""
+    """Return an envelope that is written as JSON; None if this version cannot read it."""
     try:
         return _decode_envelope(envelope)
     except (msgspec.MsgspecError, UnicodeError):
@@ -117,25 +117,25 @@ def read_envelope(envelope: bytes | msgspec.Raw) -> SealedData | None:
 
 
 def envelope_in(data: object) -> SealedData | None:
-    """Return the envelope of a task's data; None where it is not sealed, or cannot be read."""
+    """Return the envelope of a task's data; None if it is not sealed, or cannot be read."""
     return data.envelope if isinstance(data, SealedMembers) else None
 
 
 def seal_of(data: object) -> object:
-    """Return the envelope of a task's data as plain values; None where it is not sealed."""
+    """Return the envelope of a task's data as plain values; None if it is not sealed."""
     envelope = envelope_in(data)
     return None if envelope is None else msgspec.to_builtins(envelope)
 
 
 def sealed_with(data: dict[str, T], envelope: SealedData | None) -> dict[str, T]:
-    """Return data as it is, or with its envelope as the members of it that stand in the clear."""
+    """Return data unchanged, or as the plain members with its envelope."""
     return data if envelope is None else cast("dict[str, T]", SealedMembers(data, envelope))
 
 
 def member_of_before(data: object) -> SealedData | None:
-    """Return what may be an envelope of the version before, which had it as a member of the data.
+    """Return a possible envelope of the previous version, which had it as a member of the data.
 
-    None where it is not, in the form that was written.  Nothing but its keys shows whether it is.
+    None if it does not have the written form. Only its keys show whether it is one.
     """
     if type(data) is not dict or next(iter(data), None) != MEMBER:
         return None
@@ -146,7 +146,7 @@ def member_of_before(data: object) -> SealedData | None:
 
 
 def sealing_of(text: bytes) -> str | None:
-    """Return in words how the data of a row is sealed; None where it is plain."""
+    """Return in words how the data of a row is sealed; None if it is plain."""
     if not is_sealed(text):
         return None
     found = envelope_of(text)

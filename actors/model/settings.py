@@ -1,6 +1,6 @@
-"""The limits and windows the tree works within, frozen and ranged.
+"""The limits and windows of the tree, frozen and ranged.
 
-Each group is one concern; every name carries its unit.  What only an adapter needs is in
+Each group is one concern; every name carries its unit. Settings for adapters only are in
 ``scheduler.configuration.settings``.
 """
 
@@ -17,17 +17,17 @@ _IDLE_LAGS = 20
 class Group(BaseModel):
     """Base of the groups: frozen, no unknown names."""
 
-    # Whatever holds a group builds it as a part of itself.
+    # A model that holds a group builds it as a part of itself.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class WindowSettings(Group):
-    """How much of the schedule a partition keeps in memory."""
+    """The part of the schedule that a partition keeps in memory."""
 
     look_ahead_ms: int = Field(default=300_000, ge=1_000, le=3_600_000)
     """Tasks due within this time are loaded."""
     prefetch_ms: int = Field(default=60_000, ge=100, le=3_600_000)
-    """The next load starts this long before the window's end falls due."""
+    """The next load starts this long before the window's end is due."""
     tick_ms: int = Field(default=200, ge=1, le=60_000)
     """Shortest pause between two looks at the load of a partition."""
     page_tasks: int = Field(default=1_000, ge=1, le=100_000)
@@ -37,26 +37,28 @@ class WindowSettings(Group):
     executing_tasks_max: int = Field(default=2_000, ge=1, le=1_000_000)
     """Due tasks of a partition handed to its ordering executors at a time."""
     ordering_queue_tasks_max: int = Field(default=100, ge=1, le=100_000)
-    """Tasks one ordering id keeps in memory behind the running one, or half of the free slots where
-    that is more; the rest stay stored."""
+    """Tasks of one ordering id in memory behind the running one, or half of the free slots if that
+    is more; the rest stay stored."""
     slow_attempt_ms: int = Field(default=1_000, ge=1, le=3_600_000)
-    """An attempt that runs longer leaves the queue behind it to the store."""
+    """During an attempt that runs longer, the queue behind it is left to the store."""
     memory_bytes_max: int | None = Field(default=None, ge=1_048_576, le=1_099_511_627_776)
-    """Bytes of tasks a node holds: half in its windows, a quarter on their way to the store, a
-    quarter as known completions.  Not set: a quarter of what the container or machine allows."""
+    """Bytes of tasks that a node holds: half in its windows, a quarter on their way to the store, a
+    quarter as known completions. By default a quarter of the limit of the container or machine."""
     completions_max: int = Field(default=100_000, ge=100, le=100_000_000)
-    """Completions a partition knows from memory; older ones are read when asked for."""
+    """Completions of a partition in memory; older ones are read when needed."""
     clock_check_ms: int = Field(default=1_000, ge=1, le=60_000)
     """Longest sleep of the due timer, so a stepped wall clock is noticed."""
 
     @property
     def slots(self) -> int:
-        """How many due tasks of a partition may be handed on, all of which stay in memory (P13)."""
+        """Most due tasks of a partition that may be handed on, all of which stay in memory
+        (P13).
+        """
         return min(self.executing_tasks_max, self.tasks_max)
 
 
 class WatermarkSettings(Group):
-    """How the durable watermark moves and what it leaves behind."""
+    """Movement of the durable watermark, and deletion behind it."""
 
     interval_ms: int = Field(default=5_000, ge=1, le=3_600_000)
     """Pause between two advances."""
@@ -64,38 +66,39 @@ class WatermarkSettings(Group):
     """The watermark stays this far behind the wall clock, so tasks for now, and within the grace
     window, need not lower it; a new owner reads as much again."""
     stragglers_max: int = Field(default=100, ge=0, le=10_000)
-    """Blocked ordering ids the watermark may pass; with more it waits."""
+    """Blocked ordering ids that the watermark may pass; with more it waits."""
     completion_retention_ms: int = Field(default=14 * 86_400_000, ge=0)
-    """How long a done key stays done after its hour was deleted (P5)."""
+    """Time for which a done key stays done after its hour was deleted (P5)."""
     failed_retention_ms: int = Field(default=7 * 86_400_000, ge=0)
-    """How long a failed or dropped task keeps its data after its end, at least: for so long a retry
-    or a replay can bring it back (P5).  With 0 it loses them with its hour, as all others do."""
+    """Minimum time for which a failed or dropped task keeps its data after its end: until then a
+    retry or a replay can bring it back (P5). With 0 it loses them with its hour, as all others
+    do."""
 
     @property
     def drained_lag_ms(self) -> int:
-        """How far the watermark of a partition that is let go stays behind the wall clock: the
-        next owner reads as much, and what was accepted last, by any clock, need not lower it.
+        """Distance of a released partition's watermark behind the wall clock: the next owner reads
+        this range, so that tasks accepted last, by any clock, need not lower it.
         """
         return min(_DRAINED_LAG_MS, self.lag_ms)
 
     def step_ms(self, lag_ms: int, *, is_idle: bool) -> int:
-        """Return how far the watermark moves until that is saved, where it moves with the clock.
+        """Return how far the watermark moves before it is saved, if it moves only with the clock.
 
-        A next owner would find no row in what an idle partition leaves behind, so the save spares
-        it nothing but a look; within two hours there are at most three places to look in.
+        A next owner would find no row behind an idle partition's watermark, so the save spares it
+        only a look; within two hours there are at most three places to look in.
         """
         return max(lag_ms, min(_IDLE_LAGS * self.lag_ms, HOUR_MS)) if is_idle else lag_ms
 
 
 class ExecutionSettings(Group):
-    """How user code runs on a node."""
+    """Running of user code on a node."""
 
     workers: int = Field(default=32, ge=1, le=10_000)
     """Threads for blocking ``execute``."""
     async_attempts_max: int = Field(default=1_000, ge=1, le=1_000_000)
     """``async def execute`` in flight."""
     timeout_ms: int | None = Field(default=None, ge=1)
-    """Longest attempt, where the executor class names none."""
+    """Longest attempt, if the executor class declares none."""
     row_bytes_max: int = Field(default=8_388_608, ge=1_024, le=15_000_000)
     """A longer record can never be stored and goes to the dead-letter topic (P10)."""
     lease_retry_ms: int = Field(default=200, ge=1, le=60_000)
@@ -114,34 +117,34 @@ class ExecutionSettings(Group):
     """A process whose resident memory is larger is replaced; an attempt that it runs then fails.
     Not set: there is no bound.  Needs Linux."""
     lend_limits: bool = True
-    """Whether nodes lend each other the rates of limits that they do not use (P24).  It must be the
-    same on all nodes of a cluster."""
+    """True if nodes lend each other parts of the rates of limits that they do not use (P24). It
+    must be the same on all nodes of a cluster."""
 
 
 class RecoverySettings(Group):
-    """How a node meets failures and changes of ownership."""
+    """A node's reaction to failures and changes of ownership."""
 
     catch_up_deadline_ms: int = Field(default=30_000, ge=0, le=3_600_000)
     """Longest wait for the log's end before a new partition starts tasks (P4)."""
     drain_deadline_ms: int = Field(default=10_000, ge=0, le=3_600_000)
-    """How long running attempts may finish on revocation or stop."""
+    """Time for running attempts to finish on revocation or stop."""
     persist_deadline_ms: int = Field(default=30_000, ge=1, le=3_600_000)
-    """A tree that has not answered a batch for so long is rebuilt."""
+    """A tree that has not answered a batch for this time is rebuilt."""
     rebuild_pause_min_ms: int = Field(default=100, ge=1, le=3_600_000)
-    """First pause before a failed tree is rebuilt, or a failed read or dead letter tried again;
+    """First pause before a failed tree is rebuilt, or a failed read or dead letter retried;
     doubles, half jittered."""
     rebuild_pause_max_ms: int = Field(default=30_000, ge=1, le=3_600_000)
     """Longest such pause."""
 
     @property
     def drain_deadline_passed(self) -> str:
-        """What is said of an attempt that is still running at the drain deadline."""
+        """The text for an attempt that is still running at the drain deadline."""
         deadline_ms = self.drain_deadline_ms
         return f"ran past the drain deadline of {deadline_ms} ms (tree.recovery.drain_deadline_ms)"
 
 
 class TreeSettings(Group):
-    """Everything the actor tree is told."""
+    """All settings of the actor tree."""
 
     window: WindowSettings = Field(default_factory=WindowSettings)
     watermark: WatermarkSettings = Field(default_factory=WatermarkSettings)

@@ -1,4 +1,4 @@
-"""How a key ends, what one attempt leaves behind, and what a command achieved.
+"""The end of a key, the record of one attempt, and the outcome of a command.
 
 The rule of promises P5 and P6 lives here: which completion closes which row.
 """
@@ -11,13 +11,14 @@ import msgspec
 from actors.model.key import TaskKey
 
 HELD_BYTES = 450
-"""What a completion holds in memory beside its texts, with its place in a dictionary."""
+"""Bytes of a completion in memory besides its texts, with its place in a dictionary."""
 _SHORT_CHARS_MAX = 200
-"""Of ids that are counted by characters: to measure their bytes takes longer and tells little."""
+"""Most characters of ids whose size is counted in characters: measuring their bytes takes longer
+and changes little."""
 
 
 class CompletionResult(StrEnum):
-    """Why a key is closed."""
+    """The reason why a key is closed."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -25,21 +26,21 @@ class CompletionResult(StrEnum):
     CANCELLED = "cancelled"
     MOVED = "moved"
     REOPENED = "reopened"
-    """An operator's retry: the key is open again although it was done."""
+    """An operator retried it: the key is open again although it was done."""
 
     @property
     def is_done(self) -> bool:
-        """Whether the key never runs again, whatever the log says later (P5)."""
+        """True if the key never runs again, whatever the log holds later (P5)."""
         return self in _DONE
 
     @property
     def is_failed(self) -> bool:
-        """Whether the key is done without having ended well, so that somebody may want it back."""
+        """True if the key is done without having ended well, so that it can be brought back."""
         return self in FAILED_RESULTS
 
 
 FAILED_RESULTS = (CompletionResult.FAILURE, CompletionResult.DROPPED)
-"""How failed work ends: its rows are kept longer than those of their hour."""
+"""Ends of failed work, whose rows are kept longer than those of their hour."""
 _DONE = frozenset({CompletionResult.SUCCESS, *FAILED_RESULTS})
 
 
@@ -62,7 +63,7 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def held_bytes(self) -> int:
-        """About what it holds in memory, with its key."""
+        """Approximate bytes in memory, with its key."""
         _, ordering_id, uniqueness_key = self.key
         chars = len(ordering_id) + len(uniqueness_key)
         if chars <= _SHORT_CHARS_MAX and self.reason is None:
@@ -71,7 +72,7 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
         return HELD_BYTES + sum([getsizeof(text) for text in texts])
 
     def closes(self, offset: int) -> bool:
-        """Whether a row made by the record at ``offset`` is closed by this completion."""
+        """True if a row made by the record at ``offset`` is closed by this completion."""
         if self.result.is_done or self.for_good:
             return True
         if self.result is CompletionResult.REOPENED:
@@ -80,7 +81,7 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
 
 
 class AttemptResult(StrEnum):
-    """How one attempt ended."""
+    """The end of one attempt."""
 
     STARTED = "started"
     """Its start is durable, its end is not: still running, or its process died."""
@@ -102,7 +103,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, gc=False):
     finished_ms: int | None = None
     next_attempt_ms: int | None = None
     used: int = 0
-    """Attempts counted against the policy's maximum, this one included where it counts."""
+    """Attempts counted against the policy's maximum, including this one if it counts."""
     suspect: bool = False
     error_class: str | None = None
     error_message: str | None = None
@@ -112,7 +113,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class CommandOutcome(StrEnum):
-    """What a command achieved."""
+    """The outcome of a command."""
 
     APPLIED = "applied"
     RUNNING = "running"
@@ -121,9 +122,9 @@ class CommandOutcome(StrEnum):
     ALREADY_CLOSED = "already_closed"
     UNKNOWN_KEY = "unknown_key"
     STILL_OPEN = "still_open"
-    """The task that was to be brought back waits already: nothing was changed."""
+    """The task to bring back already waits: nothing was changed."""
     RAN_ALREADY = "ran_already"
-    """The task that was to be brought back has ended well."""
+    """The task to bring back has ended well."""
     DATA_GONE = "data_gone"
     """The task's data was deleted, so it cannot be opened again without a dead letter."""
     UNKNOWN_PAIR = "unknown_pair"
@@ -137,13 +138,13 @@ class RecordedOutcome(msgspec.Struct, frozen=True, gc=False):
 
     outcome: CommandOutcome
     key: TaskKey
-    """The task's; for ``unknown_pair`` and ``several_tasks`` both ids with the time of the
+    """The task's key; for ``unknown_pair`` and ``several_tasks`` both ids with the time of the
     command's record."""
     new_key: TaskKey | None = None
-    """The key the task has now, where the command gave it another."""
+    """The task's current key, if the command gave it another."""
     moved_data: bytes | None = None
-    """The moved task's data as JSON text, where a row waited under the new key: that row's own
-    record, read again, takes its place."""
+    """The moved task's data as JSON text, if a row waited under the new key: that row's own record,
+    read again, takes its place."""
     several: tuple[TaskKey, ...] = ()
     """For ``several_tasks``: the first tasks that have both ids when the outcome is read; it is
     not stored."""

@@ -1,6 +1,6 @@
-"""The name that somebody probably meant who wrote one that is not there.
+"""Suggests the known name that is closest to a wrong one.
 
-Decides what is close enough.  Never decides whether a name is there.
+Decides which names are close enough.
 """
 
 import difflib
@@ -11,9 +11,9 @@ _NAMES_MAX = 1_000
 
 
 def did_you_mean(written: object, known: Iterable[str]) -> str:
-    """Return ``; did you mean X?`` where a known name is close, and else nothing.
+    """Return ``; did you mean X?`` if a known name is close, and else an empty text.
 
-    Lower case is compared, as much of a name as 100 characters, and 1,000 names at most.
+    Compares in lower case the first 100 characters of a name, and at most 1,000 names.
     """
     if type(written) is not str:
         return ""

@@ -1,8 +1,7 @@
-"""How many tasks of a partition are due when, and how they ended, counted as it happens.
+"""Counts of a partition's tasks by due time, and of their ends.
 
-Counting goes by hours, and by minutes inside of them.  What is counted is added to what the
-store holds, so a node keeps only what changed since it last wrote.  It decides what counts as
-what, and never looks at a row to find out.
+Counting goes by hours, and by minutes inside of them. Counts are added to the store's, so a node
+keeps only changes since its last write. It decides how an event counts, and never reads a row.
 """
 
 from collections import Counter
@@ -24,13 +23,14 @@ class HourTally(msgspec.Struct, array_like=True, gc=False):
     """The counts of one hour of one partition, or a change of them."""
 
     open: dict[int, int] = {}
-    """Minute of the hour to tasks scheduled in it that are not closed."""
+    """By minute of the hour: the number of its tasks that are not closed."""
     stored: int = 0
-    """Rows written, those that replaced an earlier record of their key included."""
+    """Rows written, including those that replaced an earlier record of their key."""
     closed: dict[str, int] = {}
-    """Result to keys closed so."""
+    """By result: the number of keys closed with it."""
     seconds: dict[int, int] = {}
-    """Second of the minute to tasks of the hour that are not closed: where herds show."""
+    """By second of the minute: the number of the hour's tasks that are not closed, which shows
+    herds."""
 
     def add(self, other: Self) -> None:
         """Add a change."""
@@ -44,7 +44,7 @@ class HourTally(msgspec.Struct, array_like=True, gc=False):
 
 
 class TallyChange:
-    """What changed in one partition since it was last written."""
+    """The changes of one partition since the last write."""
 
     def __init__(self) -> None:
         self.hours: dict[int, HourTally] = {}
@@ -85,10 +85,10 @@ _decoder = msgspec.msgpack.Decoder(HourTally)
 
 
 def encode_tally(tally: HourTally) -> bytes:
-    """Return a tally as the store keeps it."""
+    """Return a tally in the store's form."""
     return msgspec.msgpack.encode(tally)
 
 
 def decode_tally(body: bytes) -> HourTally:
-    """Return what ``encode_tally`` wrote; raises msgspec.DecodeError for anything else."""
+    """Read the output of ``encode_tally``; raises msgspec.DecodeError for anything else."""
     return _decoder.decode(body)

@@ -1,7 +1,7 @@
 """The task as users write it, and as the engine carries it.
 
-``Task`` is validated on the way in; ``StoredTask`` is what a row of the schedule holds,
-as text that is decoded only when user code asks.
+``Task`` is validated on the way in; ``StoredTask`` is a row of the schedule, with text that is
+decoded only when user code needs it.
 """
 
 from collections.abc import Mapping
@@ -39,8 +39,8 @@ BEFORE_EVERY_RECORD = -(1 << 63)
 """Lower than every offset: rows of another log's records have negative ones."""
 
 HELD_BYTES = 1_000
-"""What a task holds in memory besides its data and ids: objects, places in two dictionaries and a
-heap.  About 700 bytes are measured (``tests/unit/actors/model/test_task.py``)."""
+"""Bytes of a task in memory besides its data and ids: objects, places in two dictionaries and a
+heap. About 700 bytes are measured (``tests/unit/actors/model/test_task.py``)."""
 
 _PLAIN_TYPES = frozenset({str, int, bool, NoneType})
 _NOT_GIVEN = object()
@@ -70,10 +70,10 @@ Identifier = Annotated[str, AfterValidator(_storable)]
 class Task(BaseModel):
     """A piece of work to run once, at ``scheduled_time``, in order per ``ordering_id``.
 
-    Immutable.  ``scheduled_time`` must have a time zone and is cut to whole milliseconds;
-    ``data`` is a JSON object.  ``kind`` says which of several executors runs it; without one the
-    default executor does.  ``priority``, from -100 to 100, is the task's own; without one it has
-    its kind's.  Raises InvalidTask where a field breaks these rules.
+    Immutable. ``scheduled_time`` must have a time zone and is cut to whole milliseconds; ``data``
+    is a JSON object. ``kind`` chooses the executor; without one the default executor runs it.
+    ``priority``, from -100 to 100, is the task's own; without one it has its kind's. Raises
+    InvalidTask if a field breaks these rules.
     """
 
     # Built with the first task or client: a module that only defines executors need not wait.
@@ -89,8 +89,8 @@ class Task(BaseModel):
     priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
 
     if TYPE_CHECKING:
-        # What type checkers and editors read.  ``data`` is wider than its field, so that a
-        # dict[str, int] is taken without a word.
+        # The signature for type checkers and editors. ``data`` is wider than its field, so that a
+        # dict[str, int] is accepted.
         def __init__(
             self,
             *,
@@ -103,7 +103,7 @@ class Task(BaseModel):
         ) -> None: ...
 
     else:
-        # Names of its own, as to look each one up among others costs a tenth of a task.
+        # Local names, because looking each one up in a module costs a tenth of a task.
         def __init__(
             self,
             *,
@@ -114,11 +114,11 @@ class Task(BaseModel):
             kind: Any = _NOT_GIVEN,
             **more: Any,
         ) -> None:
-            # Plain values are taken as the validator would leave them, at half of its cost.
-            # It judges all others, a priority among them, so nothing is refused here.
+            # Plain values are stored as the validator would leave them, at half of its cost. It
+            # judges all others, including a priority, so nothing is refused here.
             if (
                 type(ordering_id) is type(uniqueness_key) is str
-                # Of ASCII alone a character is a byte, and none is a surrogate.
+                # In ASCII text a character is a byte, and none is a surrogate.
                 and ordering_id.isascii()
                 and uniqueness_key.isascii()
                 and 0 < len(ordering_id) <= ID_BYTES_MAX
@@ -167,7 +167,7 @@ Task.__signature__ = Signature(
 
 
 def _is_plain(data: dict[object, object]) -> bool:
-    """Whether data has texts for names and none but texts, whole numbers, true, false and null."""
+    """True if all names are texts, and all values texts, whole numbers, true, false and null."""
     for name, value in data.items():
         if type(name) is not str or type(value) not in _PLAIN_TYPES:
             return False
@@ -175,18 +175,18 @@ def _is_plain(data: dict[object, object]) -> bool:
 
 
 def _validate(task: Task, values: tuple[object, ...], more: Mapping[str, object]) -> None:
-    """Fill a task with what the validator makes of its fields."""
+    """Fill a task with the validator's results for its fields."""
     named = zip(_WITH_KIND, values, strict=True)
     fields = {name: value for name, value in named if value is not _NOT_GIVEN}
     try:
-        # What the base class's does, and nothing else: a fifth of the time is its frame.
+        # Repeats the base class's code: its frame would be a fifth of the time.
         task.__pydantic_validator__.validate_python({**fields, **more}, self_instance=task)
     except ValidationError as error:
         raise InvalidTask(_described(error, {**fields, **more})) from None
 
 
 def _described(error: ValidationError, given: dict[str, object]) -> str:
-    """Say which field of a task is wrong, why, and how it is made right."""
+    """Return which field of a task is wrong, why, and how to correct it."""
     problems = error.errors(include_url=False)[:PROBLEMS_MAX]
     assert problems, "what is refused is refused for a reason"
     told = (
@@ -197,21 +197,22 @@ def _described(error: ValidationError, given: dict[str, object]) -> str:
 
 
 class AttemptState(msgspec.Struct, frozen=True, gc=False):
-    """What is known of a key's attempts before the next one."""
+    """The known state of a key's attempts before the next one."""
 
     used: int = 0
     """Attempts that count against the policy's maximum."""
     last: int = 0
     """Highest attempt number ever given out, counted or not."""
     next_attempt_ms: int = 0
-    """Wall time before which no attempt starts; 0 where there was none yet."""
+    """Wall time before which no attempt starts; 0 if there was none yet."""
     wait_ms: int = 0
-    """How long after the last attempt that is: no wait is longer, whatever the clock showed then;
-    0 where that is not known."""
+    """Time from the last attempt to the next: no wait is longer, whatever the clock showed then; 0
+    if unknown."""
     suspect: bool = False
-    """The last attempt began durably and never ended: it may have killed its process."""
+    """True if the last attempt began durably and never ended: it may have killed its process."""
     failed_ms: int = 0
-    """When the first of these attempts failed, or the task was first held; 0 where none did."""
+    """Time of the first failure of these attempts, or since when the task is held; 0 if there is
+    none."""
     error_class: str | None = None
     """The error of the last attempt."""
 
@@ -229,15 +230,15 @@ def _read_data(text: bytes) -> SealedMembers:
 
 
 class _UnreadTask(Task):
-    """A task whose row is read when more than its ids is asked for; from then on a ``Task``.
+    """A task whose row is decoded when more than its ids is read; from then on a ``Task``.
 
-    To build what an executor may never look at would be most of what it takes to run a task.  All
+    Decoding data that an executor may never read would be most of the cost of running a task. All
     was validated when the record was read, so nothing is validated here.
     """
 
     def __getattribute__(self, name: str) -> object:
         place = _get_attribute(self, "__pydantic_private__")
-        # None where another thread asked first.
+        # None if another thread was first.
         if place is not None:
             row: StoredTask = place["row"]
             if name in _IDS:
@@ -251,21 +252,21 @@ class _UnreadTask(Task):
                 "kind": kind,
                 "priority": priority,
             }
-            # Of two threads that read at once the first one's data is what both see.
+            # If two threads read at once, both see the first one's data.
             fields = place.setdefault("fields", read)
             _set_attribute(self, "__dict__", fields)
             _set_attribute(self, "__pydantic_fields_set__", set(fields))
             _set_attribute(self, "__pydantic_extra__", None)
-            # An audit hook may let another thread in amid this: had both set it, Python would let
-            # go of this class twice, and free it one day.
+            # An audit hook may let another thread in here: if both had set it, Python would release
+            # this class twice, and free it one day.
             if fields is read:
                 _set_attribute(self, "__class__", Task)
                 _set_attribute(self, "__pydantic_private__", None)
-        # Not by the class, which the other thread may still be about to set.
+        # It is not called by the class, which the other thread may still be about to set.
         return Task if name == "__class__" else _get_attribute(self, name)
 
     if not TYPE_CHECKING:
-        # Pydantic's ask for the type first.  ``self.`` makes it a Task, whose method is called.
+        # Pydantic's methods read the type first. ``self.`` makes it a Task, whose method is called.
 
         def __copy__(self) -> Task:
             return self.__class__.__copy__(self)
@@ -275,19 +276,20 @@ class _UnreadTask(Task):
 
 
 class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One row of the schedule, with what its attempts so far left behind.
+    """One row of the schedule, with the state after its attempts so far.
 
-    Two are equal where their rows are.
+    Two are equal if their rows are.
     """
 
     key: TaskKey
     body: bytes
-    """The row's text: the data, and around it what stood beside it in the record (``row_text``)."""
+    """The row's text: the data, and around it the record's other members (``row_text``)."""
     offset: int
     """Offset of the record that made this row; a higher one always wins."""
     attempts: AttemptState = FRESH
     overdue_when_loaded: bool = False
-    """Loaded from the store after it fell due: its start is made durable before it runs."""
+    """True if it was loaded from the store after it was due: its start is made durable before it
+    runs."""
 
     @property
     def kind(self) -> str | None:
@@ -301,18 +303,18 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def data(self) -> bytes:
-        """The task's data as JSON text; of sealed data the members that stand in the clear."""
+        """The task's data as JSON text; for sealed data the members that are not sealed."""
         return data_of(self.body)
 
     @property
     def data_bytes(self) -> int:
-        """What its row holds; characters stand for the bytes of an id."""
+        """Size of its row; characters count as the bytes of an id."""
         key = self.key
         return len(self.body) + len(key.ordering_id) + len(key.uniqueness_key)
 
     @property
     def held_bytes(self) -> int:
-        """About what it holds in memory while it waits."""
+        """Approximate bytes in memory while it waits."""
         key = self.key
         return len(self.body) + len(key.ordering_id) + len(key.uniqueness_key) + HELD_BYTES
 
@@ -334,17 +336,17 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
         return task
 
     def later_of(self, known: "StoredTask | None") -> "StoredTask":
-        """Return which of two records of a key counts: that with the higher offset.
+        """Return the later one of two records of a key: that with the higher offset.
 
         A task that is on time may pass an older record of its key on the way here.
         """
         return self if known is None or self.offset >= known.offset else known
 
     def merged_with(self, other: "StoredTask") -> "StoredTask":
-        """Take the data of whichever has the higher offset, and what is known of attempts.
+        """Return the data with the higher offset, and the known attempts of both.
 
-        A record that is read again knows nothing of attempts already made, and a row that
-        is loaded again knows nothing of a later record; neither may undo the other.
+        A record that is read again knows no earlier attempts, and a row that is loaded again knows
+        no later record; neither may undo the other.
         """
         attempts = max(self.attempts, other.attempts, key=lambda state: state.last)
         overdue = self.overdue_when_loaded or other.overdue_when_loaded

@@ -1,7 +1,7 @@
-"""TaskExecutor as users know it: the class they subclass.
+"""TaskExecutor for users: the class that they subclass.
 
-It holds what user code is told and what it says of itself, and nothing of the tree's: the role of
-the same name, in ``actors/task_executor.py``, holds one and calls it.  Decides nothing.
+It holds the values that user code gets and those that it declares; the role of the same name, in
+``actors/task_executor.py``, holds one and calls it. Decides nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -16,38 +16,38 @@ from actors.model.task import Task
 
 
 class TaskExecutor(ABC):
-    """Subclass this and write ``execute``; one instance serves one busy ordering id.
+    """Base class with ``execute``; one instance serves one busy ordering id.
 
-    Attempts of one ordering id never overlap, so ``self`` needs no lock.  The instance is kept
-    while its ordering id has tasks to run, and made anew when the id is busy again.  The
-    constructor takes no arguments and need not call this class's.  The first attempt calls it, in
-    its thread or on the event loop.  A subclass may have any other attribute.
+    Attempts of one ordering id never overlap, so ``self`` needs no lock. The instance is kept while
+    its ordering id has tasks to run, and made again when the id is busy again. The constructor
+    takes no arguments and need not call this class's. The first attempt calls it, in its thread or
+    on the event loop. A subclass may have any other attribute.
     """
 
     retry: RetryPolicy = RetryPolicy()
-    """How often and how soon a failed task is tried again."""
+    """The number of attempts, and the waits between them."""
     timeout: timedelta | None = None
-    """Longest attempt; None takes the node's setting.  An async attempt is cancelled, a
-    blocking one is reported and keeps its slot."""
+    """Longest attempt; None takes the node's setting. An async attempt is cancelled, a blocking one
+    is reported and keeps its slot."""
     limits: Limit | Sequence[Limit] = ()
-    """How many attempts start in a time, and run at once, in the whole cluster."""
+    """Most attempts that start in a time, and that run at once, in the whole cluster."""
     priority: int | None = None
-    """What is due at once starts in the order of this, the highest first; None is 0.  A task may
-    have one of its own, which counts on a node where a kind declares any of flow control."""
+    """Among due tasks those with the highest priority start first; None counts as 0. A task may
+    have one of its own, which counts on a node on which a kind declares any flow control."""
     fair: FairShare | None = None
-    """How starts are shared between tenants while more is due than can run."""
+    """The sharing of starts between tenants while more tasks are due than can run."""
     run_in: Literal["thread", "process"] | None = None
     """Where attempts run: ``thread`` is a thread or the event loop of the node, ``process`` is a
     process that runs one attempt at a time and can be killed.  None takes the node's setting."""
     attempt: int = 0
-    """Number of the attempt that runs, 1 for the first."""
+    """Number of the current attempt, 1 for the first."""
     fence: int = 0
-    """Grows with every owner of the partition; give it to a store that can refuse less."""
+    """Grows with every owner of the partition; give it to a store that can refuse smaller ones."""
 
     @abstractmethod
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
         """Run the task once; may be ``async def``.
 
-        Returning nothing means done; ``Retry`` and ``Drop`` say otherwise.  An exception
-        means failed, and the retry policy says what follows.
+        Returning None means done; ``Retry`` and ``Drop`` say otherwise. An exception is a failure,
+        and the retry policy decides what follows.
         """

@@ -1,6 +1,6 @@
-"""Tasks in memory, in key order, with the bytes they hold.
+"""Tasks in memory, in key order, with their bytes.
 
-Decides nothing: its owner says what enters and what leaves.
+Its owner decides what enters and what leaves.
 """
 
 import heapq
@@ -16,14 +16,14 @@ class TaskQueue:
 
     __slots__ = ("_order", "_tasks", "size_bytes")
     takes_turns = False
-    """Whether flows take turns: then what is due does not leave in key order."""
+    """True if flows take turns: then due tasks do not leave in key order."""
 
     def __init__(self) -> None:
         self._tasks: dict[TaskKey, StoredTask] = {}
         self._order: list[TaskKey] = []
         """A heap of the keys, some of them no longer in ``_tasks``."""
         self.size_bytes = 0
-        """What the tasks hold in memory, as ``StoredTask.held_bytes`` counts it."""
+        """Bytes of the tasks in memory, by ``StoredTask.held_bytes``."""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -35,22 +35,22 @@ class TaskQueue:
         return iter(self._tasks)
 
     def tasks(self) -> Iterable[StoredTask]:
-        """Return all tasks, in no order."""
+        """Return all tasks, in any order."""
         return self._tasks.values()
 
     def find(self, key: TaskKey) -> StoredTask | None:
-        """Return the task of a key, where it is here."""
+        """Return the task of a key, if it is here."""
         return self._tasks.get(key)
 
     def add(self, task: StoredTask) -> None:
-        """Take a task, or, where its key is here, what is newer of the two."""
+        """Add a task, or merge it with the task of its key."""
         if not self.update(task):
             heapq.heappush(self._order, task.key)
             self._tasks[task.key] = task
             self.size_bytes += task.held_bytes
 
     def update(self, task: StoredTask) -> bool:
-        """Take a later record over where its key is here; return whether it is."""
+        """Replace a task by a later record of its key; return True if the key is here."""
         known = self._tasks.get(task.key)
         if known is None:
             return False
@@ -59,7 +59,7 @@ class TaskQueue:
         return True
 
     def remove(self, key: TaskKey) -> StoredTask | None:
-        """Let go of a key; return its task, where it was here."""
+        """Remove a key; return its task, if it was here."""
         task = self._tasks.pop(key, None)
         if task is not None:
             self.size_bytes -= task.held_bytes
@@ -79,12 +79,14 @@ class TaskQueue:
         return None if first is None else self._tasks[first]
 
     def first_after(self, now_ms: int) -> int | None:
-        """Return when the first task falls due; None where it is due by now, or there is none."""
+        """Return the time at which the first task is due; None if it is already due, or there is
+        none.
+        """
         first = self.first()
         return first.scheduled_ms if first is not None and first.scheduled_ms > now_ms else None
 
     def pop(self) -> StoredTask | None:
-        """Let go of the first task and return it."""
+        """Remove the first task and return it."""
         order, tasks = self._order, self._tasks
         while order:
             task = tasks.pop(heapq.heappop(order), None)
@@ -95,25 +97,25 @@ class TaskQueue:
         return None
 
     def begin_taking(self, now_ms: int) -> None:
-        """Do what has to be done before tasks are taken at that time: here nothing."""
+        """Prepare for taking tasks at that time; nothing is needed here."""
 
     def take_due(self, now_ms: int, free_slots: int) -> StoredTask | None:
-        """Let go of the first task and return it, where it is due; the number of free slots
-        matters where there are several flows.
+        """Remove the first task and return it, if it is due; ``free_slots`` matters only with
+        several flows.
         """
         del free_slots
         first = self.first()
         return self.pop() if first is not None and first.scheduled_ms <= now_ms else None
 
     def clear(self) -> None:
-        """Let go of all."""
+        """Remove all tasks."""
         self._tasks.clear()
         self._order.clear()
         self.size_bytes = 0
 
     def keep_first(self, tasks_max: int, bytes_max: int, tasks_min: int) -> list[TaskKey]:
-        """Let go of the latest tasks, so that no more than the bounds stay; return their keys, in
-        order.  ``tasks_min`` of them stay however large they are.
+        """Remove the latest tasks until the bounds are met; return their keys, in order.
+        ``tasks_min`` of them stay, however large they are.
         """
         assert tasks_min >= 0, "a number of tasks"
         assert tasks_max >= 0, "a number of tasks"
@@ -128,5 +130,5 @@ class TaskQueue:
 
 
 def fitting(sizes: Iterable[int], bytes_max: int) -> int:
-    """Return how many of these sizes, from the first on, are within a bound together."""
+    """Return the number of sizes, from the first on, that fit a bound together."""
     return sum(1 for held_bytes in accumulate(sizes) if held_bytes <= bytes_max)

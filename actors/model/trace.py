@@ -1,8 +1,8 @@
-"""The trace a task belongs to: a header of its record, and behind the data in its row.
+"""The trace of a task: a header of its record, and a member behind the data in its row.
 
 A row's text ends with the context, in one fixed form (``row_text``), so that it follows the task
-wherever its row goes: to another time, another topic, an archive.  User code never sees it.  Only
-a context that is sampled is kept.  Decides nothing about spans.
+wherever its row goes: to another time, another topic, an archive. User code never sees it. Only a
+context that is sampled is kept. Decides nothing about spans.
 """
 
 import re
@@ -13,20 +13,20 @@ TRACEPARENT = "traceparent"
 MEMBER = "hourhand.traceparent"
 """The member's name in the text of a row."""
 RESERVED = b'"hourhand.'
-"""How the names of members begin that are ours."""
+"""Prefix of the names of members that are ours."""
 
 _OPENS = b'"%b":"' % MEMBER.encode()
 _SAMPLED = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][13579bdf]")
 _CONTEXT_BYTES = 55
 _CLOSES = b'"}'
 CONTEXT_TAIL_BYTES = len(_OPENS) + _CONTEXT_BYTES + len(_CLOSES)
-"""What a carried context takes at the end of the data."""
+"""Bytes of a context at the end of the data."""
 _TRACED_BYTES_MAX = 1_000_000
-"""Longer data is not added to: what a row can hold was judged without it."""
+"""Longer data gets no context: its size was judged without one."""
 
 
 def context_of(headers: Sequence[tuple[str, bytes | None]]) -> bytes | None:
-    """Return the sampled context among a record's headers; None where there is none."""
+    """Return the sampled context in a record's headers; None if there is none."""
     for name, value in headers:
         if name == TRACEPARENT and value is not None and _SAMPLED.fullmatch(value):
             return value
@@ -42,15 +42,15 @@ def with_context(data: bytes, context: bytes) -> bytes:
 
 
 def appended(data: bytes, member: bytes) -> bytes:
-    """Return a JSON object with a member, and what closes the object, behind its own members."""
-    # White space before the end stays: it tells data apart from members of ours (``escaped``).
+    """Return a JSON object with a member added behind its own, and the end of the object."""
+    # White space before the end stays: it distinguishes data from members of ours (``escaped``).
     body = data.rstrip()[:-1]
     comma = b"" if body.rstrip().endswith(b"{") else b","
     return b"".join((body, comma, member))
 
 
 def carried_context(data: bytes) -> bytes | None:
-    """Return the context that a row's data carries."""
+    """Return the context in a row's data."""
     tail = data[-CONTEXT_TAIL_BYTES:]
     if tail.startswith(_OPENS) and tail.endswith(_CLOSES):
         context = tail[len(_OPENS) : -len(_CLOSES)]
@@ -59,7 +59,7 @@ def carried_context(data: bytes) -> bytes | None:
 
 
 def without_context(data: bytes) -> bytes:
-    """Return a row's data without the context it may carry."""
+    """Return a row's data without its context."""
     if not data.startswith(_OPENS, -CONTEXT_TAIL_BYTES) or carried_context(data) is None:
         return data
     return data[:-CONTEXT_TAIL_BYTES].removesuffix(b",") + b"}"

@@ -228,7 +228,7 @@ class ObserveSettingsDict(TypedDict, total=False):
 
 
 class WindowSettingsDict(TypedDict, total=False):
-    """How much of the schedule a partition keeps in memory."""
+    """The part of the schedule that a partition keeps in memory."""
 
     look_ahead_ms: int
     prefetch_ms: int
@@ -244,7 +244,7 @@ class WindowSettingsDict(TypedDict, total=False):
 
 
 class WatermarkSettingsDict(TypedDict, total=False):
-    """How the durable watermark moves and what it leaves behind."""
+    """Movement of the durable watermark, and deletion behind it."""
 
     interval_ms: int
     lag_ms: int
@@ -254,7 +254,7 @@ class WatermarkSettingsDict(TypedDict, total=False):
 
 
 class ExecutionSettingsDict(TypedDict, total=False):
-    """How user code runs on a node."""
+    """Running of user code on a node."""
 
     workers: int
     async_attempts_max: int
@@ -270,7 +270,7 @@ class ExecutionSettingsDict(TypedDict, total=False):
 
 
 class RecoverySettingsDict(TypedDict, total=False):
-    """How a node meets failures and changes of ownership."""
+    """A node's reaction to failures and changes of ownership."""
 
     catch_up_deadline_ms: int
     drain_deadline_ms: int
@@ -280,7 +280,7 @@ class RecoverySettingsDict(TypedDict, total=False):
 
 
 class TreeSettingsDict(TypedDict, total=False):
-    """Everything the actor tree is told."""
+    """All settings of the actor tree."""
 
     window: WindowSettings | WindowSettingsDict
     watermark: WatermarkSettings | WatermarkSettingsDict
