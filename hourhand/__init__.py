@@ -79,9 +79,9 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Load what was named for the first time; then it is an attribute like any other.
+        """Load a name at its first use; then it is an attribute like any other.
 
-        Raises ImportError where a user's own ``scheduler`` or ``actors`` hides Hourhand's.
+        Raises ImportError if a user's own ``scheduler`` or ``actors`` hides Hourhand's.
         """
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -96,5 +96,5 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    """Name also what is not loaded yet."""
+    """Include names that are not loaded yet."""
     return sorted({*globals(), *__all__})

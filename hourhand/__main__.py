@@ -1,7 +1,7 @@
 """The ``hourhand`` command, and ``python -m hourhand``.
 
-Decides what is said where a user's own module hides the command line; everything else is the
-command line's.
+Decides the message if a user's own module hides the command line; everything else is the command
+line's.
 """
 
 import sys
@@ -9,7 +9,7 @@ import sys
 from hourhand.shadowing import require_own_packages
 
 EXIT_HIDDEN = 3
-"""Something is wrong with the installation, as every command says it."""
+"""The installation is not usable; every command uses this exit code for that."""
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""Whether Python finds Hourhand's packages, or a user's own of the same name before them.
+"""Detects a user's own ``scheduler`` or ``actors`` that Python finds before Hourhand's packages.
 
-Decides what is said about a ``scheduler.py`` or an ``actors`` folder of a user's; it never
-runs the code in it.
+Decides the message about a ``scheduler.py`` or an ``actors`` folder of a user's; it never runs the
+code in it.
 """
 
 import importlib.util
@@ -12,7 +12,7 @@ _PACKAGES = ("scheduler", "actors")
 
 
 def require_own_packages() -> None:
-    """Raise ImportError where ``scheduler`` or ``actors`` is not Hourhand's; it names the file."""
+    """Raise ImportError if ``scheduler`` or ``actors`` is not Hourhand's; it names the file."""
     installed = Path(__file__).resolve().parents[1]
     for name in _PACKAGES:
         places = _places(name)

@@ -106,7 +106,7 @@ _LOADED_WHEN_NAMED = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Load what was named for the first time; then it is an attribute like any other."""
+        """Load a name at its first use; then it is an attribute like any other."""
         if name not in _LOADED_WHEN_NAMED:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = getattr(importlib.import_module(_LOADED_WHEN_NAMED[name]), name)
@@ -115,5 +115,5 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    """Name also what is not loaded yet."""
+    """Include names that are not loaded yet."""
     return sorted({*globals(), *_LOADED_WHEN_NAMED})

@@ -1,7 +1,7 @@
-"""The front door: a node and a client in one object.
+"""A node and a client in one object, for users.
 
-Runs a node on one polling thread, and stops it gracefully.  Decides nothing about tasks, which
-the tree does, and nothing about how a node is put together, which the wiring does.
+Runs a node on one polling thread, and stops it gracefully. The tree decides about tasks, and the
+wiring about the parts of a node.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from scheduler.wiring import build_node
 logger = logging.getLogger("hourhand.node")
 
 POLL_MS = 50
-"""Longest wait for a record; also how soon a stop is noticed."""
+"""Longest wait for a record; also the delay until a stop is noticed."""
 
 
 class Scheduler(SchedulerClient):
@@ -92,7 +92,7 @@ class Scheduler(SchedulerClient):
 
     @property
     def is_ready(self) -> bool:
-        """Whether this node works on every partition assigned to it, and has one."""
+        """True if this node has a partition, and works on every one assigned to it."""
         return not self._stopped.is_set() and self._node.is_ready
 
     @property
@@ -102,20 +102,20 @@ class Scheduler(SchedulerClient):
 
     @property
     def dependencies(self) -> SystemDependencies:
-        """What relay and timers work with on this node: its connections."""
+        """The node's connections, for relay and timers."""
         return self._parts.system_tasks.dependencies
 
     @property
     def observation(self) -> Observation:
-        """What observes this node: its metrics and, once it was started, its health."""
+        """The node's metrics and, once it was started, its health."""
         return self._parts.observation
 
     def stop_first(self, stop: Callable[[], None]) -> None:
-        """Have a service that works with ``dependencies`` stopped before this node drains."""
+        """Register a service that uses ``dependencies``: it is stopped before this node drains."""
         self._stop_service = stop
 
     def start(self) -> None:
-        """Begin to poll, once; NodeStopped where this scheduler was stopped before."""
+        """Begin to poll, once; NodeStopped if this scheduler was stopped before."""
         if self._forked:
             raise forking.refusal("this scheduler")
         if self._thread.ident is not None and not self._stop_requested.is_set():
@@ -138,7 +138,7 @@ class Scheduler(SchedulerClient):
         self._parts.reporter.start()
 
     def after_fork(self) -> None:
-        """Be a node that has stopped, in a child that has a copy of this one."""
+        """Behave as a stopped node, in a child that has a copy of this one."""
         super().after_fork()
         self._stop_requested, self._stopped = threading.Event(), threading.Event()
         self._stop_requested.set()
@@ -149,10 +149,10 @@ class Scheduler(SchedulerClient):
         self._stop_requested.set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait, at most ``timeout`` seconds, until the node has stopped; return whether it has.
+        """Wait, at most ``timeout`` seconds, until the node has stopped; return True if it has.
 
-        In the main thread the first SIGINT or SIGTERM asks for a graceful stop, and a second
-        one raises KeyboardInterrupt at once.
+        In the main thread the first SIGINT or SIGTERM asks for a graceful stop, and a second one
+        raises KeyboardInterrupt at once.
         """
         if not self._thread.is_alive() and not self._stopped.is_set():
             # Never started: nothing runs, but the group was joined and ports are open.
@@ -175,7 +175,7 @@ class Scheduler(SchedulerClient):
             yield
 
     def close(self) -> None:
-        """Stop gracefully and let go of everything; repeatable."""
+        """Stop gracefully and close everything; repeatable."""
         self.stop()
         self.wait()
 
@@ -183,7 +183,7 @@ class Scheduler(SchedulerClient):
         del frame
         if self._stop_requested.is_set():
             raise KeyboardInterrupt
-        # Before anything else, so that a second signal finds that this one was taken.
+        # Set first, so that a second signal finds that this one was taken.
         self.stop()
         recovery = self._settings.tree.recovery
         logger.info(
@@ -193,10 +193,10 @@ class Scheduler(SchedulerClient):
             recovery.drain_deadline_ms,
         )
 
-    # On the polling thread.
+    # The code of the polling thread.
 
     def _run(self) -> None:
-        """Poll until a stop is asked for, drain, and let go; never end for any other reason."""
+        """Poll until a stop is requested, drain, and close; end for no other reason."""
         try:
             while not self._stop_requested.is_set():
                 self._round(POLL_MS)
@@ -214,7 +214,7 @@ class Scheduler(SchedulerClient):
                 self._stopped.set()
 
     def _let_service_stop(self) -> None:
-        """Stop what is served with this node; whatever that takes, the node goes on polling."""
+        """Stop the service of this node; the node goes on polling meanwhile."""
         if self._stop_service is not None:
             stopping = threading.Thread(
                 target=self._stop_service, name="hourhand-stop", daemon=True

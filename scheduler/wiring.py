@@ -1,10 +1,10 @@
-"""Which adapter fills which port, and in which order a node or a client is put together.
+"""Chooses the adapter of each port, and the order in which a node or a client is put together.
 
-The one module that knows, from the settings alone.  ``ADAPTERS`` names what opens each port with
-each technology.  A port imports its adapter when it is opened, so an embedded installation never
-loads the driver of Kafka or Cassandra, and ``import scheduler`` loads none.  ``build_node`` and
-``build_client`` open, observe and wrap; what they return needs nothing but to be run and closed.
-The caller closes what it opened here.
+It is the only module that knows this, from the settings alone. ``ADAPTERS`` names the opener of
+each port by technology. A port imports its adapter when it is opened, so an embedded installation
+never loads the driver of Kafka or Cassandra, and ``import scheduler`` loads none. ``build_node``
+and ``build_client`` open, observe and wrap; their results only need to be run and closed. The
+caller closes everything that it opened here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -100,14 +100,14 @@ ADAPTERS: Mapping[tuple[str, str], str] = {
     ("metrics", "prometheus"): "scheduler.adapters.observing.counted:Counted",
     ("traces", "opentelemetry"): "scheduler.adapters.observing.tracing:traced",
 }
-"""By port and technology, what opens it: a module and its function or class, which takes the
-settings first."""
+"""The opener of each port, by port and technology: a module and its function or class, which takes
+the settings first."""
 
 
 class Port(Generic[_P, _T]):
-    """A port that is opened by calling it with the settings, which name the technology.
+    """A port that is opened by a call with the settings, which name the technology.
 
-    Raises what the adapter raises, and DependencyMissing where its driver is not installed.
+    Raises the adapter's errors, and DependencyMissing if its driver is not installed.
     """
 
     def __init__(self, name: str, technology_of: Callable[[Settings], str]) -> None:
@@ -127,7 +127,7 @@ def _opened(settings: Settings, place: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def refuse_tasks(settings: Settings) -> None:
-    """Raise SettingsInvalid where Kafka alone is the storage: it keeps messages only."""
+    """Raise SettingsInvalid if Kafka alone is the storage: it keeps messages only."""
     if settings.store == "kafka":
         raise SettingsInvalid(
             "store is 'kafka', which keeps messages of send_later and the relay only and no tasks:"
@@ -145,22 +145,22 @@ def _log_of(settings: Settings) -> str:
 
 
 def _always(technology: str) -> Callable[[Settings], str]:
-    """Return the choice of a port that only one technology fills."""
+    """Return the choice of a port that only one technology implements."""
     return lambda _settings: technology
 
 
 open_log = Port[[Clock, Callable[[], str]], TaskLog]("log", _log_of)
-"""Opens the reading side of the log; subscribes to nothing.  Takes the clock, and what returns the
-store's installation id.  What the log's operator should change is logged as a warning.  Raises
-LogUnavailable, TopicMissing, and for an embedded folder in use FolderLocked."""
+"""Opens the reading side of the log; subscribes to nothing. Takes the clock, and a function that
+returns the store's installation id. Settings that the log's operator should change are logged as
+warnings. Raises LogUnavailable, TopicMissing, and for an embedded folder in use FolderLocked."""
 open_writer = Port[[], LogWriter]("writer", _log_of)
 """Opens the appending side of the log."""
 open_log_view = Port[[], LogView]("log view", _log_of)
-"""Opens the log for looking at its ends and its dead letters."""
+"""Opens the log for reading its ends and its dead letters."""
 open_tail = Port[[], LogTail]("log tail", _log_of)
 """Opens the log for reading outside its group; TopicMissing, InvalidInput without a folder."""
 migrate_log = Port[[], list[str]]("log migration", _log_of)
-"""Creates what is missing of the log; returns what was done, one line each."""
+"""Creates missing parts of the log; returns the changes, one line each."""
 open_stores = Port[[], Stores]("stores", _store_of)
 """Opens the stores; StoreUnavailable, SchemaMissing."""
 open_bulk = Port[[], BulkStore]("bulk store", _store_of)
@@ -168,67 +168,68 @@ open_bulk = Port[[], BulkStore]("bulk store", _store_of)
 open_transfer = Port[[], TransferStore]("transfer store", _store_of)
 """Opens the store for a job that moves all of it; raises as ``open_stores``."""
 migrate_store = Port[[], list[str]]("store migration", _store_of)
-"""Creates what is missing of the store; returns what was done, one line each."""
+"""Creates missing parts of the store; returns the changes, one line each."""
 lock_folder = Port[[], Callable[[], None]]("folder lock", _always("embedded"))
-"""Locks the folder for its only writer and returns what releases it; FolderLocked."""
+"""Locks the folder for its only writer and returns a function that unlocks it; FolderLocked."""
 open_group_offsets = Port[[], GroupOffsets]("group offsets", _always("kafka"))
-"""Opens the group's offsets, which only a log of servers has; TopicMissing."""
+"""Opens the group's offsets, which only a log on servers has; TopicMissing."""
 open_messages = Port[[], MessageWriter]("messages", _always("kafka"))
-"""Opens a producer for topics of others; nothing is asked of the broker yet."""
+"""Opens a producer for topics of others; no request is sent yet."""
 open_topic_reader = Port[[str], TopicReader]("topic reader", _always("kafka"))
 """Opens a reader of any topic's records, by offset, outside every group."""
 topic_identity = Port[[str], str]("topic identity", _always("kafka"))
-"""Returns what tells a topic from one of its name that was deleted; raises TopicMissing."""
+"""Returns the topic's id, which a new topic of its name does not share; raises TopicMissing."""
 require_topic = Port[[str], None]("topic there", _always("kafka"))
-"""Raises TopicMissing where a topic is not there."""
+"""Raises TopicMissing if a topic does not exist."""
 create_topics = Port[[], list[str]]("topics", _always("kafka"))
-"""Creates the task topic and its dead-letter topic where they are missing; returns their names."""
+"""Creates the task topic and its dead-letter topic if they are missing; returns their names."""
 create_events_topic = Port[[], list[str]]("events topic", _always("kafka"))
-"""Creates the topic of lifecycle events where it is missing; returns its name."""
+"""Creates the topic of lifecycle events if it is missing; returns its name."""
 publish_lives = Port[[MessageWriter, Clock], LifecyclePublisher]("lifecycle feed", _always("topic"))
-"""Returns what tells the topic of events of tasks' lives."""
+"""Returns a publisher of lifecycle events."""
 open_buckets = Port[[Clock], BucketStorage]("buckets", _always("kafka"))
-"""Opens storage with Kafka alone; nothing is asked of the broker yet."""
+"""Opens storage with Kafka alone; no request is sent yet."""
 create_bucket_topics = Port[[], list[str]]("bucket topics", _always("kafka"))
-"""Creates the topics that are missing, and returns their names; LogUnavailable."""
+"""Creates missing topics, and returns their names; LogUnavailable."""
 open_marks = Port[[], AbstractContextManager[Callable[[int], bytes | None]]](
     "bucket marks", _always("kafka")
 )
-"""Returns a context with what reads the last marker of a partition; it raises LogUnavailable."""
+"""Returns a context with a function that reads a partition's last marker; it raises
+LogUnavailable."""
 counted = Port[[Clock, NodeTelemetry], Observation]("metrics", _always("prometheus"))
-"""Returns what counts what happens on a node."""
+"""Returns an observation that counts the events of a node."""
 traced = Port[[Observation], Observation]("traces", _always("opentelemetry"))
-"""Returns what traces tasks, besides what the observation behind it does."""
+"""Returns an observation that traces tasks, and passes everything on to the one behind it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientPorts:
-    """What a client works with; it closes them all."""
+    """The ports of a client; it closes them all."""
 
     writer: LogWriter | None
-    """None where the storage keeps messages and no tasks."""
+    """None if the storage keeps messages and no tasks."""
     open_stores: Callable[[], Stores]
-    """Called at most once, when an outcome is first asked for."""
+    """Called at most once, for the first read of an outcome."""
     clock: Clock
     telemetry: Telemetry
     sender: MessageSender | None = None
-    """How messages of ``send_later`` wait; None for in tasks."""
+    """Stores messages of ``send_later``; None to store them in tasks."""
     sleeper: Sleeper = field(default_factory=Sleeper)
-    """How time passes for who waits for a task."""
+    """Lets time pass in calls that wait."""
     partition_count: int = 0
-    """By which number records are placed; 0: as many as the topic has."""
+    """The number of partitions by which records are placed; 0 for the topic's number."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeParts:
-    """A node that has joined its group and was not started, and what it works with."""
+    """A node that has joined its group and was not started, and its parts."""
 
     client: ClientPorts
-    """The node's own connections, which whoever uses them closes last."""
+    """The node's own connections, which their user closes last."""
     node: Node
     observation: Observation
     probes: NodeProbes
-    """What ``observation`` asks once it has begun."""
+    """The probes for ``observation`` once it has begun."""
     reporter: Reporter
     system_tasks: SystemTaskRegistry
     watch: NodeWatch
@@ -236,12 +237,12 @@ class NodeParts:
     """Starts the processes for user code, if there are any; InvalidExecutor where they cannot load
     it."""
     close: Callable[[], None]
-    """Lets go of everything but the node's connections, what was made last first."""
+    """Closes everything except the node's connections, in reverse order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What operators reach an installation by, opened together and closed together."""
+    """The ports of an installation for operators, opened together and closed together."""
 
     settings: Settings
     writer: LogWriter
@@ -249,9 +250,9 @@ class Installation:
     log_view: LogView
     clock: Clock
     partition_count: int
-    """By which number the rows of the store are placed."""
+    """The number of partitions by which the rows of the store are placed."""
     close: Callable[[], None] = lambda: None
-    """Lets go of all of it; repeatable."""
+    """Closes all of it; repeatable."""
 
 
 def open_installation(settings: Settings) -> Installation:
@@ -279,7 +280,7 @@ def open_installation(settings: Settings) -> Installation:
 
 
 def build_client(settings: Settings) -> ClientPorts:
-    """Open what a client works with; LogUnavailable, TopicMissing."""
+    """Open the ports of a client; LogUnavailable, TopicMissing."""
     clock = open_clock()
     telemetry = build_telemetry(settings)
     stores = partial(open_stores, settings)
@@ -296,17 +297,17 @@ def build_node(
     telemetry: Telemetry | None = None,
     plan: ProcessPlan | None = None,
 ) -> NodeParts:
-    """Open, observe and wrap what a node works with; where one part cannot be, none stays open.
+    """Open, observe and wrap the parts of a node; if one fails, all are closed again.
 
-    ``executors`` are the user's, ``telemetry`` is told of events in place of the
-    program's log, ``plan`` says where processes find user code, None where there are none.
-    Raises OperatorError where something is wrong with the installation.
+    ``executors`` are the user's, ``telemetry`` gets events in place of the program's log, ``plan``
+    says where processes find user code (None without processes). Raises OperatorError if the
+    installation is not usable.
     """
     log = build_telemetry(settings)
     with ExitStack() as undo:
         opened = _open_connections(settings, telemetry or log, undo)
         closing = undo.enter_context(ExitStack())
-        # Behind all that is closed: what is told meanwhile is counted, too.
+        # Closed after all others: events during closing are counted, too.
         closing.callback(log.close)
         made = opened.make_node(executors, closing, plan)
         undo.pop_all()
@@ -345,7 +346,7 @@ def _open_connections(
 
 @dataclass(frozen=True, slots=True)
 class _NodeConnections:
-    """What a node has open, each port wrapped by what observes it, and the parts made of it."""
+    """The open ports of a node, each wrapped for observation, and the parts made of them."""
 
     settings: Settings
     clock: Clock
@@ -508,7 +509,7 @@ class _NodeConnections:
 
 
 class _ActorSystems:
-    """The actor systems that a node has made, the one at work last."""
+    """The actor systems that a node has made, the current one last."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -529,8 +530,8 @@ class _ActorSystems:
 def agreed_partition_count(writer: LogWriter, ownership: OwnershipStore, settings: Settings) -> int:
     """Return the topic's number of partitions, which the store was begun with too.
 
-    Raises PartitionCountChanged where they differ: tasks would be looked for, and their
-    ordering ids run, in the wrong partitions.
+    Raises PartitionCountChanged if they differ: tasks would be looked for, and their ordering ids
+    run, in the wrong partitions.
     """
     count = writer.partition_count()
     stored = answered(ownership.agree_partition_count(count))
@@ -550,9 +551,9 @@ def agreed_partition_count(writer: LogWriter, ownership: OwnershipStore, setting
 
 
 def observe(settings: Settings, clock: Clock, telemetry: Telemetry) -> Observation:
-    """Return what observes a node as ``settings.observe`` says, besides ``telemetry``.
+    """Return the observation of a node by ``settings.observe``, besides ``telemetry``.
 
-    Raises DependencyMissing for what is not installed.
+    Raises DependencyMissing for packages that are not installed.
     """
     counting = NodeTelemetry(clock, telemetry)
     observation = Observation(counting)
@@ -566,10 +567,10 @@ def observe(settings: Settings, clock: Clock, telemetry: Telemetry) -> Observati
 def serve_processes(
     settings: Settings, children: Callable[[], Sequence[ChildState]]
 ) -> tuple[int, Callable[[], None]] | None:
-    """Serve metrics and health of several node processes where ``observe.port`` says so.
+    """Serve metrics and health of several node processes if ``observe.port`` is set.
 
-    Returns the port and what closes it, and None where nothing is served.  Raises SettingsInvalid
-    where the port is taken.
+    Returns the port and a function that stops it, and None if nothing is served. Raises
+    SettingsInvalid if the port is taken.
     """
     host, port = settings.observe.host, settings.observe.port
     if port is None:
@@ -582,7 +583,7 @@ def serve_processes(
 
 
 def build_telemetry(settings: Settings) -> "LoggingTelemetry":
-    """Build what takes note of events where nobody asked for metrics: the program's log."""
+    """Build the telemetry without metrics: the program's log."""
     del settings
     from scheduler.adapters.telemetry import LoggingTelemetry
 
@@ -597,7 +598,7 @@ def open_clock() -> Clock:
 
 
 def create_relay_topics(settings: Settings) -> list[str]:
-    """Create the relay's in-topic and out-topic where they are missing; return what was made."""
+    """Create the relay's in-topic and out-topic if they are missing; return the created ones."""
     made: list[str] = []
     for name in (settings.relay.in_topic, settings.relay.out_topic):
         topic = settings.topic.model_copy(update={"name": name})
@@ -606,7 +607,7 @@ def create_relay_topics(settings: Settings) -> list[str]:
 
 
 def open_feed(settings: Settings, clock: Clock) -> LifecyclePublisher | None:
-    """Open what tells of tasks' lives, where ``events.topic`` names a topic; TopicMissing."""
+    """Open a publisher of lifecycle events, if ``events.topic`` is set; TopicMissing."""
     topic = settings.events.topic
     if topic is None:
         return None
@@ -615,7 +616,7 @@ def open_feed(settings: Settings, clock: Clock) -> LifecyclePublisher | None:
 
 
 def open_published_stores(settings: Settings, clock: Clock) -> Stores:
-    """Open the stores for a writer outside a node, who publishes what it writes if asked to."""
+    """Open the stores for a writer outside a node; its writes are published if events are on."""
     feed = open_feed(settings, clock)
     if feed is None:
         return open_stores(settings)
@@ -628,15 +629,15 @@ def open_published_stores(settings: Settings, clock: Clock) -> Stores:
 
 
 def keep_nodes_out(settings: Settings) -> Callable[[], None]:
-    """Lock an embedded folder, which has one writer at a time; return what releases it.
+    """Lock an embedded folder, which has one writer at a time; return a function that unlocks it.
 
-    Raises FolderLocked where a node works there.  A store on servers needs nobody to stop.
+    Raises FolderLocked if a node runs there. A store on servers needs no lock.
     """
     return (lambda: None) if settings.store == "cassandra" else lock_folder(settings)
 
 
 def migrate(settings: Settings) -> list[str]:
-    """Create what is missing of tables and topics; return what was done, one line each.
+    """Create missing tables and topics; return the changes, one line each.
 
     Safe to run twice, and from two machines at once.
     """

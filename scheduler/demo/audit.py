@@ -1,8 +1,8 @@
-"""Judges a run from what its executors wrote down, and from the list of what was scheduled.
+"""Judges a run by the records of its executors, and by the list of scheduled tasks.
 
-It imports nothing of the engine, so the engine cannot be wrong in the same way twice.  All
-times are microseconds of the machine's wall clock.  It never repairs or guesses: a record
-that fits nothing is a finding.
+It imports nothing of the engine, so the engine cannot be wrong in the same way twice. All times are
+microseconds of the machine's wall clock. It never repairs or guesses: a record that fits nothing is
+a finding.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 FLUSH_US = 5_000_000
-"""A completion that old at a kill must have been durable: it explains no duplicate."""
+"""A completion of this age at a kill must have been durable: it explains no duplicate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +19,19 @@ class Planned:
     """A task that was accepted, or one that must not run."""
 
     task_id: str
-    """Its uniqueness key, which no other task of the run has."""
+    """Its uniqueness key, which is unique within the run."""
     ordering_id: str
     due_us: int | None
-    """None where the time is only known on the way: run now."""
+    """None if the time is only known later: run now."""
     runs: bool = True
     """False for a cancelled one."""
     in_order: bool = True
-    """Whether it was accepted well before the first task of its ordering id fell due."""
+    """True if it was accepted well before the first task of its ordering id was due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One attempt as the executor saw it."""
+    """One attempt, as its executor recorded it."""
 
     task_id: str
     ordering_id: str
@@ -41,24 +41,24 @@ class Run:
     pid: int
     started_us: int
     ended_us: int | None = None
-    """None where the process died first."""
+    """None if the process died first."""
     succeeded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the records prove; every list but ``repeated`` must be empty."""
+    """The results of the audit; every list except ``repeated`` must be empty."""
 
     scheduled: int
-    """Tasks that had to run."""
+    """Number of tasks that had to run."""
     run: int
-    """Tasks that ended well at least once."""
+    """Number of tasks that ended well at least once."""
     retried: int
-    """Attempts that followed a failed one."""
+    """Number of attempts that followed a failed one."""
     repeated: Sequence[str]
-    """Attempts made again because their process was killed before they were durable."""
+    """Attempts repeated because their process was killed before they were durable."""
     duplicates: Sequence[str]
-    """Attempts made again for no such reason."""
+    """Attempts repeated without such a reason."""
     overlapping: Sequence[str]
     out_of_order: Sequence[str]
     lost: Sequence[str]
@@ -66,13 +66,13 @@ class Findings:
     unexpected: Sequence[str]
     """Attempts of tasks that were not scheduled, or cancelled, or ran at another time."""
     unended: Sequence[str]
-    """Attempts that never ended although nobody killed their process."""
+    """Attempts that never ended although their process was not killed."""
     fences: Sequence[str]
     """Attempts with a lower fence than an earlier one of their ordering id."""
 
     @property
     def faults(self) -> Mapping[str, Sequence[str]]:
-        """What must be empty, by name."""
+        """The lists that must be empty, by name."""
         return {
             "lost": self.lost,
             "early": self.early,
@@ -86,12 +86,12 @@ class Findings:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing speaks against the run."""
+        """True if the audit has no fault."""
         return not any(self.faults.values())
 
 
 def audit(planned: Iterable[Planned], runs: Iterable[Run], killed: Mapping[int, int]) -> Findings:
-    """Compare what ran with what was planned.
+    """Compare the attempts with the plan.
 
     ``killed`` maps the pid of each killed process to the moment it was known to be gone.
     """
@@ -149,7 +149,7 @@ def _repetitions(
     by_ordering: Mapping[str, Sequence[Run]],
     killed: Mapping[int, int],
 ) -> tuple[list[str], list[str]]:
-    """Return the attempts that a kill explains, and those that nothing does."""
+    """Return the attempts that a kill explains, and the unexplained ones."""
     repeated: list[str] = []
     duplicates: list[str] = []
     for of_task in by_task.values():
@@ -162,10 +162,10 @@ def _repetitions(
 
 
 def _was_in_flight(run: Run, of_id: Sequence[Run], killed: Mapping[int, int]) -> bool:
-    """Whether its process was killed before its completion had to be durable.
+    """True if its process was killed before its completion had to be durable.
 
-    The next task of an ordering id starts only when the previous completion is durable, so
-    only the last attempt that a killed process began of an id can be in doubt.
+    The next task of an ordering id starts only when the previous completion is durable, so only the
+    last attempt of an id in a killed process can be in doubt.
     """
     died_us = killed.get(run.pid)
     if died_us is None or run.started_us > died_us:
@@ -176,7 +176,7 @@ def _was_in_flight(run: Run, of_id: Sequence[Run], killed: Mapping[int, int]) ->
 
 
 def _end_us(run: Run, killed: Mapping[int, int]) -> int:
-    """Return when it ended: at the latest with its process; without any end, never."""
+    """Return the end of an attempt: at the latest its process's; infinity without any end."""
     if run.ended_us is not None:
         return run.ended_us
     return killed.get(run.pid, 2**62)
@@ -212,7 +212,7 @@ def _disorder(
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How long after its time a task's first attempt started, in milliseconds."""
+    """Delay from a task's time to its first attempt, in milliseconds."""
 
     count: int
     p50_ms: float
@@ -230,7 +230,7 @@ def first_starts(runs: Iterable[Run]) -> dict[str, Run]:
 
 
 def lateness(first: Iterable[Run]) -> Lateness | None:
-    """Summarise first attempts; None where there is none."""
+    """Summarise first attempts; None if there are none."""
     late = sorted((run.started_us - run.due_us) / 1000 for run in first)
     if not late:
         return None
@@ -246,10 +246,9 @@ def percentile(ascending: Sequence[float], percent: float) -> float:
 
 
 def outage_end_us(first: Iterable[Run], died_us: int) -> int:
-    """Return when the last task that fell due while nobody ran had started.
+    """Return the time when the last task that was due during an outage had started.
 
-    Nobody ran from ``died_us`` until the next first attempt.  Where none followed, the
-    outage ended as it began.
+    The outage lasts from ``died_us`` to the next first attempt. Without one it has no duration.
     """
     firsts = list(first)
     back_us = min((r.started_us for r in firsts if r.started_us > died_us), default=died_us)

@@ -1,7 +1,7 @@
-"""``hourhand demo``: a node runs a few thousand tasks, is killed in the middle, and goes on.
+"""``hourhand demo``: a node runs a few thousand tasks, is killed in the middle, and continues.
 
-Decides what happens when, and leaves the judging to the audit of what executors wrote down.
-Uses what every user has: the client, the command line's ``run``, one folder.
+Decides the sequence of events; the audit judges the executors' records. Uses only tools that every
+user has: the client, the command line's ``run``, one folder.
 """
 
 import random
@@ -46,7 +46,7 @@ _LEAD_MS = 2_500
 """From scheduling to the first task's time: long enough to accept all of them before."""
 _KILL_AFTER_MS = DUE_SPREAD_MS * 45 // 100
 _QUIET_MS = 1_000
-"""Nothing may still run for so long before the audit."""
+"""Time without running attempts before the audit."""
 _READY_MS = 15_000.0
 _GIVE_UP_MS = 25_000
 _LOOK_S = 0.1
@@ -73,11 +73,11 @@ class DemoPlan:
 
     @property
     def orderings(self) -> int:
-        """How many ordering ids the tasks have."""
+        """The number of ordering ids."""
         return len({task.ordering_id for task in self.tasks})
 
     def expectations(self) -> list[Planned]:
-        """Return what the audit is to expect once all three commands were applied."""
+        """Return the plan for the audit after all three commands."""
         return [self._expected(task) for task in self.tasks]
 
     def _expected(self, task: Task) -> Planned:
@@ -92,7 +92,7 @@ class DemoPlan:
             ordering_id=key.ordering_id,
             due_us=due_us,
             runs=task is not self.cancelled,
-            # Moved tasks do not keep a place in the order they were accepted in.
+            # Moved tasks lose their place in the order of acceptance.
             in_order=task is not self.rescheduled and task is not self.run_now,
         )
 
@@ -127,11 +127,11 @@ def make_plan(tasks_count: int, first_due_ms: int) -> DemoPlan:
 def run_demo(
     tasks: int = TASKS_DEFAULT, folder: Path | None = None, console: Console | None = None
 ) -> int:
-    """Run the demonstration; return 0 where every promise held, 1 where one did not.
+    """Run the demonstration; return 0 if every promise held, 1 if one did not.
 
-    Everything lies in a temporary folder, or, to be looked at afterwards, in ``folder``,
-    which must not exist or be empty.  Raises InvalidTask for too few or too many tasks, and
-    KeyboardInterrupt after Ctrl-C, when nothing is left behind.
+    All data is in a temporary folder, or, to be inspected afterwards, in ``folder``, which must not
+    exist or be empty. Raises InvalidTask for too few or too many tasks, and KeyboardInterrupt after
+    Ctrl-C, when everything is removed.
     """
     if not TASKS_MIN <= tasks <= TASKS_MAX:
         raise InvalidTask(f"{tasks} tasks asked for: the demo takes {TASKS_MIN} to {TASKS_MAX}")
@@ -165,7 +165,7 @@ def _work_folder(folder: Path | None) -> Iterator[tuple[Path, "_Keep"]]:
 
 
 class _Keep:
-    """Called where the temporary folder is evidence."""
+    """Called if the temporary folder must be kept as evidence."""
 
     kept = False
 
@@ -184,7 +184,7 @@ class _Demo:
         self._records = folder / "records"
         self._records.mkdir()
         self._reader = RecordReader(self._records)
-        # Every group is named, so that the user's own installation has no say in any of them.
+        # Every group is set, so that the user's own settings cannot change any of them.
         self._settings = Settings(
             log="embedded",
             store="embedded",
@@ -198,7 +198,7 @@ class _Demo:
         self._killed: dict[int, int] = {}
 
     def run(self) -> bool:
-        """Run everything; return whether every promise held."""
+        """Run everything; return True if every promise held."""
         say = self._screen.say
         say("[bold]Hourhand[/] on the embedded default: one folder, no server\n")
         try:
@@ -258,7 +258,7 @@ class _Demo:
         return plan
 
     def _command(self, client: SchedulerClient, plan: DemoPlan) -> None:
-        """Cancel one, move one, run one now, and wait for what became of each."""
+        """Cancel one task, move one, run one now, and wait for each outcome."""
         sent = {
             "cancelled": client.cancel_task(plan.cancelled.key),
             "moved": client.reschedule_task(plan.rescheduled.key, from_millis(plan.moved_to_ms)),
@@ -293,14 +293,14 @@ class _Demo:
             self._look()
 
     def _watch_to_the_end(self) -> None:
-        """Watch until all have run, and then a while, so that what runs twice is seen."""
+        """Watch until all have run, and then a while, to see tasks that run twice."""
         give_up_ms = self._clock.now_ms() + _GIVE_UP_MS
         while not self._tally.is_complete and self._clock.now_ms() < give_up_ms:
             self._look()
         self._watch_until(self._clock.now_ms() + _QUIET_MS)
 
     def _look(self) -> None:
-        """Read on, show it, and wait a moment; NodeFailed where the node ended by itself."""
+        """Read new records, show them, and pause; NodeFailed if the node ended by itself."""
         self._tally.take(self._reader.read())
         self._screen.show(self._tally.progress(self._node_state), self._clock.monotonic_ms())
         node = self._nodes[-1]
@@ -336,7 +336,7 @@ class _Demo:
 
 
 class _Tally:
-    """Counts what has happened so far, for the screen."""
+    """Counts for the screen."""
 
     def __init__(self) -> None:
         self._scheduled = 0
@@ -347,11 +347,11 @@ class _Tally:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every task that has to run has ended well."""
+        """True if every task that has to run has ended well."""
         return self._scheduled > 0 and not self._missing
 
     def expect(self, plan: DemoPlan) -> None:
-        """Take note of what is to run."""
+        """Set the expected tasks."""
         self._missing = {task.task_id for task in plan.expectations() if task.runs}
         self._scheduled = len(self._missing)
 
@@ -366,5 +366,5 @@ class _Tally:
                 self._succeeded += 1
 
     def progress(self, node_state: str) -> DemoProgress:
-        """Return the counts as the screen takes them."""
+        """Return the counts in the screen's form."""
         return DemoProgress(self._scheduled, self._succeeded, self._retried, self._late, node_state)

@@ -1,6 +1,6 @@
-"""A node in a process of its own: ``hourhand run`` or another, started, killed, started again.
+"""A node in its own process: ``hourhand run`` or another command, started, killed, started again.
 
-Never signals a process it did not start.
+Never signals a process that it did not start.
 """
 
 import os
@@ -16,13 +16,13 @@ _TAIL_LINES = 15
 
 
 class NodeFailed(RuntimeError):
-    """A node ended or kept silent where it should run; the message holds its last lines."""
+    """A node ended or printed nothing where it should run; the message holds its last lines."""
 
 
 def node_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment with no settings but ``settings``.
+    """Return this process's environment with no other settings than ``settings``.
 
-    The child finds the packages where this process found them, whatever its folder.
+    The child finds the packages where this process found them, in any folder.
     """
     kept = {name: text for name, text in os.environ.items() if not name.startswith("HOURHAND_")}
     paths = [str(Path(__file__).resolve().parents[2]), kept.get("PYTHONPATH", "")]
@@ -41,14 +41,16 @@ class NodeProcess:
         command: Sequence[str] = ("run",),
         ready_line: str = _READY_LINE,
     ) -> None:
-        """``command`` is one of `hourhand` that runs a node, ``ready_line`` what it says then."""
+        """``command`` is one of `hourhand` that runs a node, ``ready_line`` its line when it is
+        ready.
+        """
         self._log = log
         self._asked = False
         self._ready_line = ready_line
         chosen = () if executor is None else ("--executor", executor)
         with log.open("wb") as output:
-            # A session of its own keeps the terminal's Ctrl-C away: whoever started the node
-            # stops it, in order.
+            # A session of its own shields it from the terminal's Ctrl-C: its starter stops it in
+            # order.
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-m", "scheduler", *command, *chosen],
                 # A settings file of the user's own must not be found.
@@ -67,21 +69,21 @@ class NodeProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """True if it has not ended."""
         return self._process.poll() is None
 
     @property
     def output(self) -> str:
-        """What it has printed so far."""
+        """Its output so far."""
         return self._log.read_text(errors="replace")
 
     @property
     def says_ready(self) -> bool:
-        """Whether it has said that it runs."""
+        """True if it has printed that it runs."""
         return self._ready_line in self.output
 
     def ended_within(self, timeout_s: float) -> bool:
-        """Wait for the end, at most so long; return whether it came."""
+        """Wait for the end, at most ``timeout_s``; return True if it came."""
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -89,7 +91,7 @@ class NodeProcess:
         return True
 
     def kill(self) -> None:
-        """End it at once, as a power cut would; returns when it is gone."""
+        """Kill it, as a power cut would; returns when it is gone."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
@@ -100,7 +102,7 @@ class NodeProcess:
             self._process.terminate()
 
     def stop(self) -> int:
-        """Ask it to stop, where nobody did, and end it where it takes too long.
+        """Ask it to stop, unless that was done, and kill it if it takes too long.
 
         Returns its exit code.
         """

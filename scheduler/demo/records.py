@@ -1,7 +1,7 @@
-"""What the executor of a demonstration does and writes down, and how that is read back.
+"""The executor of a demonstration, its records, and their reader.
 
-One file a process, one JSON object a line, one unbuffered append a line: what user code did
-is on record before it goes on, and a killed process leaves whole lines behind.
+One file a process, one JSON object a line, one unbuffered append a line: each action of user code
+is recorded before it goes on, and a killed process leaves whole lines behind.
 """
 
 import json
@@ -42,7 +42,7 @@ class Recorder:
     def start(
         self, task_id: str, ordering_id: str, due_ms: int, *, attempt: int, fence: int
     ) -> int:
-        """Record a start; return the number that ``end`` takes."""
+        """Record a start; return the number for ``end``."""
         with self._lock:
             self._numbers += 1
             number = self._numbers
@@ -72,7 +72,7 @@ class Recorder:
 
 
 class RecordReader:
-    """Reads the records of a folder while they grow; each call sees what came since."""
+    """Reads the records of a folder while they grow; each call returns newer ones."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -86,7 +86,7 @@ class RecordReader:
         return [*self._ended, *self._open.values()]
 
     def read(self) -> list[Run]:
-        """Read on; return the attempts that ended since the last call."""
+        """Read new records; return the attempts that ended since the last call."""
         before = len(self._ended)
         for path in sorted(self._folder.glob("attempts-*.jsonl")):
             for line in self._new_lines(path):
@@ -98,7 +98,7 @@ class RecordReader:
             file.seek(self._read_bytes.get(path, 0))
             for line in file:
                 if not line.endswith(b"\n"):
-                    # Being written right now: it is read whole next time.
+                    # It is being written right now: the next call reads it whole.
                     return
                 self._read_bytes[path] = self._read_bytes.get(path, 0) + len(line)
                 yield line
@@ -141,11 +141,11 @@ def _ended(run: Run, at_us: int, *, succeeded: bool) -> Run:
 
 
 class PlannedFailure(RuntimeError):
-    """Raised where a task's data asks for it."""
+    """Raised if a task's data asks for it."""
 
 
 def made_once(make: Callable[[], Made]) -> Callable[[], Made]:
-    """Return a function that makes its value once, whichever threads ask first at a time.
+    """Return a function that makes its value once, even if threads call it at the same time.
 
     Constructors of executors run within attempts, several of them at once.
     """
@@ -166,7 +166,7 @@ def process_recorder() -> Recorder:
 
 
 class DemoExecutor(TaskExecutor):
-    """Writes down its start and its end, and between them does what the data says."""
+    """Records its start and its end, and acts in between as the data says."""
 
     def __init__(self) -> None:
         self._records = process_recorder()
@@ -181,7 +181,7 @@ class DemoExecutor(TaskExecutor):
             fence=self.fence,
         )
         data: dict[str, Any] = task.data
-        # It stands for a service that takes its time.
+        # It stands for a service that takes some time.
         pause(data["work_ms"] / 1000)
         fails = self.attempt <= data["failures"]
         self._records.end(number, succeeded=not fails)
@@ -200,6 +200,6 @@ class SendMail(DemoExecutor):
 
 @DEMO.executor("charge-card")
 class ChargeCard(DemoExecutor):
-    """A task that fails at first, and is tried again soon."""
+    """A task that fails at first, and is retried soon."""
 
     retry = RetryPolicy(attempts_max=10, wait=tenacity.wait_fixed(0.3))

@@ -1,6 +1,6 @@
-"""What ``hourhand demo`` shows: progress while it runs, then a table and a histogram.
+"""The screen of ``hourhand demo``: progress while it runs, then a table and a histogram.
 
-On a terminal the progress is drawn in place; elsewhere it is a plain line now and then.
+On a terminal the progress is drawn in place; elsewhere it is a plain line at intervals.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,26 +17,26 @@ from rich.text import Text
 from scheduler.demo.audit import Findings, Lateness, Run
 
 LATE_MS = 1_000
-"""From here on a start counts as late on the screen."""
+"""Delay from which a start counts as late on the screen."""
 _EDGES_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
 _BAR_COLUMNS = 44
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _PLAIN_EVERY_MS = 2_000.0
 _SHOWN_MAX = 5
 _RARE_FAULTS = frozenset({"unexpected", "unended", "fences"})
-"""Shown only where there is one: they need an explanation that the others do not."""
+"""Shown only if there is one: they need an explanation that the others do not."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoProgress:
-    """How far a run is."""
+    """The progress of a run."""
 
     scheduled: int
     run: int
     retried: int
     late: int
     node: str
-    """What the node does, in a few words."""
+    """The node's activity, in a few words."""
 
 
 class Screen:
@@ -60,7 +60,7 @@ class Screen:
         self.console.print(text, highlight=False)
 
     def show(self, progress: DemoProgress, now_ms: float) -> None:
-        """Show how far the run is; ``now_ms`` only spaces out the plain lines."""
+        """Show the progress of the run; ``now_ms`` only spaces out the plain lines."""
         if self.console.is_terminal:
             self._live.update(_panel(progress))
         elif now_ms >= self._plain_at_ms:
@@ -148,10 +148,10 @@ def fault_lines(findings: Findings) -> list[str]:
 
 
 def histogram(first: Sequence[Run]) -> Table:
-    """Return how many tasks started how late; each step is about twice the one before.
+    """Return the number of tasks by their delay; each step is about twice the previous one.
 
-    Bars are square roots of the counts, or a few hundred starts after an outage would not
-    be seen beside thousands on time.
+    Bars are square roots of the counts, or a few hundred starts after an outage would be invisible
+    beside thousands on time.
     """
     counts = [0] * (len(_EDGES_MS) + 1)
     for run in first:

@@ -1,1 +1,1 @@
-"""What jobs, doors and operators need from outside, as protocols with contracts in prose."""
+"""Protocols for the resources that jobs, services and operators need, with contracts in prose."""

@@ -1,6 +1,7 @@
-"""Tasks that run in batches: what a runner needs of those who run them.
+"""Tasks that run in batches: the port between a runner and their executors.
 
-Decides nothing: a runner says which tasks go together, and ``Batches`` what becomes of each.
+It makes no decisions: a runner decides which tasks go together, and ``Batches`` the outcome of
+each.
 """
 
 import asyncio
@@ -17,17 +18,19 @@ from actors.model.task_executor import TaskExecutor
 
 
 class TaskNotRun(Exception):
-    """Outcome of a task that was not run, as the one before it of its ordering id is not done."""
+    """Outcome of a task that was not run, because the previous one of its ordering id is not
+    done.
+    """
 
 
 class BatchLimits(NamedTuple):
-    """How large batches of a kind are, and how many there are."""
+    """The size of a kind's batches, and their number."""
 
     tasks_max: int
     wait_ms: float
-    """So long the first task waits for others."""
+    """Longest wait of the first task for others."""
     batches_max: int
-    """Running at once."""
+    """Most batches that run at once."""
 
 
 class BatchedAttempt(NamedTuple):
@@ -37,7 +40,7 @@ class BatchedAttempt(NamedTuple):
     attempt: int
     fence: int
     around: Callable[[], AbstractContextManager[object]] | None = None
-    """Returns what is entered before all else and left after it."""
+    """Returns a context manager that is entered before all else and left after it."""
 
 
 class Batches(Protocol):
@@ -45,15 +48,15 @@ class Batches(Protocol):
 
     @property
     def limits(self) -> BatchLimits:
-        """What a runner keeps to."""
+        """The limits that a runner keeps."""
 
     @property
     def runs_async(self) -> bool:
-        """Whether ``run_async`` runs them, and not ``run``."""
+        """True if ``run_async`` runs them, and not ``run``."""
 
     @property
     def declared_retry(self) -> RetryPolicy:
-        """The policy that the executor's class states; no user code is called for it."""
+        """The policy of the executor's class; no user code is called for it."""
 
     @property
     def retry(self) -> RetryPolicy:
@@ -61,14 +64,14 @@ class Batches(Protocol):
 
     @property
     def timeout(self) -> timedelta | None:
-        """How long a batch may take; reading it may be user code."""
+        """Time limit of a batch; reading it may be user code."""
 
     def run(
         self, attempts: Sequence[BatchedAttempt], awaited: Callable[[Awaitable[object]], object]
     ) -> Sequence[BatchOutcome]:
-        """Run a batch in this thread; ``awaited`` waits for what user code may return.
+        """Run a batch in this thread; ``awaited`` waits for an awaitable result of user code.
 
-        Returns what became of each task, in their order; raises nothing.
+        Returns the outcome of each task, in their order; raises nothing.
         """
 
     async def run_async(self, attempts: Sequence[BatchedAttempt]) -> Sequence[BatchOutcome]:
@@ -76,31 +79,31 @@ class Batches(Protocol):
 
 
 class BatchMember(TaskExecutor):
-    """Stands for a batch executor at one ordering id; the runner puts its attempts together."""
+    """Stands for a batch executor at one ordering id; the runner combines its attempts."""
 
     around: Callable[[], AbstractContextManager[object]] | None = None
-    """As ``BatchedAttempt.around``."""
+    """The same as ``BatchedAttempt.around``."""
 
     def __init__(self, batches: Batches) -> None:
         self.batches = batches
 
     @property
     def declared_retry(self) -> RetryPolicy:
-        """That of the batches."""
+        """The policy of the batches' class."""
         return self.batches.declared_retry
 
     @property
     def retry(self) -> RetryPolicy:  # type: ignore[override]
-        """The batch executor's."""
+        """The batch executor's policy."""
         return self.batches.retry
 
     @property
     def timeout(self) -> timedelta | None:  # type: ignore[override]
-        """The batch executor's."""
+        """The batch executor's timeout."""
         return self.batches.timeout
 
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
-        """Run a batch of one: a suspect has no company."""
+        """Run a batch of one task: a suspect of a crash runs alone."""
         attempts = (BatchedAttempt(task, self.attempt, self.fence),)
         if self.batches.runs_async:
             return self._awaited(attempts)

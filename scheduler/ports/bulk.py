@@ -1,9 +1,9 @@
-"""Whole buckets at a time: what jobs over all stored rows need, and no node ever calls.
+"""Whole buckets at a time, for jobs over all stored rows; nodes never use it.
 
-A bucket is one hour of one partition, the unit of parallelism.  Every method waits for the
-store and raises StoreUnavailable where it does not answer.  Rows are plain tuples in the order
-of ``COLUMNS``, times in UTC milliseconds, ``write_time`` last; a bucket's rows come in key
-order.  Nothing here holds more than a page of rows in memory.
+A bucket is one hour of one partition, the unit of parallelism. Every method waits for the store and
+raises StoreUnavailable if it does not answer. Rows are plain tuples in the order of ``COLUMNS``,
+times in UTC milliseconds, ``write_time`` last; a bucket's rows come in key order. At most a page of
+rows is in memory.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from actors.model.ownership import Claim
 
 
 class BulkTable(StrEnum):
-    """The tables that hold a row for each task or more."""
+    """The tables with at least one row for each task."""
 
     TASKS = "tasks"
     STATUSES = "statuses"
@@ -53,7 +53,7 @@ COLUMNS: dict[BulkTable, tuple[str, ...]] = {
         "write_time",
     ),
 }
-"""What a row of each table holds.  ``data`` is text here."""
+"""The columns of each table's rows. ``data`` is text here."""
 
 BulkRow = tuple[object, ...]
 
@@ -63,14 +63,14 @@ class Bucket(NamedTuple):
 
     partition: int
     hour_ms: int
-    """The UTC millisecond the hour begins at."""
+    """The UTC millisecond at which the hour begins."""
 
 
 class BulkStore(Protocol):
     """Rows of ``task_schedule``, ``task_status`` and ``attempt_history``, by bucket."""
 
     def partition_count(self) -> int | None:
-        """Return the installation's number of partitions; None where no node ever started."""
+        """Return the installation's number of partitions; None if no node ever started."""
 
     def list_buckets(
         self, table: BulkTable, partitions: Collection[int], first_ms: int, end_ms: int
@@ -82,7 +82,7 @@ class BulkStore(Protocol):
     ) -> Iterator[tuple[Bucket, Sequence[BulkRow]]]:
         """Yield the buckets' rows scheduled in [first, end), some thousand at a time.
 
-        Buckets come in the order given; one without such a row is passed over.
+        Buckets come in the order given; one without such a row is skipped.
         """
 
     def scan_part(
@@ -90,22 +90,22 @@ class BulkStore(Protocol):
     ) -> Iterator[Mapping[str, Sequence[object]]]:
         """Yield all rows of the ``part``-th of ``parts`` parts of a table, some thousand at a time.
 
-        As columns, which is what whoever wants everything makes of them: those named, of
-        ``COLUMNS`` and ``partition``.  Every row is in one part, and so is every bucket, its
-        rows together and in key order; in which order buckets come is the store's to choose.
+        As columns, which readers of whole tables need: the named ones, of ``COLUMNS`` and
+        ``partition``. Every row is in one part, and so is every bucket, its rows together and in
+        key order; the store chooses the order of buckets.
         """
 
     def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:
         """Remove rows that were read before, each at its own write time.
 
-        A row that was written anew since then has a higher one and stays.
+        A row that was written again since then has a higher write time and stays.
         """
 
     def begin_partition(self, partition: int, claim: Claim) -> Claim:
-        """Store ``claim`` where the partition never had an owner; return what is stored.
+        """Store ``claim`` if the partition never had an owner; return the stored claim.
 
         It never raises the epoch of a partition that has one, so no node loses anything.
         """
 
     def close(self) -> None:
-        """Let go of connections or files."""
+        """Close connections or files."""

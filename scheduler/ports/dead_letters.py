@@ -1,4 +1,4 @@
-"""The log as an operator looks at it: how far it reaches, and what was put aside."""
+"""The log as an operator sees it: its bounds, and the records that were put aside."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -11,13 +11,13 @@ from actors.ports.log import Position
 
 REASON_HEADER = "hourhandReason"
 ORIGIN_HEADERS = ("hourhandTopic", "hourhandPartition", "hourhandOffset")
-"""Where a letter stood before."""
+"""Headers with the original place of a letter's record."""
 LEFT_OUT: Headers = (("hourhandLeftOut", b"key, value and headers: too large"),)
-"""Says that a letter is short: what it tells of could not be kept whole."""
+"""Marks a short letter: its record could not be stored whole."""
 
 
 def letter_headers(topic: str, record: LogRecord, reason: str) -> Headers:
-    """Return what a letter says beside its record: why it was put aside, and where it stood."""
+    """Return a letter's headers: the reason, and the record's original place."""
     place = (topic.encode(), b"%d" % record.partition, b"%d" % broker_offset(record.offset))
     return (
         (REASON_HEADER, reason.encode("utf-8", "replace")),
@@ -31,31 +31,31 @@ class LetterPage(msgspec.Struct, frozen=True):
     letters: Sequence[LogRecord]
     """Each with its place in the dead-letter topic."""
     next_before: str | None
-    """Pass it as ``before`` for the next page; None where there is none."""
+    """The value of ``before`` for the next page; None if there is none."""
 
 
 class LogEnd(NamedTuple):
-    """What a partition of the task topic holds."""
+    """The bounds of a partition of the task topic."""
 
     first_offset: int
     end_offset: int
-    """Of the next record."""
+    """Offset of the next record."""
 
 
 class LogView(Protocol):
-    """Looks and never changes anything; used from any thread, one call at a time waits.
+    """Only reads; used from any thread, each call blocks.
 
-    Every method raises LogUnavailable where the log does not answer within a bounded time.
+    Every method raises LogUnavailable if the log does not answer within a bounded time.
     """
 
     def ends(self) -> Mapping[int, LogEnd]:
         """Return the bounds of every partition of the task topic."""
 
     def letters(self, before: str | None, limit: int) -> LetterPage:
-        """Read dead letters; ValueError where ``before`` is none of this log's."""
+        """Read dead letters; ValueError if ``before`` is not a place of this log."""
 
     def find_letters(self, places: Sequence[Position]) -> Mapping[Position, LogRecord]:
-        """Read single dead letters; one that is not there is absent from the answer."""
+        """Read single dead letters; a missing one is absent from the answer."""
 
     def close(self) -> None:
-        """Let go of connections or files."""
+        """Close connections or files."""

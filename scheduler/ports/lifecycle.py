@@ -1,8 +1,8 @@
-"""What a task's life looks like from outside: one record for each thing that happened to a key.
+"""Lifecycle events of tasks for the outside: one record for each event of a key.
 
 Decides names, fields and identity of lifecycle events, version 1: JSON, compact, keyed by the
-ordering id.  The identity follows from what happened and not from who tells it, so that an event
-told twice is seen to be one.  Never decides who is told.
+ordering id. The identity follows from the event and not from its sender, so that repeated records
+of one event are recognised. It does not decide who gets them.
 """
 
 import hashlib
@@ -24,46 +24,46 @@ _ID_BYTES = 16
 
 
 class LifecycleKind(StrEnum):
-    """What happened to a key."""
+    """The events of a key."""
 
     ACCEPTED = "accepted"
     """A record or a bulk load wrote its row."""
     STARTED = "started"
     """User code was called."""
     ATTEMPT_FAILED = "attempt_failed"
-    """An attempt ended otherwise than well; ``nextAttemptTime`` where there will be another."""
+    """An attempt did not succeed; ``nextAttemptTime`` if there will be another."""
     BLOCKED = "blocked"
     """Attempts are used up, and the ordering id waits for an operator."""
     COMPLETED = "completed"
     FAILED = "failed"
-    """For good."""
+    """The task failed for good."""
     DROPPED = "dropped"
     CANCELLED = "cancelled"
     MOVED = "moved"
     """The task has another time, and so another key."""
     REOPENED = "reopened"
-    """An operator's retry."""
+    """An operator retried the task."""
 
 
 class LifecycleEvent(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False
 ):
-    """One record of the topic; fields that say nothing are left out."""
+    """One record of the topic; fields without a value are left out."""
 
     event: LifecycleKind
     id: str
-    """The same where the same is told again; of 128 bits, in hexadecimal."""
+    """Equal for repeated records of one event; 128 bits, in hexadecimal."""
     time: str
-    """When it happened, by the clock of the node that tells it."""
+    """Time of the event by the node's clock."""
     partition: int
     scheduled_time: str
     ordering_id: str
     uniqueness_key: str
     version: int
     epoch: int | None = None
-    """Owner epoch of whoever wrote it; 0 for a bulk load."""
+    """Owner epoch of the writer; 0 for a bulk load."""
     offset: int | None = None
-    """Of the record behind it; -1 for a bulk load."""
+    """Offset of the task's record; -1 for a bulk load."""
     attempt: int | None = None
     started_time: str | None = None
     next_attempt_time: str | None = None
@@ -86,21 +86,22 @@ encode_event = msgspec.json.Encoder().encode
 
 
 class LifecyclePublisher(Telemetry, Protocol):
-    """Publishes to a topic what happens to tasks, before it is stored."""
+    """Publishes events of tasks to a topic, before they are stored."""
 
     def publishing(self, stores: Stores) -> Stores:
         """Return stores whose writes are published first; closing them closes the topic."""
 
     def close(self) -> None:
-        """Wait, bounded, for what the topic has not acknowledged."""
+        """Wait, for a bounded time, for unacknowledged events."""
 
 
 def accepted_event(
     partition: int, task: StoredTask, write_time: int, now_ms: int
 ) -> LifecycleEvent:
-    """A row of the schedule was written.
+    """Return the event of a written row of the schedule.
 
-    Read again, a record has its offset again; a bulk load has none, and its write time instead.
+    A record that is read again has the same offset; a bulk load has none, and its write time
+    instead.
     """
     which = task.offset if task.offset >= 0 else f"bulk {write_time}"
     return _event(
@@ -115,7 +116,7 @@ def accepted_event(
 
 
 def closed_event(partition: int, completion: Completion, write_time: int) -> LifecycleEvent:
-    """A key was closed, or opened again."""
+    """Return the event of a key that was closed, or opened again."""
     return _event(
         _KINDS[completion.result],
         partition,
@@ -132,7 +133,7 @@ def closed_event(partition: int, completion: Completion, write_time: int) -> Lif
 
 
 def attempt_event(partition: int, record: AttemptRecord) -> LifecycleEvent | None:
-    """An attempt ended otherwise than well; None for one that did not, or goes on."""
+    """Return the event of an attempt that did not succeed; None for one that did, or still runs."""
     if record.result not in _FAILED_ATTEMPTS or record.finished_ms is None:
         return None
     return _event(
@@ -153,12 +154,12 @@ def attempt_event(partition: int, record: AttemptRecord) -> LifecycleEvent | Non
 def started_event(
     partition: int, key: TaskKey, attempt: int, now_ms: int, start: str
 ) -> LifecycleEvent:
-    """User code was called; ``start`` tells this call from every other."""
+    """Return the event of a call of user code; ``start`` is unique for each call."""
     return _event(LifecycleKind.STARTED, partition, key, now_ms, start, attempt=attempt)
 
 
 def blocked_event(partition: int, key: TaskKey, now_ms: int, which: str) -> LifecycleEvent:
-    """The ordering id waits for an operator; ``which`` tells this time from every other."""
+    """Return the event of a blocked ordering id; ``which`` is unique for each time."""
     return _event(LifecycleKind.BLOCKED, partition, key, now_ms, which)
 
 
@@ -180,7 +181,7 @@ def _event(
 
 
 def _identity(kind: LifecycleKind, key: TaskKey, which: object) -> str:
-    # JSON keeps the parts apart, whatever characters the ids hold.
+    # JSON keeps the parts apart, with any characters in the ids.
     parts = (kind, key.scheduled_ms, key.ordering_id, key.uniqueness_key, which)
     return hashlib.blake2b(msgspec.json.encode(parts), digest_size=_ID_BYTES).hexdigest()
 

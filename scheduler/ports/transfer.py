@@ -1,8 +1,9 @@
-"""What moves a whole installation: the rows no other port shows, notes, and the log's tail.
+"""The port for moving a whole installation: rows that no other port shows, notes, and the log's
+tail.
 
-No node ever calls these.  Every method waits; errors are StoreUnavailable and LogUnavailable.
-A store that is being filled keeps a note of how far that is, and a number of partitions that no
-topic has, so that no node begins on half of it.
+Nodes never call it. Every method waits; errors are StoreUnavailable and LogUnavailable. A store
+that is being filled keeps a note of its progress, and a number of partitions that no topic has, so
+that no node begins on half of it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ UNFINISHED = 0
 
 
 class OutcomeRow(NamedTuple):
-    """What a command achieved, and where it stood in the log."""
+    """The outcome of a command, and the place of its record in the log."""
 
     partition: int
     offset: int
@@ -26,7 +27,7 @@ class OutcomeRow(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What the log holds of one partition."""
+    """The records of one partition in the log."""
 
     first: int
     """The first offset that is still there."""
@@ -40,10 +41,10 @@ class TransferStore(Protocol):
     """One installation's store, as a job that moves all of it needs it."""
 
     def is_empty(self) -> bool:
-        """Whether no row of a task, completion, definition, outcome or owner is stored."""
+        """True if no row of a task, completion, definition, outcome or owner is stored."""
 
     def read_note(self) -> str | None:
-        """Return the note of whoever fills this store; None where nobody does."""
+        """Return the note of a job that fills this store; None if there is none."""
 
     def write_note(self, note: str) -> bool:
         """Keep a note, and nodes out; False where a node has begun with the store."""
@@ -61,24 +62,24 @@ class TransferStore(Protocol):
         """Yield one of ``shares`` parts of all outcomes, in pieces, in no order."""
 
     def close(self) -> None:
-        """Let go of connections or files."""
+        """Close connections or files."""
 
 
 class LogTail(Protocol):
-    """The log as whoever moves it reads it: outside the group, which must be at rest."""
+    """The log for a job that moves it: read outside the group, which must be at rest."""
 
     def spans(self, stored: Mapping[int, Claim | None]) -> Mapping[int, Span]:
-        """Return what the log holds of every partition it has.
+        """Return the span of every partition of the log.
 
-        ``stored`` has what the store knows of them.  Offsets, also those of ``read``, are as they
-        are kept.
+        ``stored`` has the store's claims. Offsets, also those of ``read``, are in their stored
+        form.
         """
 
     def members(self) -> int:
-        """Return how many nodes are in the group just now; 0 where a lock tells."""
+        """Return the group's current number of nodes; 0 where a lock keeps nodes out."""
 
     def read(self, partition: int, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
         """Yield the records with ``start`` <= offset < ``end``, in order and in pieces."""
 
     def close(self) -> None:
-        """Let go of connections or files."""
+        """Close connections or files."""

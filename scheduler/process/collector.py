@@ -1,10 +1,10 @@
-"""Python's cyclic collector, told how much of a node's memory comes and goes.
+"""Tunes Python's cyclic collector for the memory of a node.
 
 Each busy ordering id is some twenty objects that live for milliseconds and are freed without the
-collector.  With Python's own thresholds it walks all of them again and again, which takes about
-as long as running the tasks.  What outlives one look is looked at once more soon, while it is
-little: the process stands still meanwhile.  Only a node does this, while it runs; decides nothing
-else about the process.
+collector. With Python's own thresholds it walks all of them again and again, which takes about as
+long as running the tasks. Objects that survive one look are looked at once more soon, while they
+are few: the process stands still meanwhile. Only a running node does this; it changes nothing else
+of the process.
 """
 
 import gc
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from threading import Lock
 
 YOUNG_OBJECTS_MAX = 10_000
-"""Objects made and not freed before the youngest are looked at; Python's own is 700 to 2,000."""
+"""New objects before the youngest are looked at; Python's own is 700 to 2,000."""
 OLD_LOOKS_MIN = 1_000
-"""Looks at those of middle age before all objects are looked at; Python's own is 10."""
+"""Looks at objects of middle age before all objects are looked at; Python's own is 10."""
 
 
 class _Thresholds:
@@ -41,7 +41,7 @@ class _Thresholds:
             if self._nodes:
                 return
             before, raised, self._before, self._raised = self._before, self._raised, None, None
-            # What the program has chosen meanwhile stays.
+            # Thresholds that the program has set meanwhile stay.
             if before is not None and gc.get_threshold() == raised:
                 gc.set_threshold(*before)
 
@@ -52,8 +52,8 @@ _thresholds = _Thresholds()
 def tune_gc() -> Callable[[], None]:
     """Collect less often, unless the program has raised the threshold further itself.
 
-    Call what is returned when the node has stopped: with the last of them all is as before.
-    Further calls of it do nothing.
+    Call the returned function when the node has stopped: the last of them restores the old
+    thresholds. Further calls of it do nothing.
     """
     _thresholds.raise_them()
     pending = [_thresholds.put_back]

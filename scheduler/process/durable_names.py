@@ -1,7 +1,7 @@
-"""Names of files and folders that are there after a power cut.
+"""Makes names of files and folders survive a power cut.
 
-To sync a file makes its content durable, and not its name: that stands in its folder, whose own
-name stands in the one above.  It decides what is synced for a name; who makes it decides when.
+To sync a file makes its content durable, but not its name: that is stored in its folder, whose own
+name is stored in the one above. It decides what is synced for a name; the caller decides when.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder outlive a power cut; raises OSError."""
+    """Make the names in a folder survive a power cut; raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -19,11 +19,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_folder_and_above(folder: Path) -> None:
-    """Have the names in a folder, and its own with those above it, outlive a power cut.
+    """Make the names in a folder, its own and those above it survive a power cut.
 
-    A process may have been killed between making one of them and syncing it, so what was there
-    before is synced, too.  Raises OSError for the folder itself alone: one above it that this user
-    may not read, or whose file system has no such request, was there before.
+    A process may have been killed between making one of them and syncing it, so older ones are
+    synced too. Raises OSError for the folder itself only: one above it that this user may not read,
+    or whose file system cannot sync it, existed before.
     """
     sync_folder(folder)
     for above in folder.absolute().parents:

@@ -1,8 +1,8 @@
-"""What a forked process may do with objects of its parent: nothing, and leave them alone.
+"""Objects of a parent in a forked process, which must not use, close or free them.
 
-Threads do not survive a fork, and connections are the parent's: a record appended here would
-never be acknowledged, and even closing or freeing a connection here would spoil the parent's.
-Decides when a process is another one; never what an object refuses then.
+Threads do not survive a fork, and connections are the parent's: a record appended here would never
+be acknowledged, and even closing or freeing a connection here would break the parent's. Decides
+when a process is a child; the objects decide what they refuse then.
 """
 
 import ctypes
@@ -18,10 +18,10 @@ from actors.model.errors import UsedAfterFork
 
 
 class _Process:
-    """What tells this process from those that it was forked from."""
+    """Identifies this process among those from which it was forked."""
 
     generation = 0
-    """Grows by one in each child, so that an object knows whether it is of this process."""
+    """Grows by one in each child, so that an object can tell whether it belongs to this process."""
 
 
 process = _Process()
@@ -33,10 +33,10 @@ ADVICE = (
 
 
 class LeftBehind(Protocol):
-    """What is told in the child that it was left behind."""
+    """An object that is told in the child that it was left behind."""
 
     def after_fork(self) -> None:
-        """Refuse everything from now on, without a lock that another thread may have held."""
+        """Refuse all calls from now on, without a lock that another thread may have held."""
 
 
 _of_process: "weakref.WeakSet[LeftBehind]" = weakref.WeakSet()
@@ -44,17 +44,17 @@ _renewed: list[Callable[[], None]] = []
 
 
 def bind(resource: LeftBehind) -> None:
-    """Have an object told where this process turns out to be a child that has a copy of it."""
+    """Call ``after_fork`` of an object in each child that has a copy of it."""
     _of_process.add(resource)
 
 
 def in_child(renew: Callable[[], None]) -> None:
-    """Call a function in each child, first of all: for a lock that a thread may have held."""
+    """Call a function first in each child: for a lock that a thread may have held."""
     _renewed.append(renew)
 
 
 def refusal(what: str) -> UsedAfterFork:
-    """Return the error of something that was opened before the fork."""
+    """Return the error of an object that was opened before the fork."""
     return UsedAfterFork(
         f"{what} was opened before this process, {os.getpid()}, was forked, and its threads and"
         f" connections stayed behind; {ADVICE}"
@@ -62,10 +62,10 @@ def refusal(what: str) -> UsedAfterFork:
 
 
 def end_child(born: int, error: BaseException | None = None) -> None:
-    """End this process where it is a child that user code has forked off since ``born``.
+    """End this process if it is a child that user code has forked off since ``born``.
 
-    It ends with the call that forked it, as it does in a thread of the user's own: nothing else
-    of a node may go on there.  Called before anything that takes a lock.
+    It ends with the call that forked it, as it would in a thread of the user's own: no other part
+    of a node may run there. Called before anything that takes a lock.
     """
     if process.generation != born:
         code = 1
@@ -79,7 +79,7 @@ def end_child(born: int, error: BaseException | None = None) -> None:
 
 
 def _exit_code(error: BaseException | None) -> int:
-    """Return what Python ends a process with, and write what it writes."""
+    """Return Python's exit code for an error, and print as Python does."""
     if error is None:
         return 0
     if not isinstance(error, SystemExit):
@@ -96,8 +96,8 @@ def _enter_child() -> None:
     for renew in _renewed:
         renew()
     for resource in tuple(_of_process):
-        # Never freed: that would close the parent's connections, or wait for threads that are not
-        # here.  Nothing less keeps an object past the end of the interpreter.
+        # Never freed: that would close the parent's connections, or wait for threads that do not
+        # exist here. Only this keeps an object beyond the end of the interpreter.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(resource))
         resource.after_fork()
     _of_process.clear()

@@ -1,6 +1,6 @@
-"""Work of a thread of ours that goes on whatever one round of it raises.
+"""Work of a thread of ours that continues after any error of a round.
 
-Decides what is logged of a failure, and that a pause follows; never what a round does.
+Decides the log line for a failure, and the pause after it.
 """
 
 import logging
@@ -10,23 +10,23 @@ from collections.abc import Callable
 from actors.model.errors import HourhandError
 
 FAILED_PAUSE_S = 1.0
-"""Between a round that failed and the next one."""
+"""Pause between a failed round and the next one."""
 
 
 def guarded(
     work: Callable[[], object], what: str, logger: logging.Logger, level: int = logging.WARNING
 ) -> bool:
-    """Do some work; return False where it failed, which is logged as ``what``.
+    """Do some work; return False if it failed, which is logged as ``what``.
 
-    What an operator can mend is logged at ``level``, everything else as an error of ours.
+    A failure that an operator can fix is logged at ``level``, everything else as an error of ours.
     """
     try:
         work()
     except HourhandError as error:
         logger.log(level, "%s failed and is tried again: %s", what, error)
     except BaseException:
-        # A thread that dies in silence is the worst failure such a system has: others, the group
-        # of a log among them, would go on believing in it.
+        # A thread that dies silently is the worst failure of such a system: others, including the
+        # group of a log, would go on relying on it.
         logger.exception("%s failed and is tried again; please report this", what)
     else:
         return True

@@ -1,8 +1,8 @@
-"""What an interrupt does to a command: one handler, from before its imports to its last moment.
+"""The handler of interrupts for a command, from before its imports to its last moment.
 
-Decides that SIGINT and SIGTERM end a process with exit code 130: at once where nothing has
-begun or all is let go, and by an exception, behind which everything is tidied up, in between.
-It loads nothing, as there is no moment before it that could be left to Python's own handler.
+SIGINT and SIGTERM end a process with exit code 130: at once if nothing has begun or everything is
+closed, and otherwise by an exception, after which everything is cleaned up. This module imports
+nothing else of ours, because Python's own handler would serve until then.
 """
 
 import _thread
@@ -21,39 +21,39 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 class Interrupted(KeyboardInterrupt):
     """The command was interrupted.
 
-    Not KeyboardInterrupt itself: Python notes when that leaves an ``exec`` or ``eval`` of text, and
-    then ends by the signal whatever exit code was chosen. Imports made on the way do such things.
+    It is not KeyboardInterrupt: Python notes when that leaves an ``exec`` or ``eval`` of text, and
+    then ends by the signal with another exit code. Imports on the way do such things.
     """
 
 
 class _Taken:
-    """What this process does with an interrupt; there is one process."""
+    """The state of this process's interrupts; a process has one."""
 
     raises = False
-    """Something may have to be tidied up; elsewhere the process is left at once."""
+    """True if an interrupt raises an exception; otherwise the process ends at once."""
     held = 0
-    """Blocks under way that no exception may cut in two."""
+    """Number of running blocks that no exception may interrupt."""
     waiting = 0
     """The signal that came meanwhile."""
 
 
 def take_interrupts() -> None:
-    """Take SIGINT and SIGTERM from here on; until ``raised_within`` they leave at once.
+    """Take SIGINT and SIGTERM from here on; until ``raised_within`` they end the process at once.
 
-    A SIGINT that whoever started the process had ignored stays ignored.
+    A SIGINT that was ignored at the start of the process stays ignored.
     """
     for number in _NUMBERS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
     sys.unraisablehook = _raise_again
-    # The first to be registered is the last to be called: behind it Python would put back the
-    # system's own handlers, while it still takes its modules apart.
+    # Registered first, so called last: after it Python would restore the system's own handlers,
+    # while it still takes its modules apart.
     atexit.register(_ignore_interrupts)
 
 
 @contextmanager
 def raised_within() -> Iterator[None]:
-    """Have an interrupt raise ``Interrupted`` within the block."""
+    """Let an interrupt raise ``Interrupted`` within the block."""
     before = _Taken.raises
     try:
         _Taken.raises = True
@@ -64,14 +64,14 @@ def raised_within() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Take both signals within the block, also a SIGINT that a shell had ignored, and raise."""
+    """Let both signals raise within the block, even a SIGINT that a shell had ignored."""
     with signals_taken_by(interrupt), raised_within():
         yield
 
 
 @contextmanager
 def signals_taken_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Have a function take both signals within the block, which is the main thread's."""
+    """Make a function the handler of both signals within the block, in the main thread."""
     before = {number: signal.signal(number, handler) for number in _NUMBERS}
     try:
         yield
@@ -82,7 +82,7 @@ def signals_taken_by(handler: Callable[[int, FrameType | None], object]) -> Iter
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Have an interrupt wait for the end of the block: what makes or removes something whole."""
+    """Delay interrupts to the end of the block, which makes or removes something as a whole."""
     _Taken.held += 1
     try:
         yield
@@ -94,7 +94,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def interrupt(number: int, frame: FrameType | None = None) -> None:
-    """Do what an interrupt does now; a handler of signals."""
+    """Handle an interrupt by the current state; a handler of signals."""
     del frame
     if _Taken.held:
         _Taken.waiting = number
@@ -105,9 +105,9 @@ def interrupt(number: int, frame: FrameType | None = None) -> None:
 
 
 def _raise_again(failed: "sys.UnraisableHookArgs") -> None:
-    """Give an interrupt back that hit a callback out of which Python raises nothing.
+    """Raise an interrupt again that hit a callback out of which Python raises nothing.
 
-    Another thread does, or it would hit this function.
+    Another thread does this, or the interrupt would hit this function.
     """
     if isinstance(failed.exc_value, Interrupted):
         _thread.start_new_thread(_thread.interrupt_main, (failed.exc_value.args[0],))

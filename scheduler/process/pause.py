@@ -1,7 +1,8 @@
-"""A pause of which nothing tells the end: a broker that chooses a leader, a driver that begins.
+"""A pause for conditions without a notification: a broker that chooses a leader, a driver that
+begins.
 
-The one place where a thread lets time pass.  Whoever can be told waits for what tells it; whoever
-can be stopped waits for that.
+The one place where a thread lets time pass. Code that can be notified or stopped waits for that
+instead.
 """
 
 import threading
@@ -10,5 +11,5 @@ _NEVER = threading.Event()
 
 
 def pause(seconds: float) -> None:
-    """Let so long pass."""
+    """Sleep for a number of seconds."""
     _NEVER.wait(seconds)

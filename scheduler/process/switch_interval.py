@@ -1,8 +1,8 @@
-"""The interval after which a thread that computes has to hand on the interpreter's lock.
+"""The interval after which a computing thread has to release the interpreter's lock.
 
-Python's own, 5 ms, is waited for at each hand-over: beside two threads that compute, a task that is
-handed on several times starts seconds late.  Decides how short it is while user code computes.
-What the program has chosen itself stays, and with the last node all is as before.
+With Python's own, 5 ms, each hand-over waits that long: beside two computing threads, a task that
+is handed on several times starts seconds late. Decides how short it is while user code computes. A
+value that the program has set itself stays, and the last node restores the old value.
 """
 
 import sys
@@ -11,12 +11,12 @@ from threading import Lock
 USUAL_S = 0.005
 """Python's own."""
 _ROUND_S = 0.001
-"""So long the threads that compute may take to have the lock once each."""
+"""Time in which each computing thread should get the lock once."""
 _SHORTEST_S, _LONGEST_S = 0.0001, 0.0005
 
 
 def interval_s(computing: int) -> float:
-    """Return the interval while so many threads compute."""
+    """Return the interval for this number of computing threads."""
     if computing == 0:
         return USUAL_S
     return min(_LONGEST_S, max(_SHORTEST_S, _ROUND_S / computing))
@@ -29,10 +29,11 @@ class SwitchInterval:
         self._lock = Lock()
         self._computing: dict[object, int] = {}
         self._chosen_s = self._shown_s = USUAL_S
-        """What was chosen here last, and what Python, which rounds it, shows of that."""
+        """The value chosen here last, and the value that Python, which rounds it, shows for
+        that."""
 
     def choose(self, node: object, computing: int) -> None:
-        """Have the interval suit a node with so many threads that compute; 0 for none."""
+        """Choose the interval for a node with ``computing`` threads that compute; 0 for none."""
         with self._lock:
             if computing:
                 self._computing[node] = computing
@@ -46,4 +47,4 @@ class SwitchInterval:
 
 
 process_interval = SwitchInterval()
-"""Of this process."""
+"""The one of this process."""

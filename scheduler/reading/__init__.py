@@ -1,1 +1,1 @@
-"""Reading what is stored, from outside of a node."""
+"""Reads stored tasks, from outside of a node."""

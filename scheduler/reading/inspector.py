@@ -1,8 +1,8 @@
-"""What the store says about tasks: one of them in full, or many in key order or the newest first.
+"""Stored tasks: one of them in full, or many in key order or the newest first.
 
-Decides which of them a listing holds, and how much it may look at; for the newest, although stores
-read forward only, which parts of a stretch are read, from its end backwards.  Only reads, and asks
-no node: where the caller does not hand on what nodes say, states are the store's alone.
+Decides which tasks a listing holds, and how many it may read; for the newest, although stores read
+forward only, which parts of a range are read, from its end backwards. It only reads, and asks no
+node: unless the caller passes the nodes' reports, states are the store's alone.
 """
 
 import heapq
@@ -43,17 +43,17 @@ __all__ = [
 ]
 
 LOOKED_MAX = 10_000
-"""Tasks that one listing looks at, where few of them or none are in the states asked for."""
+"""Most tasks that one listing reads if few of them or none are in the requested states."""
 _PAGE_TASKS_MAX = 1_000
 _OPEN_PAGE_TASKS = 200
-"""Rows of a read, where most of them may be others' or closed."""
+"""Rows of a read in which most may be closed or of other ids."""
 _BEGUN_AT_ONCE = 16
 """Partitions whose first tasks are read at the same time."""
 PART_TASKS_MAX = 1_000
 _FIRST_PART_MS = 60_000
 _WIDENED = 4
 PARTS_MAX = 40
-"""Parts of one page of the newest: where few are chosen out of very many, it ends with those."""
+"""Most parts of one page of the newest: if few of very many match, it ends after these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class TaskListing:
 
     tasks: Sequence[TaskView]
     next_after: TaskKey | None
-    """Pass it as ``after`` for the next page, which may come although this one holds few tasks or
-    none; None where there is none."""
+    """The value of ``after`` for the next page, which may exist even if this page is short or
+    empty; None if there is none."""
 
 
 class Inspector:
@@ -74,7 +74,7 @@ class Inspector:
         self._partition_count = partition_count
 
     def show(self, key: TaskKey) -> TaskView:
-        """Return all that is known of ``key``; its state is ``unknown`` where nothing is."""
+        """Return everything stored about ``key``; its state is ``unknown`` if there is nothing."""
         partition = partition_of(key.ordering_id, self._partition_count)
         found = self._stores.schedule.find_tasks(partition, [key])
         completed = self._stores.status.find_completions(partition, [key])
@@ -105,11 +105,11 @@ class Inspector:
         """Return up to ``limit`` tasks with ``from_ms`` <= scheduled < ``to_ms``, in key order.
 
         ``states``, ``kinds``, ``ordering_id``, ``partition`` and the ``error_class`` of the last
-        attempt choose, where given; without ``system`` Hourhand's own tasks are left out; ``after``
-        continues a listing.  With the ``word`` of nodes states are as store and nodes say together.
-        Looks at ``LOOKED_MAX`` tasks, or ``limit`` of them where that is more: fewer, even none,
-        come while there are more.  Closed tasks are listed until their completion's retention is
-        over.
+        attempt filter, if given; without ``system`` Hourhand's own tasks are left out; ``after``
+        continues a listing. With ``word``, the nodes' reports, states combine the store and the
+        nodes. Reads ``LOOKED_MAX`` tasks, or ``limit`` of them if that is more: a page may be
+        short, or even empty, while there are more. Closed tasks are listed until the retention of
+        their completion ends.
         """
         wanted = TaskFilter(states, error_class, system, kinds)
         page_tasks = _PAGE_TASKS_MAX if wanted.chooses else limit
@@ -143,8 +143,8 @@ class Inspector:
     ) -> TaskListing:
         """Return up to ``limit`` open tasks with scheduled < ``to_ms``, in key order.
 
-        ``ordering_id`` chooses, or how it ``begins``.  Reads from the watermark on, and at most
-        ``looked_max`` rows: fewer tasks, even none, come while there are more.
+        ``ordering_id`` filters, or ``begins``, its prefix. Reads from the watermark on, and at most
+        ``looked_max`` rows: a page may be short, or even empty, while there are more.
         """
         page_tasks = max(limit, _OPEN_PAGE_TASKS)
         wanted = looked_max if begins else limit
@@ -169,7 +169,7 @@ class Inspector:
                 return TaskListing(found, last)
 
     def _open_among(self, rows: Sequence[StoredTask]) -> "list[TaskView]":
-        """Return those of these rows that are open, in their order; one look for each partition."""
+        """Return the open ones of these rows, in their order; one look-up for each partition."""
         keys: defaultdict[int, list[TaskKey]] = defaultdict(list)
         for row in rows:
             keys[partition_of(row.key.ordering_id, self._partition_count)].append(row.key)
@@ -212,7 +212,7 @@ class Inspector:
             start = after
         numbers = [each for each in range(self._partition_count) if partition in (None, each)]
         if ordering_id is not None:
-            # No task has an id that UTF-8 cannot hold, and stores cannot even be asked for it.
+            # No task has an id that UTF-8 cannot hold, and stores cannot be asked for it.
             known = storable_text(ordering_id) == ordering_id
             own = partition_of(ordering_id, self._partition_count) if known else None
             numbers = [each for each in numbers if each == own]
@@ -233,7 +233,9 @@ class Inspector:
 
 
 def _begun(streams: "Sequence[Iterator[TaskView]]") -> "list[Iterator[TaskView]]":
-    """Return these streams after the first of each was read: a merge would wait for one by one."""
+    """Return these streams after the first task of each was read: a merge would wait for them one
+    by one.
+    """
     if len(streams) < 2:
         return list(streams)
     with ThreadPoolExecutor(min(len(streams), _BEGUN_AT_ONCE)) as pool:
@@ -246,7 +248,7 @@ def _key_of(view: TaskView | StoredTask) -> TaskKey:
 
 
 ListPart = Callable[[int, int, int, TaskKey | None], TaskListing]
-"""Lists the tasks from a time to before another, so many at most, behind a key; in key order."""
+"""Lists tasks from a time to before another, up to a number, behind a key; in key order."""
 
 
 def list_newest(
@@ -254,8 +256,8 @@ def list_newest(
 ) -> TaskListing:
     """Return up to ``limit`` tasks, the latest first; those of one millisecond in key order.
 
-    ``after`` continues behind the ``next_after`` of the page before.  Fewer, even none, come
-    while there are more.
+    ``after`` is the ``next_after`` of the previous page. A page may be short, or even empty, while
+    there are more.
     """
     found: list[TaskView] = []
     if after is not None and after.scheduled_ms < to_ms:
@@ -276,7 +278,7 @@ def list_newest(
             continue
         found += _newest_first(part.tasks)
         if part.next_after is not None:
-            # One millisecond holds more than a page: it is gone through in key order.
+            # One millisecond holds more than a page: it is read in key order.
             return cut_listing(found, limit, part.next_after)
         to_ms = start_ms
         width_ms *= _WIDENED
@@ -288,7 +290,7 @@ def _newest_first(tasks: Sequence[TaskView]) -> list[TaskView]:
 
 
 def cut_listing(found: list[TaskView], limit: int, next_after: TaskKey | None) -> TaskListing:
-    """Return a page of what was found, which may be more than a page holds."""
+    """Return a page of the found tasks, which may be more than a page holds."""
     if len(found) > limit:
         return TaskListing(found[:limit], found[limit - 1].key)
     return TaskListing(found, next_after)

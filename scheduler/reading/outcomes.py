@@ -1,6 +1,7 @@
-"""What a command achieved, found by the place its receipt names.
+"""The outcome of a command, found by the place in its receipt.
 
-Decides which row of the store is that command's; never what it means that there is none yet.
+Decides which row of the store belongs to the command; the caller decides the meaning of a missing
+one.
 """
 
 from msgspec.structs import replace
@@ -17,10 +18,10 @@ from scheduler.reading.pairs import several_keys
 def found_outcome(
     stores: Stores, partition: int, offset: int, name: TaskKey | TaskPair | None
 ) -> Steps[RecordedOutcome | None]:
-    """Return what the command at the broker's ``offset`` achieved; None while that is undecided.
+    """Return the outcome of the command at the broker's ``offset``; None while it is undecided.
 
-    ``name`` is what the command names, where it is known: of a topic that was made anew another
-    command may have stood at the same offset.
+    ``name`` is the command's key or pair, if it is known: in a topic that was made again, another
+    command may have had the same offset.
     """
     store = stores.ownership
     asked = store.find_outcome(partition, offset)

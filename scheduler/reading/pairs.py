@@ -1,6 +1,6 @@
-"""The tasks that have an ordering id and a uniqueness key, as the store has them.
+"""The stored tasks of an ordering id and a uniqueness key.
 
-Decides only what is read: which of them a command means is decided by the owner of their partition.
+Decides only the reads: the owner of their partition decides which of them a command means.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def _states(
 
 
 def require_task(pair: TaskPair, outcome: RecordedOutcome | None) -> None:
-    """Raise TaskNotFound or SeveralTasks where a command by pair found no single task."""
+    """Raise TaskNotFound or SeveralTasks if a command by pair found no single task."""
     if outcome is None:
         return
     if outcome.outcome is CommandOutcome.UNKNOWN_PAIR:
@@ -67,7 +67,7 @@ def require_task(pair: TaskPair, outcome: RecordedOutcome | None) -> None:
 
 
 def no_task(pair: TaskPair) -> TaskNotFound:
-    """Return the error that says that no task has both ids."""
+    """Return the error for a pair without a task."""
     return TaskNotFound(
         f"no open task has {_ids(pair)}: it ended, was never scheduled, or no node has stored it"
         " yet"
@@ -75,7 +75,7 @@ def no_task(pair: TaskPair) -> TaskNotFound:
 
 
 def several_tasks(pair: TaskPair, keys: Sequence[TaskKey]) -> SeveralTasks:
-    """Return the error that names the tasks which have both ids."""
+    """Return the error for a pair with several tasks; it names their keys."""
     return SeveralTasks(f"{len(keys)} open tasks have {_ids(pair)}: {_choose(keys)}")
 
 

@@ -1,6 +1,6 @@
-"""One partition's tasks of a stretch of time, in key order, read a page at a time.
+"""One partition's tasks in a range of time, in key order, read a page at a time.
 
-Decides what is read together.  What a row, its completion and its attempts say is not its matter.
+Decides what is read together; others interpret a row, its completion and its attempts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,16 +18,16 @@ from scheduler.futures.answers import answered
 from scheduler.reading.task_state import TaskView, view_of
 
 _EMPTY_HOURS_MAX = 64
-"""Hours asked for at once where those before were empty; one that is full may be very large."""
+"""Most hours in one request after empty ones; a single full hour may be very large."""
 _HOURS_GROWTH = 8
 
 
 class PartitionReader:
     """One partition's tasks of a range, in key order, a page at a time.
 
-    The first reads of all partitions are asked for before any is awaited: what is known of an
-    owner when a reader is made, the first page when its tasks are asked for.  That page may be
-    smaller than those after it: where many partitions are listed, few tasks of each are wanted.
+    The first reads of all partitions are requested before any is awaited: the owner's claim when a
+    reader is made, the first page when its tasks are requested. That page may be smaller than later
+    ones: with many partitions, few tasks of each are wanted.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class PartitionReader:
             if start.scheduled_ms >= self._to_ms:
                 return swept
         elif claim is not None:
-            # Hours before this have completions, and of failed tasks alone rows beside them.  In
-            # the last of them rows may be deleted already, which the owner saves seconds later.
+            # Hours before this have completions, and only failed tasks also have rows. In the last
+            # of them rows may already be deleted, which the owner records seconds later.
             mark = claim.watermark
             thinned_ms = min(max(mark.thinned_ms, mark.tasks_sweep_end_ms()), self._to_ms)
             swept = self._swept_views(ordering_id, mark, thinned_ms)
@@ -74,7 +74,7 @@ class PartitionReader:
         )
 
     def rows_from_open(self, ordering_id: str | None) -> Iterator[StoredTask]:
-        """Return the rows of the range from the first one on that may be open."""
+        """Return the rows of the range from the first one that may be open."""
         start = max(self._start, first_open_key(answered(self._claim)))
         if start.scheduled_ms >= self._to_ms:
             return iter(())
@@ -110,7 +110,9 @@ class PartitionReader:
         rows: Mapping[TaskKey, StoredTask],
         ordering_id: str | None,
     ) -> Iterator[TaskView]:
-        """Return tasks most of whose rows are gone: most hours have none, so attempts come last."""
+        """Return tasks whose rows are mostly gone; attempts are read last, because most hours have
+        none.
+        """
         keys = sorted(
             key for key in {**completions, **rows} if ordering_id in (None, key.ordering_id)
         )
@@ -153,11 +155,11 @@ class PartitionReader:
         self, tasks: Sequence[StoredTask], ordering_id: str | None
     ) -> Iterator[TaskView]:
         if ordering_id is not None:
-            # They lie too far apart for a range, and are all asked for together.
+            # They are too far apart for a range, and are all requested together.
             yield from self._views_of(tasks, *self._statuses_of([task.key for task in tasks]))
             return
-        # A range from the first row of an hour to its last reads no hour without rows and
-        # is one sequential read.
+        # A range from the first row of an hour to its last reads no hour without rows and is one
+        # sequential read.
         for _, of_hour in groupby(tasks, key=lambda task: hour_of(task.key.scheduled_ms)):
             rows = list(of_hour)
             yield from self._views_of(rows, *self._statuses_between(rows[0].key, rows[-1].key))
@@ -189,7 +191,7 @@ class PartitionReader:
 
 
 def first_open_key(claim: Claim | None) -> TaskKey:
-    """Return a key before all of a partition that may be open, as its owner has said."""
+    """Return a key before all open ones of a partition, by its owner's claim."""
     if claim is None:
         return first_key_at(INSTANT_MIN_MS)
     mark = claim.watermark
@@ -197,11 +199,11 @@ def first_open_key(claim: Claim | None) -> TaskKey:
 
 
 def first_kept_key(claim: Claim | None) -> TaskKey:
-    """Return a key before every row of a partition, as its owner has said."""
+    """Return a key before every row of a partition, by its owner's claim."""
     kept_ms = INSTANT_MIN_MS if claim is None else claim.watermark.tasks_swept_until_ms
     return first_key_at(kept_ms)
 
 
 def by_key(attempts: Sequence[AttemptRecord]) -> dict[TaskKey, Sequence[AttemptRecord]]:
-    """Return attempts, which stand in key order, by their keys."""
+    """Return sorted attempts by their keys."""
     return {key: tuple(of_key) for key, of_key in groupby(attempts, key=lambda one: one.key)}

@@ -1,7 +1,7 @@
-"""By which number of partitions the rows of a store are placed.
+"""The number of partitions by which the rows of a store are placed.
 
-Decides that the store's own number counts: a topic whose partitions were raised has another one,
-by which nothing that was stored before is found.  Never which number is right.
+The store's own number counts: a topic whose partitions were raised has another one, by which
+earlier rows would not be found.
 """
 
 from actors.model.errors import PartitionCountChanged
@@ -11,15 +11,15 @@ from scheduler.futures.steps import Steps
 
 
 def placing_count(store: OwnershipStore, counted: int) -> Steps[int]:
-    """Return the store's number; the topic's, ``counted``, where no node has begun with it."""
+    """Return the store's number; the topic's, ``counted``, if no node has begun with the store."""
     stored: int = yield store.agree_partition_count(0)
     return stored or counted
 
 
 def require_home(ordering_id: str, partition: int, stored: int, counted: int) -> None:
-    """Raise PartitionCountChanged where a record went to another partition than its ordering id's.
+    """Raise PartitionCountChanged if a record went to another partition than its ordering id's.
 
-    A node has put it into the right one since, at a place that nobody was told.
+    A node has moved it into the right one since, at an unknown place.
     """
     if stored != counted and partition_of(ordering_id, stored) != partition:
         raise PartitionCountChanged(

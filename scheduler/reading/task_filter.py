@@ -1,4 +1,4 @@
-"""Which tasks are chosen: by state, by the error of the last attempt, a user's or Hourhand's own.
+"""A filter for tasks: by state, by the error of the last attempt, a user's or Hourhand's own.
 
 Pure; reads nothing.
 """
@@ -15,25 +15,25 @@ _WELL = frozenset({TaskState.SUCCESS, TaskState.MOVED})
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """What a task must be like."""
+    """The conditions for a task."""
 
     states: Collection[TaskState] = ()
-    """In any state where this is empty."""
+    """The allowed states; empty for all."""
     error_class: str | None = None
-    """Of the last attempt; any, or none, without it."""
+    """The error class of the last attempt; None for any, or none."""
     system: bool = True
-    """Whether tasks of Hourhand itself are among them: timers, relayed messages, definitions."""
+    """True to include tasks of Hourhand itself: timers, relayed messages, definitions."""
 
     kinds: Collection[str] = ()
-    """In any kind, and in none, where this is empty; a row that is gone has none."""
+    """The allowed kinds; empty for all, and for tasks without a kind. A deleted row has no kind."""
 
     @property
     def chooses(self) -> bool:
-        """Whether there may be a task that it leaves out for what became of it."""
+        """True if it may exclude a task because of its state or error."""
         return bool(self.states or self.kinds) or self.error_class is not None
 
     def accepts(self, view: TaskView) -> bool:
-        """Whether a task is chosen."""
+        """True if a task matches."""
         if self.states and view.state not in self.states:
             return False
         if not self.system and view.key.ordering_id.startswith(RESERVED):
@@ -47,6 +47,6 @@ class TaskFilter:
 
 
 def last_error(view: TaskView) -> AttemptRecord | None:
-    """Return the last attempt where it failed and nothing ended well after it."""
+    """Return the last attempt if it failed and the task did not end well after it."""
     last = view.attempts[-1] if view.attempts else None
     return last if last is not None and last.error_class and view.state not in _WELL else None

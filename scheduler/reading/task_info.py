@@ -1,7 +1,7 @@
 """A task and its attempts as a user's program reads them.
 
-Decides which fields there are: times as aware datetimes, data as the task came with it.  What a
-key's row, completion and attempts say together is ``task_state``'s matter.
+Decides the fields: times as aware datetimes, data as it was scheduled. ``task_state`` derives the
+state from a key's row, completion and attempts.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,16 @@ from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView
 
 
 class Absence(StrEnum):
-    """Why nothing is stored of a task."""
+    """The reason why nothing is stored of a task."""
 
     NOT_STORED_YET = "not_stored_yet"
     """The log holds its record, and no node has stored it yet: is one running?"""
     UNSEEN = "unseen"
-    """It was never scheduled, or no node has stored it yet: only a receipt tells which."""
+    """It was never scheduled, or no node has stored it yet: only a receipt can distinguish
+    these."""
     GONE = "gone"
-    """Nothing comes of it any more: it ended so long ago that it was deleted, its record could not
-    be read and is a dead letter, or it was due long ago and never scheduled."""
+    """It can no longer run: it ended so long ago that it was deleted, its record could not be read
+    and is a dead letter, or it was due long ago and never scheduled."""
 
 
 class AttemptInfo(msgspec.Struct, frozen=True):
@@ -37,9 +38,9 @@ class AttemptInfo(msgspec.Struct, frozen=True):
     result: AttemptResult
     started_time: datetime
     finished_time: datetime | None = None
-    """None while it runs, and where its process died."""
+    """None while it runs, and if its process died."""
     next_attempt_time: datetime | None = None
-    """None where no further attempt follows."""
+    """None if no further attempt follows."""
     error_class: str | None = None
     error_message: str | None = None
     error_stack: str | None = None
@@ -48,7 +49,7 @@ class AttemptInfo(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, record: AttemptRecord) -> Self:
-        """Show what is stored of an attempt."""
+        """Return a stored attempt in this form."""
         started = _time(record.started_ms)
         assert started is not None, "an attempt begins by the machine's clock"
         return cls(
@@ -65,43 +66,43 @@ class AttemptInfo(msgspec.Struct, frozen=True):
 
 
 class TaskInfo(msgspec.Struct, frozen=True):
-    """A task as the store has it; a first attempt that runs right now still shows as pending."""
+    """A stored task; a first attempt that runs right now still shows as pending."""
 
     key: TaskKey
     state: TaskState
     data: dict[str, Any] | None = None
-    """What the task came with; None where that was deleted, which it is some time after it ended,
-    where nothing is stored, and where it is sealed and this client cannot open it."""
+    """The data of the task; None if it was deleted, which happens some time after the task's end,
+    if nothing is stored, and if it is sealed and this client cannot open it."""
     kind: str | None = None
-    """The kind of task; None for the default executor's, and where the data is None."""
+    """The kind of task; None for the default executor's, and if the data is None."""
     priority: int | None = None
-    """The task's own priority; None for its kind's, and where the data is None."""
+    """The task's own priority; None for its kind's, and if the data is None."""
     attempts: tuple[AttemptInfo, ...] = ()
     finished_time: datetime | None = None
-    """When the task was closed; None while it is open."""
+    """The time at which the task was closed; None while it is open."""
     moved_to: TaskKey | None = None
-    """The key that the task has instead, where its state is ``moved``."""
+    """The task's new key, if its state is ``moved``."""
     reason: str | None = None
-    """Why it was closed, where a ``Drop`` or an operator said so."""
+    """The reason of its end, if a ``Drop`` or an operator gave one."""
     absence: Absence | None = None
-    """Why nothing is stored; None except where the state is ``unknown``."""
+    """The reason why nothing is stored; None unless the state is ``unknown``."""
     sealed: str | None = None
-    """Why this client cannot open the data: how it is sealed, with the id of the key, and what is
-    missing.  None where it could."""
+    """The reason why this client cannot open the data: its codec, the id of the key, and the
+    missing part. None if it could."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it is stored and may still run."""
+        """True if it is stored and may still run."""
         return self.state in OPEN_STATES
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is stored that it came to an end, or has another key now."""
+        """True if its end is stored, or its move to another key."""
         return self.state is not TaskState.UNKNOWN and self.state not in OPEN_STATES
 
     @property
     def error(self) -> str | None:
-        """What the last attempt failed with, as ``ValueError: no such invoice``."""
+        """The error of the last attempt, such as ``ValueError: no such invoice``."""
         last = self.attempts[-1] if self.attempts else None
         if last is None or last.error_class is None:
             return None
@@ -109,7 +110,7 @@ class TaskInfo(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, view: TaskView) -> Self:
-        """Show a key of which something is stored."""
+        """Return a key with stored rows in this form."""
         closed = None if view.state in OPEN_STATES else view.completion
         moved_ms = None if closed is None else closed.moved_to_ms
         return cls(
@@ -126,12 +127,12 @@ class TaskInfo(msgspec.Struct, frozen=True):
 
 
 def shown_attempts(records: Sequence[AttemptRecord]) -> tuple[AttemptInfo, ...]:
-    """Show attempts, in their order."""
+    """Return attempts in this form, in their order."""
     return tuple(AttemptInfo.of(each) for each in records)
 
 
 def _time(time_ms: int | None) -> datetime | None:
-    """Return an instant; None for none, and for one beyond every calendar."""
+    """Return an instant; None for None, and for a time outside of the years 1 to 9999."""
     if time_ms is None or not INSTANT_MIN_MS <= time_ms <= INSTANT_MAX_MS:
         return None
     return from_millis(time_ms)

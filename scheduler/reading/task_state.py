@@ -1,7 +1,8 @@
-"""Where a key stands: how its row, its completion and its attempts read together.
+"""The state of a key, from its row, its completion and its attempts.
 
-Pure.  From the store alone a first attempt that runs right now reads as pending, as its start is
-not there, and what a dead node ran reads as running.  ``NodesWord`` adds what nodes say of both.
+Pure. From the store alone a first attempt that runs right now reads as pending, because its start
+is not stored, and a dead node's attempt reads as running. ``NodesWord`` adds the nodes' reports
+about both.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,15 +15,16 @@ from actors.model.task import StoredTask
 
 
 class TaskState(StrEnum):
-    """Where a key stands, as far as the store knows."""
+    """The state of a key, as far as the store knows."""
 
     UNKNOWN = "unknown"
     """Nothing is stored: never scheduled, still in the log, or its retention is over."""
     PENDING = "pending"
     LIMITED = "limited"
-    """It is due and waits because of a limit, as its node says."""
+    """It is due and waits because of a limit, as its node reports."""
     RUNNING = "running"
-    """An attempt's start is stored and its end is not: where no node is asked, it may be dead."""
+    """An attempt's start is stored and its end is not: without the nodes' reports, it may be
+    dead."""
     RETRYING = "retrying"
     """An attempt failed and the next one has its time."""
     BLOCKED = "blocked"
@@ -31,7 +33,7 @@ class TaskState(StrEnum):
     FAILURE = "failure"
     DROPPED = "dropped"
     CANCELLING = "cancelling"
-    """It is cancelled, and an attempt that began before still runs, as its node says."""
+    """It is cancelled, and an earlier attempt still runs, as its node reports."""
     CANCELLED = "cancelled"
     MOVED = "moved"
 
@@ -49,13 +51,13 @@ OPEN_STATES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """One key with everything the store holds of it."""
+    """One key with all its stored rows."""
 
     key: TaskKey
     partition: int
     state: TaskState
     task: StoredTask | None
-    """None where the key never had a row, or the row was deleted after the key closed."""
+    """None if the key never had a row, or the row was deleted after the key closed."""
     completion: Completion | None
     attempts: Sequence[AttemptRecord]
 
@@ -63,7 +65,7 @@ class TaskView:
 def state_of(
     task: StoredTask | None, completion: Completion | None, attempts: Sequence[AttemptRecord]
 ) -> TaskState:
-    """Return what a key's row, completion and attempts, by number, say together."""
+    """Return the state from a key's row, completion and attempts, sorted by number."""
     closed = completion is not None and completion.result is not CompletionResult.REOPENED
     if completion is not None and closed and (task is None or completion.closes(task.offset)):
         return TaskState(completion.result.value)
@@ -72,7 +74,7 @@ def state_of(
     reopened_ms = completion.finished_ms if completion is not None else None
     last = attempts[-1] if attempts else None
     if last is None or (reopened_ms is not None and last.started_ms <= reopened_ms):
-        # What was attempted before the key was opened again says nothing of what follows.
+        # Attempts from before the key was opened again do not count.
         return TaskState.PENDING
     if last.result is AttemptResult.STARTED:
         return TaskState.RUNNING
@@ -86,14 +88,14 @@ def view_of(
     completion: Completion | None,
     attempts: Sequence[AttemptRecord],
 ) -> TaskView:
-    """Return a key with what is stored of it, attempts by number."""
+    """Return a key with its stored rows, attempts sorted by number."""
     state = state_of(task, completion, attempts)
     return TaskView(key, partition, state, task, completion, tuple(attempts))
 
 
 @dataclass(frozen=True, slots=True)
 class NodesWord:
-    """What the nodes that live say of tasks, which the store cannot tell."""
+    """The reports of living nodes about tasks, which the store does not have."""
 
     executing: Collection[TaskKey] = ()
     """Tasks whose user code runs."""
@@ -108,10 +110,10 @@ _MAY_RUN = _WAITING | {TaskState.RUNNING}
 
 
 def as_executed(view: TaskView, word: NodesWord) -> TaskView:
-    """Return a task in the state that the store's word and the nodes' give together.
+    """Return a task in the state that store and nodes give together.
 
-    An attempt whose start is stored runs on where the owner that started it lives.  Where it does
-    not, the task waits for the next owner.
+    An attempt with a stored start runs if the owner that started it lives. Otherwise the task waits
+    for the next owner.
     """
     state = view.state
     if view.key in word.executing:

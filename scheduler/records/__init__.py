@@ -1,1 +1,1 @@
-"""From a task to a record of the log: what is admitted, appended and receipted."""
+"""From a task to a record of the log: admission, appending and receipts."""

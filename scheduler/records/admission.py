@@ -1,7 +1,7 @@
-"""Whether a task or command may enter the log at all.
+"""Decides whether a task or command may enter the log.
 
-Decides nothing but refusals, each a CallerError raised before anything is sent: so that a
-node need not dead-letter what its producer could have been told at once.
+Every refusal is a CallerError before anything is sent, so that a producer learns at once about a
+record that a node would put aside.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from scheduler.payloads.codecs import PayloadCodecs
 _P = ParamSpec("_P")
 
 _SHORT_CHARS_MAX = ID_BYTES_MAX // 4
-"""A character takes up to four bytes, so ids of fewer characters in all need no count."""
+"""A character takes up to four bytes, so fewer characters in all need no count of bytes."""
 
 
 class Admission:
@@ -40,7 +40,7 @@ class Admission:
         key = checked_task(task)
         assert isinstance(task, Task), "checked just now"
         now_ms = self._now_ms()
-        # What is refused is looked at once more, so that what is not costs no call.
+        # The common case is one quick check; only a refused value is examined again for the reason.
         if now_ms - key.scheduled_ms > self._grace_ms:
             refuse_the_past("the task", key.scheduled_ms, now_ms, self._grace_ms)
         try:
@@ -54,13 +54,13 @@ class Admission:
         return key, value
 
     def prepared(self, task: Task) -> Task:
-        """Return a task, once it is checked, with the data that its record has."""
+        """Return a task, after its checks, with the data for its record."""
         self.admit(task)
         return task
 
 
 class SealingAdmission(Admission):
-    """Seals the data of what is admitted."""
+    """Seals the data of admitted tasks."""
 
     def __init__(self, clock: Clock, limits: ClientSettings, payloads: PayloadCodecs) -> None:
         super().__init__(clock, limits)
@@ -77,7 +77,7 @@ class SealingAdmission(Admission):
         return sealed
 
     def _sealed(self, task: object) -> Task:
-        # Nothing is sealed, and stored elsewhere, for a task that is refused.
+        # After the checks: sealing may store data, which a refused task must not do.
         key = checked_task(task)
         assert isinstance(task, Task), "checked just now"
         checked_kind_of(task)
@@ -87,14 +87,14 @@ class SealingAdmission(Admission):
 
 
 def admission(clock: Clock, limits: ClientSettings, payloads: PayloadCodecs | None) -> Admission:
-    """Return what judges tasks, and seals them where there are codecs that do."""
+    """Return an object that judges tasks, and seals them if there are codecs for new data."""
     if payloads is None or not payloads.seals:
         return Admission(clock, limits)
     return SealingAdmission(clock, limits, payloads)
 
 
 def checked_kind_of(task: Task) -> str | None:
-    """Return a task's kind; InvalidTask for one that was built around its checks."""
+    """Return a task's kind; InvalidTask if the task was built without its checks."""
     kind: object = getattr(task, "kind", None)
     try:
         return None if kind is None else checked_kind(kind)
@@ -103,7 +103,7 @@ def checked_kind_of(task: Task) -> str | None:
 
 
 def checked_priority_of(task: Task) -> int | None:
-    """Return a task's own priority; InvalidTask for one that was built around its checks."""
+    """Return a task's own priority; InvalidTask if the task was built without its checks."""
     priority: object = getattr(task, "priority", None)
     try:
         return None if priority is None else checked_priority(priority)
@@ -112,7 +112,7 @@ def checked_priority_of(task: Task) -> int | None:
 
 
 def refuse_the_past(what: str, time_ms: int, now_ms: int, grace_ms: int) -> None:
-    """Raise TaskInThePast where ``time_ms`` is more than ``grace_ms`` before now (P11)."""
+    """Raise TaskInThePast if ``time_ms`` is more than ``grace_ms`` before now (P11)."""
     late_ms = now_ms - time_ms
     if late_ms > grace_ms:
         raise TaskInThePast(
@@ -122,7 +122,7 @@ def refuse_the_past(what: str, time_ms: int, now_ms: int, grace_ms: int) -> None
 
 
 def refuse_large(value: bytes, record_bytes_max: int) -> None:
-    """Raise TaskTooLarge where a record has more than ``record_bytes_max`` bytes."""
+    """Raise TaskTooLarge if a record has more than ``record_bytes_max`` bytes."""
     if len(value) > record_bytes_max:
         raise TaskTooLarge(
             f"the record takes {len(value)} bytes, client.record_bytes_max is"
@@ -131,7 +131,7 @@ def refuse_large(value: bytes, record_bytes_max: int) -> None:
 
 
 def encoded(encode: Callable[_P, bytes], *values: _P.args, **named: _P.kwargs) -> bytes:
-    """Return what ``encode`` makes of ``values``; InvalidTask where they cannot be encoded."""
+    """Return the result of ``encode``; InvalidTask if ``values`` cannot be encoded."""
     try:
         return encode(*values, **named)
     except InvalidTask:
@@ -141,14 +141,14 @@ def encoded(encode: Callable[_P, bytes], *values: _P.args, **named: _P.kwargs) -
 
 
 def unencodable(error: Exception) -> InvalidTask:
-    """Return what a failure to encode is refused with."""
-    # A lone surrogate, or a part of the value that is code of the caller's and raises.
+    """Return the refusal for an encoding error."""
+    # A lone surrogate, or a part of the value that is the caller's code and raises.
     kind = type(error).__name__
     return InvalidTask(f"cannot be written as a record: {kind}: {message_of(error)}")
 
 
 def refuse_reserved(ordering_id: str) -> None:
-    """Raise InvalidTask for an ordering id of Hourhand's own tasks, which no user's can have."""
+    """Raise InvalidTask for an ordering id that is reserved for Hourhand's own tasks."""
     if ordering_id.startswith(RESERVED):
         raise InvalidTask(
             f"ordering id {shown(ordering_id)} begins with {RESERVED!r}, as those of Hourhand's"
@@ -157,7 +157,9 @@ def refuse_reserved(ordering_id: str) -> None:
 
 
 def checked_task(task: object) -> TaskKey:
-    """Return a task's key; raises InvalidTask for no task, or one built around its checks."""
+    """Return a task's key; raises InvalidTask for another object, or a task built without its
+    checks.
+    """
     if not isinstance(task, Task):
         raise InvalidTask(f"a Task is needed, got {type(task).__name__}: {shown(task)}")
     ordering_id: object = getattr(task, "ordering_id", None)
@@ -173,7 +175,7 @@ def checked_task(task: object) -> TaskKey:
         raise InvalidTask("a task's data is a JSON object: make tasks by calling Task(...)")
     instant: object = getattr(task, "scheduled_time", None)
     if type(instant) is datetime and instant.tzinfo is UTC:
-        # What every validated task has, and nothing that could fail.
+        # Conditions that every validated task fulfils, and that cannot raise.
         return TaskKey(to_millis(instant), ordering_id, uniqueness_key)
     due_ms = target_ms("schedule", instant)
     return TaskKey(due_ms, ordering_id, uniqueness_key)
@@ -187,19 +189,19 @@ def _refuse_long(*texts: str) -> None:
 
 
 def target_ms(what: str, instant: object) -> int:
-    """Return a moment somebody gave as UTC milliseconds; raises InvalidTask where it is none."""
+    """Return a given moment as UTC milliseconds; raises InvalidTask for another value."""
     if not isinstance(instant, datetime):
         got = shown(instant)
         raise InvalidTask(f"cannot {what}: a datetime with a time zone is needed, got {got}")
     try:
         return to_millis(instant)
     except Exception as error:
-        # Time zones are code of the caller's, which may raise anything.
+        # Time zones are the caller's code, which may raise any error.
         raise InvalidTask(f"cannot {what}: {message_of(error)}; write datetime.now(UTC)") from error
 
 
 def checked_key(key: object) -> TaskKey:
-    """Return the key; raises InvalidKey for one that no task can have."""
+    """Return the key; raises InvalidKey for an impossible one."""
     if not isinstance(key, TaskKey):
         got = shown(key)
         raise InvalidKey(f"a TaskKey is needed, got {got}: TaskKey.parse reads its text form")
@@ -221,7 +223,7 @@ def checked_key(key: object) -> TaskKey:
 
 
 def checked_pair(pair: object) -> TaskPair:
-    """Return a pair of both ids; raises InvalidKey for one that no task can have."""
+    """Return a pair of both ids; raises InvalidKey for an impossible one."""
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise InvalidKey(
             "a TaskKey is needed, or a pair of ordering id and uniqueness key, got"
@@ -235,7 +237,7 @@ def checked_pair(pair: object) -> TaskPair:
 
 
 def checked_place(partition: object, offset: object) -> tuple[int, int]:
-    """Return where a receipt says its record stands; raises InvalidKey where no log has that."""
+    """Return the record's place in a receipt; raises InvalidKey for an impossible one."""
     if not (_is_natural(partition, 2**31 - 1) and _is_natural(offset, 2**63 - 1)):
         got = f"{shown(partition)}:{shown(offset)}"
         raise InvalidKey(f"{got} is not a receipt: expected partition:offset, as 3:1274")

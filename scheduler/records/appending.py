@@ -1,7 +1,7 @@
-"""Appending system tasks and commands to the log.
+"""Appends system tasks and commands to the log.
 
-Decides nothing about them: what a task of ours follows from was accepted before, so unlike the
-client it refuses neither the past nor a size; the node runs whatever reached the log.
+It makes no decisions about them: a system task follows from an accepted request, so unlike the
+client it refuses neither the past nor a size; the node runs everything that reached the log.
 """
 
 from concurrent.futures import Future
@@ -29,7 +29,7 @@ class TaskAppender:
         return self._append(task.ordering_id, encode_task(task))
 
     def append_json(self, key: TaskKey, data: bytes) -> "Future[Position]":
-        """Append a task whose data is written as JSON already."""
+        """Append a task whose data is already JSON text."""
         return self._append(key.ordering_id, encode_json(key, data))
 
     def cancel(self, key: TaskKey) -> "Future[Position]":

@@ -1,6 +1,6 @@
-"""What a client has to show for a task or command: a receipt, and the future it comes with.
+"""A client's receipt for a task or command, and the future that it comes with.
 
-Decides when a request counts as accepted, which is when the log says so; never what is sent.
+A request counts as accepted when the log acknowledges it.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from scheduler.futures.light_future import LightFuture
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):
-    """Proof that the log holds a task or command: where it stands, and whose it is."""
+    """Proof that the log holds a task or command: its place, and its key."""
 
     key: TaskKey
     partition: int
@@ -39,14 +39,14 @@ CommandReceipt = Receipt | PairReceipt
 
 
 class ReceiptFuture(LightFuture[Receipt]):
-    """What became of a request, told once the log has acknowledged its record or refused it.
+    """The future of a request, resolved once the log has acknowledged or refused its record.
 
-    It is what the log tells (an ``AppendListener``): a task has no other future on its way.
+    It is itself the log's ``AppendListener``: a task needs no other future on its way.
     """
 
     _is_watched = True
     key: TaskKey
-    """Whose record it is; set before the record is appended."""
+    """Key of the record; set before the record is appended."""
 
     def __init__(self, clock: Clock, telemetry: Telemetry) -> None:
         self._clock = clock
@@ -55,15 +55,15 @@ class ReceiptFuture(LightFuture[Receipt]):
         self.note_process()
 
     def refuse(self, error: HourhandError) -> None:
-        """Resolve with what nothing was sent for.
+        """Resolve with a refusal, for which nothing was sent.
 
-        Its trace ends at the client and would hold this future: both would be left to the
-        cyclic collector, and nobody would hear of the refusal for long.
+        Its trace would refer to this future: both would be left to the cyclic collector, and the
+        refusal would be reported late.
         """
         super().set_exception(error.with_traceback(None))
 
     def set_result(self, result: Receipt | Position) -> None:
-        """Take where the record stands."""
+        """Resolve with the record's place."""
         if isinstance(result, Receipt):
             super().set_result(result)
             return
@@ -73,9 +73,9 @@ class ReceiptFuture(LightFuture[Receipt]):
         super().set_result(Receipt(self.key, partition, offset))
 
     def set_exception(self, exception: BaseException | None) -> None:
-        """Take why the log may not hold the record."""
+        """Resolve with the reason why the log may not hold the record."""
         if not isinstance(exception, CallerError):
-            # What the log refuses for its size is nothing that it failed.
+            # A record that the log refuses for its size is not a failure of the log.
             duration_ms = self._clock.monotonic_ms() - self._started_ms
             named = exception.code if isinstance(exception, HourhandError) else None
             code = named or type(exception).__name__
@@ -84,7 +84,7 @@ class ReceiptFuture(LightFuture[Receipt]):
 
 
 def refused(error: HourhandError) -> LightFuture[Any]:
-    """Return the future of a request that nothing was sent for."""
+    """Return the future of a refused request, for which nothing was sent."""
     future = LightFuture[Any]().watch()
     future.set_exception(error.with_traceback(None))
     return future

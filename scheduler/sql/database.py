@@ -1,8 +1,8 @@
 """A DuckDB database in memory that answers one question and can change nothing.
 
-Decides what a question may be: one statement that only reads.  Files it may read are those of the
-folder it was given; it has no network, and memory up to a limit.  What does not fit is spilled to
-a folder of its own, up to another limit, which is removed at the end.
+Accepts one statement that only reads. It may read only files of the given folder; it has no
+network, and limited memory. Larger intermediate results are written to a temporary folder with a
+limit of its own, which is removed at the end.
 """
 
 import re
@@ -18,7 +18,7 @@ import duckdb
 from actors.model.errors import InvalidQuery
 
 _ROWS_INSERTED = 10_000
-"""At a time."""
+"""Rows of one insert."""
 _EXPLAIN = re.compile(
     r"\s*EXPLAIN\s+"
     r"(?:ANALYZE\s+|\(\s*(?:(?:ANALYZE|FORMAT\s+\w+)\s*,?\s*)+\)\s*)?(?P<explained>.*)",
@@ -27,12 +27,12 @@ _EXPLAIN = re.compile(
 
 
 class QueryAnswer(NamedTuple):
-    """What a question brought."""
+    """The result of a question."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]
     has_more: bool
-    """Whether rows were left out, as there are more than were asked for."""
+    """True if rows were left out, because there are more than requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ReadOnlyDatabase:
         self.show(name, f"SELECT * FROM read_parquet('{_quoted(str(files))}')")
 
     def seal(self, folder: Path | None = None) -> None:
-        """Read no file from now on but those of the folder, and change no setting."""
+        """Allow only files of the folder from now on, and no change of settings."""
         if folder is not None:
             self._connection.execute(f"SET allowed_directories = ['{_quoted(str(folder))}/']")
         self._connection.execute("SET autoinstall_known_extensions = false")
@@ -96,7 +96,7 @@ class ReadOnlyDatabase:
         self._connection.execute("SET lock_configuration = true")
 
     def ask(self, question: str, rows_max: int) -> QueryAnswer:
-        """Answer a question with at most so many rows; InvalidQuery where it cannot be."""
+        """Answer a question with at most ``rows_max`` rows; InvalidQuery if it is not possible."""
         try:
             statements = duckdb.extract_statements(question)
             _require_one_that_reads(statements)
@@ -123,10 +123,12 @@ class ReadOnlyDatabase:
 
 
 def _require_one_that_reads(statements: Sequence[Any]) -> None:
-    """Raise InvalidQuery unless there is one statement, and it reads, as does what it explains."""
+    """Raise InvalidQuery unless there is one statement, and it reads, and so does one that it
+    explains.
+    """
     kind = duckdb.StatementType
     if len(statements) == 1 and statements[0].type == kind.EXPLAIN:
-        # EXPLAIN ANALYZE runs what it explains, of which DuckDB tells nothing.
+        # EXPLAIN ANALYZE runs the explained statement, which DuckDB does not report.
         found = _EXPLAIN.fullmatch(statements[0].query)
         statements = duckdb.extract_statements(found["explained"]) if found else ()
     if len(statements) != 1 or statements[0].type != kind.SELECT:

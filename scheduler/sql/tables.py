@@ -1,7 +1,7 @@
-"""The tables of the SQL door: of the live store, and of an export.
+"""The tables for questions in SQL: of the live store, and of an export.
 
-Decides their names and columns.  The live ones are a copy of what is due within a window, made
-when a question is asked; they are small on purpose, as each row of the window is read.
+Decides their names and columns. The live ones are a copy of the tasks due within a window, made for
+each question; they should be small, because each row of the window is read.
 """
 
 import json
@@ -60,9 +60,9 @@ def fill_live(
 ) -> None:
     """Copy the tasks due in ``start`` <= time < ``end``, and their attempts.
 
-    Raises InvalidInput where there are more than ``rows_max``, and StoreUnavailable.
+    Raises InvalidInput if there are more than ``rows_max``, and StoreUnavailable.
     """
-    # Without a state of their own closed tasks are listed as well as open ones.
+    # Without a filter for states, closed tasks are listed as well as open ones.
     found = client.list_tasks(scheduled_from=start, scheduled_before=end)
     tasks = list(islice(found, rows_max + 1))
     if len(tasks) > rows_max:
@@ -77,7 +77,7 @@ def fill_live(
 
 
 def show_export(database: ReadOnlyDatabase, folder: Path) -> None:
-    """Make a view of each table of an export; InvalidInput where the folder holds none."""
+    """Make a view of each table of an export; InvalidInput if the folder is not an export."""
     tables = [name for name in EXPORTED if any((folder / name).glob("*.parquet"))]
     if not (folder / "manifest").exists() or not tables:
         raise InvalidInput(
@@ -103,7 +103,7 @@ def _task_row(task: TaskInfo) -> tuple[Any, ...]:
 
 
 def _data_text(task: TaskInfo) -> str | None:
-    """Return data as an export has it; of sealed data how it is sealed, under the same name."""
+    """Return data as in an export; for sealed data its codecs, under the same name."""
     if task.sealed is not None:
         return json.dumps({SEALED: task.sealed})
     return None if task.data is None else json.dumps(task.data)

@@ -69,7 +69,7 @@ __all__ = ["Execution", "RecordingTelemetry", "RefusedTask", "VirtualScheduler",
 
 
 class _VirtualSleeper(Sleeper):
-    """Who waits for a task lets virtual time pass."""
+    """A wait for a task lets virtual time pass."""
 
     def __init__(self, advance: Callable[[timedelta], object]) -> None:
         super().__init__()
@@ -83,14 +83,14 @@ class _VirtualSleeper(Sleeper):
 
 
 class VirtualScheduler:
-    """A scheduler for tests: one node, a client, and a clock you move.
+    """A scheduler for tests: one node, a client, and a clock that the test moves.
 
     ``executor``, ``executors``, ``middleware`` and ``payloads`` as for ``Scheduler``; ``now`` is
-    where the clock starts, aware.  Of ``tree`` all holds but how far and how often a node
-    looks ahead and how much it keeps in memory.  Everything recorded is in ``executions``,
-    ``refusals`` and ``events``; failed attempts are logged as a node logs them.  Works in a test
-    that is a coroutine as well: an ``async def execute`` then runs on an event loop of its own, in
-    another thread, which is waited for.
+    the clock's first time, aware. ``tree`` applies, except how far and how often a node looks ahead
+    and how much it keeps in memory. ``executions``, ``refusals`` and ``events`` hold the records;
+    failed attempts are logged as a node logs them. Works in a test that is a coroutine as well: an
+    ``async def execute`` then runs on an event loop of its own, in another thread, and the call
+    waits for it.
     """
 
     def __init__(
@@ -112,9 +112,9 @@ class VirtualScheduler:
         self.broker = MemoryBroker(partitions, self.clock)
         self.stores = open_memory_stores(MemoryStores(self.clock))
         self.messages = MemoryMessages(self.clock)
-        """What was sent to topics of others."""
+        """Messages that were sent to topics of others."""
         self.callbacks = RecordingCaller(self.clock)
-        """What timers called back."""
+        """Callbacks of timers."""
         self._counted_events = 0
         self._open: int | None = None
         self._executors = UserExecutors.of(executor, executors, middleware, payloads)
@@ -135,7 +135,7 @@ class VirtualScheduler:
     def __exit__(self, *_error: object) -> None:
         self.stop()
 
-    # What a client does.
+    # The calls of a client.
 
     def schedule_task(
         self,
@@ -152,7 +152,7 @@ class VirtualScheduler:
         """The real client, on this virtual installation."""
         return self._client
 
-    # What an operator does.
+    # The acts of an operator.
 
     def set_limit(
         self,
@@ -166,8 +166,8 @@ class VirtualScheduler:
     ) -> None:
         """Change a limit by its name until it is reset, as ``hourhand limits set`` does.
 
-        What is not named stays as it is.  The node knows at once; the change outlives ``restart``
-        and ``crash``.  InvalidTask for what the command refuses.
+        Numbers that are not given stay unchanged. The node applies it at once; the change outlives
+        ``restart`` and ``crash``. InvalidTask for a change that the command refuses.
         """
         per_ms = None if per is None else round(per / timedelta(milliseconds=1))
         numbers = (rate, per_ms, burst, concurrency)
@@ -182,14 +182,14 @@ class VirtualScheduler:
             concurrency = earlier.concurrency if concurrency is None else concurrency
         now_ms = self.clock.now_ms()
         change = LimitChange(limit, rate, per_ms, burst, concurrency, now_ms, "test", reason)
-        # Refused here where it does not fit.
+        # Refused here if it does not fit.
         change.of(self._declared_limit(limit))
         self._replace_config(config.with_limit(change))
 
     def reset_limit(self, *limits: str) -> None:
-        """Have limits as the code declares them again, as ``hourhand limits reset`` does.
+        """Reset limits to their declaration, as ``hourhand limits reset`` does.
 
-        InvalidTask for a name that nothing declares.
+        InvalidTask for a name that is not declared.
         """
         for each in limits:
             self._declared_limit(each)
@@ -213,7 +213,7 @@ class VirtualScheduler:
         assert replaced, "nobody else changes it"
         self._node.lease.apply(config)
 
-    # Time.
+    # The calls that move time.
 
     @property
     def now(self) -> datetime:
@@ -221,7 +221,7 @@ class VirtualScheduler:
         return from_millis(self.clock.now_ms())
 
     def advance(self, delta: timedelta | None = None, **units: float) -> list[Execution]:
-        """Let time pass (``timedelta`` or its keywords), and return what ran meanwhile."""
+        """Let time pass (``timedelta`` or its keywords), and return the attempts of that time."""
         delta_ms = (delta or timedelta(**units)) / timedelta(milliseconds=1)
         begun = len(self.executions)
         self._pass(delta_ms, lambda: False)
@@ -232,7 +232,7 @@ class VirtualScheduler:
         return self.advance(timedelta(0))
 
     def drain(self, within: timedelta = timedelta(days=366)) -> list[Execution]:
-        """Let time pass until nothing is open; AssertionError where ``within`` is not enough."""
+        """Let time pass until nothing is open; AssertionError if ``within`` is not enough."""
         begun = len(self.executions)
         self._pass(within / timedelta(milliseconds=1), lambda: not self._open_count())
         if self._open_count():
@@ -244,10 +244,10 @@ class VirtualScheduler:
         return self.executions[begun:]
 
     def _pass(self, delta_ms: float, is_over: Callable[[], bool]) -> None:
-        """Let time pass, from one moment at which something happens to the next.
+        """Let time pass, from one moment with an event to the next.
 
-        Between two of them it passes in steps that double, at whose ends a node tidies: what it
-        does as the second thing, a retention after the first, is done behind a long rest, too.
+        Between two of them it passes in steps that double, at whose ends a node cleans up, so that
+        even a second clean-up, such as a retention after the first, is done after a long rest.
         """
         end_ms = self.clock.monotonic_ms() + delta_ms
         step_ms: float = HOUR_MS
@@ -263,7 +263,7 @@ class VirtualScheduler:
             self._work()
 
     def _open_count(self) -> int:
-        """Count what is open, again only when something was stored or closed since."""
+        """Count open tasks; again only if something was stored or closed since."""
         self._work()
         changes = sum(
             isinstance(event, BatchPersisted | TaskClosed | CommandDecided)
@@ -274,11 +274,11 @@ class VirtualScheduler:
             self._open = len(self.all_scheduled())
         return self._open
 
-    # What happened.
+    # The records of what happened.
 
     @property
     def events(self) -> Sequence[Event]:
-        """Everything the node reported, in order."""
+        """Every event of the node, in order."""
         return self.telemetry.events
 
     @property
@@ -319,7 +319,7 @@ class VirtualScheduler:
         return [task for task in tasks if _matches(task, match)]
 
     def _opened(self, task: Task) -> Task:
-        """Return a task with plain data; as it is stored where that cannot be opened."""
+        """Return a task with plain data; in its stored form if it cannot be opened."""
         payloads = self._executors.payloads
         try:
             return task if payloads is None else payloads.opened(task)
@@ -327,7 +327,7 @@ class VirtualScheduler:
             return task
 
     def assert_scheduled(self, **match: object) -> Task:
-        """Return the only open task that matches; AssertionError where it is not exactly one."""
+        """Return the only open task that matches; AssertionError unless it is exactly one."""
         self.run_due()
         found = self.all_scheduled(**match)
         if len(found) != 1:
@@ -338,7 +338,7 @@ class VirtualScheduler:
         return found[0]
 
     def refute_scheduled(self, **match: object) -> None:
-        """AssertionError where an open task matches."""
+        """AssertionError if an open task matches."""
         self.run_due()
         found = self.all_scheduled(**match)
         if found:
@@ -348,8 +348,8 @@ class VirtualScheduler:
         """Return the successful attempts that match; exactly ``times``.
 
         ``match`` compares ``key`` or its parts, ``kind``, ``priority`` and ``data``: a dictionary
-        of the names that are to be equal.  Any other name, and a kind that nothing here has, is an
-        InvalidTask, which says the known ones.
+        of members to compare. Any other name, and an unknown kind, is an InvalidTask, which lists
+        the known ones.
         """
         self._check_names(match)
         matching = [each for each in self.executions if self._ran(each, match)]
@@ -372,7 +372,7 @@ class VirtualScheduler:
         return _matches(self._opened(task) if "data" in match else task, match)
 
     def _check_names(self, match: dict[str, object]) -> None:
-        """Raise InvalidTask for a name that nothing can match, and for a kind that nothing has."""
+        """Raise InvalidTask for an unknown name, and for an unknown kind."""
         for name in match:
             if name not in MATCHED_NAMES:
                 known = ", ".join(MATCHED_NAMES)
@@ -392,7 +392,7 @@ class VirtualScheduler:
                 f"{did_you_mean(kind, kinds)}"
             )
 
-    # Failures.
+    # The calls that make a node fail.
 
     def restart(
         self,
@@ -403,8 +403,8 @@ class VirtualScheduler:
     ) -> None:
         """Stop gracefully and start again on the same log and store.
 
-        Where executors are given the node starts with these, as after a deployment, and with
-        ``payloads`` or those it had.
+        With executors the node starts with these, as after a deployment, and with ``payloads`` or
+        its previous ones.
         """
         self.stop()
         if executor is not None or executors is not None:
@@ -414,10 +414,11 @@ class VirtualScheduler:
         self.run_due()
 
     def down_for(self, delta: timedelta | None = None, **units: float) -> None:
-        """Stop gracefully, let time pass (``timedelta`` or its keywords) with no node, start again.
+        """Stop gracefully, let time pass (``timedelta`` or its keywords) without a node, start
+        again.
 
-        What fell due meanwhile has run when it returns, as catch-up and expiry allow.  The client
-        is not stopped: what is scheduled between ``stop`` and ``restart`` waits in the log.
+        Tasks that were due meanwhile have run when it returns, as catch-up and expiry allow. The
+        client is not stopped: tasks scheduled between ``stop`` and ``restart`` wait in the log.
         """
         self.stop()
         self.clock.advance((delta or timedelta(**units)) / timedelta(milliseconds=1))
@@ -431,7 +432,7 @@ class VirtualScheduler:
         self.run_due()
 
     def stop(self) -> None:
-        """Drain and leave the group; what is open stays stored."""
+        """Drain and leave the group; open tasks stay stored."""
         if self._node is None:
             return
         drained = self._node.node.request_stop()
@@ -492,8 +493,8 @@ class VirtualScheduler:
 def execute_task(executor: TaskExecutor, task: Task, *, attempt: int = 1, fence: int = 1) -> object:
     """Run one task through an executor as a node would, its data through JSON and back.
 
-    Returns what ``execute`` returned, awaited where it is ``async``; exceptions come through.
-    Works inside a running event loop as well, as ``VirtualScheduler`` does.
+    Returns the result of ``execute``, awaited if it is ``async``; exceptions are not caught. Works
+    inside a running event loop as well, as ``VirtualScheduler`` does.
     """
     executor.attempt, executor.fence = attempt, fence
     outcome: object = executor.execute(StoredTask(task.key, encode_data(task), 0).to_task())
@@ -505,7 +506,7 @@ MATCHED_NAMES = (*TaskKey._fields, "scheduled_time", "key", "kind", "priority", 
 
 
 def _matches(task: Task, match: dict[str, object]) -> bool:
-    """Compare fields; a dictionary for ``data`` compares only the names it holds."""
+    """Compare fields; a dictionary for ``data`` compares only its own members."""
     for name, expected in match.items():
         actual = getattr(task.key if name in TaskKey._fields else task, name)
         if name == "data" and isinstance(expected, dict):

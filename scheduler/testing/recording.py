@@ -1,6 +1,6 @@
-"""What the test kit saw: events, attempts with their errors, and tasks that were refused.
+"""The records of the test kit: events, attempts with their errors, and refused tasks.
 
-Decides what an assertion that fails says of them.  Never decides whether it fails.
+Decides the text of a failed assertion.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ from scheduler.node.endings import ERROR_MESSAGE_CHARS_MAX, ERROR_STACK_CHARS_MA
 Told = TypeVar("Told", bound=Event)
 
 LISTED_MAX = 5
-"""Attempts and refusals that a message lists; of more it lists the last ones."""
+"""Attempts and refusals in a message; if there are more it lists the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Execution:
     result: AttemptResult
     error_class: str | None = None
     error_message: str | None = None
-    """What the exception said, 1,000 characters at most; None where there was none."""
+    """Message of the exception, at most 1,000 characters; None without one."""
     error_stack: str | None = None
     """Its traceback from your code on, as Python prints it, the last 8,000 characters."""
     task: Task | None = field(default=None, compare=False, repr=False)
-    """The task as it is stored: of sealed data what stands in the clear."""
+    """The task as it is stored; for sealed data the members that are not sealed."""
 
     @property
     def kind(self) -> str | None:
@@ -72,13 +72,13 @@ _STACK_LINES_MAX = 40
 
 
 class LastAttempts:
-    """What a message says of attempts: how many there are, and the last one of each task."""
+    """The words of a message about attempts: their number, and the last one of each task."""
 
     def __init__(self, attempts: Iterable[Execution]) -> None:
         self._attempts = list(attempts)
 
     def told(self, title: str) -> list[str]:
-        """Return the lines, none where there are no attempts."""
+        """Return the lines, an empty list if there are no attempts."""
         if not self._attempts:
             return []
         last, counts = {each.key: each for each in self._attempts}, Counter[TaskKey]()
@@ -92,14 +92,14 @@ class LastAttempts:
 
 
 class RecordingTelemetry:
-    """Keeps every event, in order, and hands it on to ``told``; implements ``Telemetry``."""
+    """Keeps every event, in order, and passes it on to ``told``; implements ``Telemetry``."""
 
     def __init__(self, *listeners: Telemetry) -> None:
         self.events: list[Event] = []
         self._listeners = listeners
 
     def emit(self, event: Event) -> None:
-        """Keep the event; of one about many tasks, what is said of each."""
+        """Keep the event; an event about many tasks is kept as one for each."""
         self.events.extend(single_events(event))
         for telemetry in self._listeners:
             telemetry.emit(event)
@@ -110,7 +110,7 @@ class RecordingTelemetry:
 
 
 class Executions:
-    """The attempts that events tell of; each event is looked at once."""
+    """The attempts in the events; each event is read once."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = events
@@ -149,10 +149,10 @@ def _execution_of(
 
 @dataclass(frozen=True, slots=True)
 class RefusedTask:
-    """A task that the client refused, and why."""
+    """A task that the client refused, and the reason."""
 
     task: object
-    """Mostly a Task; whatever was to be scheduled."""
+    """Usually a Task; the object that was to be scheduled."""
     error: HourhandError
 
     def __str__(self) -> str:
@@ -162,7 +162,7 @@ class RefusedTask:
 
 
 class RecordingClient(SchedulerClient):
-    """The real client, which also remembers what it refused."""
+    """The real client, which also records refusals."""
 
     def __init__(self, *args: Any, has_default_executor: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -187,7 +187,7 @@ class RecordingClient(SchedulerClient):
 
 
 def explained(claim: str, *parts: "tuple[str, Iterable[object] | LastAttempts]") -> str:
-    """Return a claim that does not hold, with what may explain it: titles and what they list."""
+    """Return a claim that does not hold, with possible explanations: titles and lists."""
     lines = [claim]
     for title, found in parts:
         if isinstance(found, LastAttempts):

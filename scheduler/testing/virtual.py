@@ -52,7 +52,7 @@ _FOR_EVER_MS = 10**15
 _BOUNDLESS = 10**15
 
 VIRTUAL_GROUP = GroupSettings.model_construct(
-    # Not validated: a clock that jumps by a year must not cost the only node its membership.
+    # It is not validated: a clock that jumps by a year must not cost the only node its membership.
     session_timeout_ms=_FOR_EVER_MS,
     max_poll_interval_ms=_FOR_EVER_MS,
 )
@@ -61,11 +61,11 @@ VIRTUAL_GROUP = GroupSettings.model_construct(
 def virtual_tree(tree: TreeSettings | None) -> TreeSettings:
     """Return settings of the tree that suit a clock which jumps.
 
-    All tasks are in memory, however far ahead and however many, and nobody sets the clock unseen:
-    else a node would look at its store and its clock all the time, for nothing.
+    All tasks are in memory, any number and any time ahead, and the clock is never set unseen:
+    otherwise a node would look at its store and its clock all the time, for nothing.
     """
     tree = tree or TreeSettings()
-    # Not validated: no node has such a window.
+    # It is not validated: no node has such a window.
     window = tree.window.model_copy(
         update={
             "look_ahead_ms": INSTANT_MAX_MS,
@@ -80,21 +80,21 @@ def virtual_tree(tree: TreeSettings | None) -> TreeSettings:
 
 
 ROUNDS_MAX = 1_000_000
-"""A bound on the work between two moments, so that a task which reschedules itself for now
-fails the test instead of hanging it."""
+"""A bound on the work between two moments, so that a task which reschedules itself for now fails
+the test instead of hanging it."""
 
 _CLAIM_ROUNDS = 3
-"""A claim is asked for, answered and handed over in rounds the tree hears nothing of."""
+"""A claim is requested, answered and handed over in rounds without messages to the tree."""
 
 
 Result = TypeVar("Result")
 
 
 def awaited(awaitable: Awaitable[Result]) -> Result:
-    """Return what an awaitable comes to, on an event loop of its own, whose end is waited for.
+    """Return the result of an awaitable, on an event loop of its own.
 
-    Where a loop runs in this thread already, as in a test that is a coroutine, the other one runs
-    in another thread: one thread has one running loop.
+    If a loop already runs in this thread, as in a test that is a coroutine, the other one runs in
+    another thread: one thread has one running loop.
     """
 
     async def wait() -> Result:
@@ -120,7 +120,7 @@ def _runs_a_loop() -> bool:
 
 
 class Callback(NamedTuple):
-    """A callback as it was made."""
+    """A recorded callback."""
 
     uri: str
     body: bytes
@@ -130,16 +130,16 @@ class Callback(NamedTuple):
 
 
 class RecordingCaller:
-    """Implements ``Caller``: keeps what it is asked for, and fails as it is told to."""
+    """Implements ``Caller``: records callbacks, and fails as configured."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.made: list[Callback] = []
         self.failures = 0
-        """So many of the next callbacks fail."""
+        """Number of the next callbacks that fail."""
 
     async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
-        """Keep a callback; raises CallbackFailed where it is to fail."""
+        """Record a callback; raises CallbackFailed if it should fail."""
         self.made.append(Callback(uri, body, sequence_number, self._clock.now_ms(), of))
         if self.failures:
             self.failures -= 1
@@ -156,16 +156,16 @@ class VirtualWorkers:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self.note_start: Callable[[Attempt], object] = lambda _attempt: None
-        """Told of each attempt whose user code is called, just before."""
+        """Called with each attempt, just before its user code."""
         self.ready: deque[RunningAttempt | RunningBatch] = deque()
-        """What may run now."""
+        """Attempts and batches that may run now."""
 
     def run(self, attempts: Sequence[RunningAttempt]) -> None:
         """Queue attempts."""
         self.ready.extend(attempts)
 
     def run_at_once(self, running: RunningAttempt) -> bool:
-        """Take no fast path."""
+        """Return False: there is no fast path."""
         del running
         return False
 
@@ -178,24 +178,24 @@ class VirtualWorkers:
         del partitions
 
     def pool_of(self, running: RunningAttempt) -> str | None:
-        """Have all wait for the one thread there is."""
+        """Return None: all wait for the only thread."""
         del running
         return "threads"
 
     def call_later(self, delay_ms: float, call: Callable[[], object]) -> Callable[[], object]:
-        """Call nothing: no start takes long, and no batch waits for company that cannot come."""
+        """Ignore the call: no start takes long, and no batch waits for others that cannot come."""
         del delay_ms, call
         return lambda: None
 
     wake_later = call_later
 
     def run_one(self) -> bool:
-        """Run one queued attempt, or one batch, to its end; return False where there is none."""
+        """Run one queued attempt, or one batch, to its end; return False if there is none."""
         if not self.ready:
             return False
         match self.ready.popleft():
             case RunningAttempt() as running:
-                # In a context of its own, as on a node: what it sets there is not the test's.
+                # In a context of its own, as on a node: variables that it sets are not the test's.
                 Context().run(self._run_alone, running)
             case batch:
                 self._run_batch(batch)
@@ -209,7 +209,7 @@ class VirtualWorkers:
             self._calls.end(running, self._calls.ended_with(running, outcome, started_ms))
 
     def _executed(self, running: RunningAttempt) -> object:
-        """Return what user code returned, or the exception that it raised."""
+        """Return the result of user code, or its exception."""
         try:
             tell_attempt(running.attempt, running.executor)
             outcome: object = running.executor.execute(running.attempt.task.to_task())
@@ -248,18 +248,18 @@ class VirtualRunner(NamedTuple):
     workers: VirtualWorkers
 
     def run_one(self) -> bool:
-        """Run one attempt or batch, or let one go on to it; return False where there is none."""
+        """Run one attempt or batch, or let one pass a limit; return False if there is none."""
         if self.workers.run_one():
             return True
         next_ms = self.next_timer_ms()
         if next_ms is not None and next_ms <= self.runner.calls.clock.monotonic_ms():
             self.runner.limits.look()
-            # What it let through may ask the tree for a durable start first.
+            # An attempt that passes may ask the tree for a durable start first.
             return True
         return self.runner.hurry()
 
     def next_timer_ms(self) -> float | None:
-        """Return the monotonic time at which a limit lets something through; None for never."""
+        """Return the monotonic time at which a limit lets an attempt pass; None for never."""
         return self.runner.limits.next_ms()
 
 
@@ -278,7 +278,7 @@ def virtual_runner(
 
 
 class VirtualPorts(NamedTuple):
-    """What nodes on one virtual installation share."""
+    """The ports that nodes on one virtual installation share."""
 
     broker: MemoryBroker
     stores: Stores
@@ -288,7 +288,7 @@ class VirtualPorts(NamedTuple):
 def virtual_kinds(
     settings: Settings, ports: VirtualPorts, messages: MessageWriter, caller: Caller
 ) -> SystemTaskRegistry:
-    """Return what runs system tasks on a virtual node; nothing there waits in real time."""
+    """Return the executors of system tasks on a virtual node; none waits in real time."""
     return SystemTaskRegistry(
         settings=settings,
         stores=ports.stores,
@@ -298,7 +298,7 @@ def virtual_kinds(
         telemetry=ports.telemetry,
         open_messages=lambda: messages,
         open_caller=lambda: caller,
-        # A virtual process never stands still while another one goes on.
+        # A virtual process never pauses while another one goes on.
         lease_ends_ms=lambda: math.inf,
         looks_max=1,
     )
@@ -349,7 +349,7 @@ class VirtualNode:
         )
 
     def work(self) -> bool:
-        """Do one round and all that follows from it now; return whether there was any work."""
+        """Do one round and all that follows from it now; return True if there was any work."""
         was_ready = self.node.is_ready
         worked = self._work_round()
         for _ in range(_CLAIM_ROUNDS):
@@ -362,7 +362,7 @@ class VirtualNode:
         was_ready = self.node.is_ready
         self.node.step(0)
         if self.node.is_ready and not was_ready:
-            # The lease begins with the poll after the first commit; what is due needs it now.
+            # The lease begins with the poll after the first commit; due tasks need it now.
             self.node.step(0)
         messages = 0
         while messages < ROUNDS_MAX and (self.system.run_one() or self.virtual.run_one()):
@@ -373,13 +373,13 @@ class VirtualNode:
         return messages > 1
 
     def next_timer_ms(self) -> float | None:
-        """Return the monotonic time at which the tree wants to go on by itself."""
+        """Return the monotonic time at which the tree acts by itself."""
         return _earliest(self.system.next_timer_ms(), self.virtual.next_timer_ms())
 
     def next_deadline_ms(self) -> float | None:
-        """Return the monotonic time at which something happens by itself; None for never.
+        """Return the monotonic time of the next event without input; None for never.
 
-        What only looks, and tidies, comes late without harm.
+        Looks and clean-ups may be late without harm, so they do not count.
         """
         return _earliest(self.system.next_deadline_ms(), self.virtual.next_timer_ms())
 

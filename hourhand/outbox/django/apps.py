@@ -1,4 +1,4 @@
-"""What Django asks an application for: its name, and a label that no other has."""
+"""The application for Django: its name, and a unique label."""
 
 from django.apps import AppConfig
 

@@ -1,4 +1,4 @@
-"""Has the outbox's table refuse lanes that do not exist."""
+"""Makes the outbox's table refuse lanes that do not exist."""
 
 from typing import Any, ClassVar
 
