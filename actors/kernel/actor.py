@@ -1,8 +1,8 @@
 """The base of every role: pykka's actor without a thread of its own.
 
-pykka gives the vocabulary (actor, ref, tell, ask) and its extension points; this class
-fills them so that all actors share one dispatcher.  ``__init__`` of a subclass need not
-call this one's: all the kernel keeps is the context that ``spawn`` sets.
+pykka gives the vocabulary (actor, ref, tell, ask) and its extension points; this class fills them
+so that all actors share one dispatcher. ``__init__`` of a subclass need not call this one's: the
+kernel keeps only the context that ``spawn`` sets.
 """
 
 from abc import abstractmethod
@@ -25,13 +25,13 @@ class Actor(pykka.Actor):
 
     @abstractmethod
     def on_receive(self, message: Any) -> None:
-        """Handle one message; whatever it raises tears the tree down."""
+        """Handle one message; any error stops the whole tree."""
 
     def on_start(self) -> None:
         """Begin; runs once, before the first message."""
 
     def on_stop(self) -> None:
-        """Let go of what would outlive the actor; no message follows."""
+        """Release resources that would outlive the actor; no message follows."""
 
     def spawn(self, child: "Actor", first_message: object = None) -> Ref:
         """Make ``child`` a child of this actor and start it.
@@ -58,7 +58,7 @@ class Actor(pykka.Actor):
 
     @classmethod
     def start(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
-        """Refuse: an actor belongs to a parent or to a system."""
+        """Raise an error: an actor belongs to a parent or to a system."""
         raise TypeError(f"{cls.__name__} is started by its parent's spawn, not by itself")
 
     def _start_actor_loop(self) -> None:
@@ -80,7 +80,7 @@ def bind_actor(actor: Actor, context: ActorContext) -> None:
 
 
 class System(Protocol):
-    """What the owner of a tree needs of an actor system, real or simulated."""
+    """An actor system for the owner of a tree, real or simulated."""
 
     def spawn_root(self, actor: Actor) -> Ref:
         """Start a tree."""

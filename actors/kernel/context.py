@@ -1,6 +1,6 @@
-"""What the kernel keeps for each actor, and the services it gives it.
+"""The kernel's object for each actor, and the services of an actor system.
 
-One small object an actor, its address and its place in the tree in one: no uuid, no lock, no
+One small object an actor is both its address and its place in the tree: no uuid, no lock, no
 registry entry, no bound method, because an ordering id that is busy for a millisecond gets two
 actors of its own, and the collector walks all of it.
 """
@@ -17,7 +17,7 @@ from actors.ports.clock import Clock
 
 
 class Receiver(Protocol):
-    """What the kernel calls on an actor."""
+    """The methods of an actor that the kernel calls."""
 
     def on_receive(self, message: Any) -> None:
         """Handle one message."""
@@ -26,7 +26,7 @@ class Receiver(Protocol):
         """Begin; runs before the first message."""
 
     def on_stop(self) -> None:
-        """Let go of what would outlive the actor; no message follows."""
+        """Release resources that would outlive the actor; no message follows."""
 
 
 class Timer:
@@ -40,20 +40,20 @@ class Timer:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """Do not send the message; harmless when it was sent already."""
+        """Do not send the message; harmless if it was already sent."""
         self.cancelled = True
 
 
 class Look:
-    """Base of a timer's message after which an actor only tidies: coming late, and once in place
-    of a hundred times, it changes nothing of what runs when.
+    """Base of a timer's message after which an actor only cleans up: it may come late, and once in
+    place of a hundred times, without an effect on tasks.
     """
 
     __slots__ = ()
 
 
 class Services(Protocol):
-    """What an actor system does for the contexts of its actors."""
+    """The services of an actor system for the contexts of its actors."""
 
     clock: Clock
     rng: random.Random
@@ -65,7 +65,7 @@ class Services(Protocol):
         """Put a message before all others that wait, from an actor."""
 
     def post_last(self, context: ActorContext, message: object) -> None:
-        """Put a message behind all that waits, and what comes meanwhile, from an actor."""
+        """Put a message behind all waiting ones, and those that come meanwhile, from an actor."""
 
     def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
         """Post a message after a monotonic delay."""
@@ -90,7 +90,7 @@ class Stop(Signal):
 
 
 class Resume(Signal):
-    """Told to an actor: go on with something of the kernel's own, on the system's thread."""
+    """Told to an actor: continue a task of the kernel's own, on the system's thread."""
 
     __slots__ = ("run",)
 
@@ -99,7 +99,7 @@ class Resume(Signal):
 
 
 class RequestFailed(Signal):
-    """Told to an actor instead of an answer: what it waited for failed."""
+    """Told to an actor instead of an answer: the request failed."""
 
     __slots__ = ("error",)
 
@@ -108,7 +108,7 @@ class RequestFailed(Signal):
 
 
 class _Retired:
-    """Stands where a stopped actor was."""
+    """Replaces a stopped actor."""
 
     def on_receive(self, message: Any) -> None:
         """Drop the message."""
@@ -147,13 +147,14 @@ class ActorContext(Ref):
         self.post = services.post if parent is None else parent.post
         self.actor = actor
         self.role = type(actor)
-        # Of the class: a bound method for each actor would be one object more.
+        # On the class: a bound method for each actor would be one object more.
         self.receive: Callable[[Any, Any], None] = self.role.on_receive
         self.parent = parent
         self.children: dict[ActorContext, None] | None = None
         self.alive = True
         self.condemned = False
-        """A root only: its owner has asked for its end, and must not be told of its failures."""
+        """For a root only: its owner has asked for its end, and must not be told of its
+        failures."""
         self.mailbox: Any = None
         """Used by the simulated system only, which picks the next actor by seed."""
 
@@ -168,7 +169,7 @@ class ActorContext(Ref):
         return self.role
 
     def is_alive(self) -> bool:
-        """Whether the actor still receives messages."""
+        """True if the actor still receives messages."""
         return self.alive
 
     def tell(self, message: object) -> None:
@@ -176,14 +177,14 @@ class ActorContext(Ref):
         self.post(self, message)
 
     def tell_first(self, message: object) -> None:
-        """Leave ``message`` before all that waits but what was told so before; actors alone may
-        call it.
+        """Leave ``message`` before all waiting ones, but behind those told so before; only actors
+        may call it.
         """
         self._services.post_first(self, message)
 
     def tell_last(self, message: object) -> None:
-        """Leave ``message`` behind all that waits for any actor, and what comes meanwhile; actors
-        alone may call it.
+        """Leave ``message`` behind all messages that wait for any actor, and those that come
+        meanwhile; only actors may call it.
         """
         self._services.post_last(self, message)
 
@@ -217,13 +218,13 @@ class ActorContext(Ref):
         message_of: Callable[[Any], object],
         failed: Callable[[BaseException], object] = RequestFailed,
     ) -> None:
-        """Receive ``message_of(result)`` when the future resolves; where it fails, receive
+        """Receive ``message_of(result)`` when the future resolves; if it fails, receive
         ``failed(error)``, or fail as well.
         """
 
         def post_result(done: Future[Any]) -> None:
-            # Whatever goes wrong here must reach the actor: a future's callbacks swallow it,
-            # and the actor would wait for ever.
+            # Every error here must reach the actor: a future's callbacks swallow it, and the actor
+            # would wait for ever.
             try:
                 message = message_of(done.result())
             except BaseException as error:  # noqa: BLE001
@@ -233,7 +234,7 @@ class ActorContext(Ref):
         future.add_done_callback(post_result)
 
     def retire(self) -> None:
-        """Let go of the actor, so that both are freed at once and not by the collector."""
+        """Drop the actor, so that both are freed at once and not by the collector."""
         assert not self.alive, f"{self.path} still receives messages"
         self.actor = _RETIRED
         self.receive = _Retired.on_receive
@@ -249,6 +250,6 @@ class ActorContext(Ref):
 
 
 def context_of(ref: Ref) -> ActorContext:
-    """Return the place in its tree that an address stands for; the kernel alone may ask."""
+    """Return the context behind an address; only the kernel may ask."""
     assert isinstance(ref, ActorContext), f"{ref!r} is not an address of this kernel"
     return ref

@@ -23,7 +23,7 @@ def gather(futures: Sequence[Future[Any]]) -> Future[tuple[Any, ...]]:
             waiting -= 1
             if waiting:
                 return
-        # Only when all have ended: a retry must not overlap what is still under way.
+        # Only when all have ended: a retry must not overlap requests that are still under way.
         try:
             results = tuple(future.result() for future in held)
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller
@@ -31,8 +31,8 @@ def gather(futures: Sequence[Future[Any]]) -> Future[tuple[Any, ...]]:
         else:
             gathered.set_result(results)
         finally:
-            # Each future holds this function, which must not hold them: only the cyclic
-            # collector could free them then, for which the process stands still.
+            # Each future holds this function, which must not hold them: only the cyclic collector
+            # could free them then, which stops the process.
             held.clear()
 
     for future in futures:

@@ -48,7 +48,7 @@ class Operations:
         self._run_next()
 
     def resume(self, answer: object) -> None:
-        """Run the current operation up to what it waits for next."""
+        """Run the current operation up to its next wait."""
         self._step(answer)
         self._run_next()
 

@@ -1,4 +1,4 @@
-"""Addresses of actors: all that one actor may know of another."""
+"""Addresses of actors: one actor knows only this of another."""
 
 from abc import abstractmethod
 from typing import Any, Protocol
@@ -14,10 +14,12 @@ class Recipient(Protocol):
 
 
 class NearRecipient(Recipient, Protocol):
-    """An actor of the same system, which may be told what is urgent."""
+    """An actor of the same system, which may get urgent messages."""
 
     def tell_first(self, message: object) -> None:
-        """Take a message before all that waits but what was told so before; only actors tell so."""
+        """Take a message before all waiting ones, but behind those told so before; only actors call
+        it.
+        """
 
 
 class Ref(pykka.ActorRef[Any]):
@@ -31,7 +33,7 @@ class Ref(pykka.ActorRef[Any]):
 
     @abstractmethod
     def is_alive(self) -> bool:
-        """Whether the actor still receives messages."""
+        """True if the actor still receives messages."""
 
     @abstractmethod
     def tell(self, message: object) -> None:
@@ -39,12 +41,12 @@ class Ref(pykka.ActorRef[Any]):
 
     @abstractmethod
     def tell_first(self, message: object) -> None:
-        """Leave ``message`` before all that waits but what was told so before; actors alone may
-        call it.
+        """Leave ``message`` before all waiting ones, but behind those told so before; only actors
+        may call it.
         """
 
     @abstractmethod
     def tell_last(self, message: object) -> None:
-        """Leave ``message`` behind all that waits for any actor, and what comes meanwhile; actors
-        alone may call it.
+        """Leave ``message`` behind all messages that wait for any actor, and those that come
+        meanwhile; only actors may call it.
         """

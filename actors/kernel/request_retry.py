@@ -1,6 +1,6 @@
-"""A request that is made again, after a pause, until it is answered or refused for good.
+"""A request that is repeated, after a pause, until it is answered or refused for good.
 
-Decides when to ask again; the caller says what may pass and how long the pauses are.
+Decides when to repeat it; the caller decides which errors may pass and the pauses.
 """
 
 from collections.abc import Callable
@@ -11,20 +11,21 @@ from typing import Any
 from actors.kernel.context import ActorContext, Resume
 
 Pause = Callable[[BaseException, int], float | None]
-"""Given a failure and how many there were in a row: the pause in ms before another try, or None
-where that would change nothing."""
+"""Returns, for a failure and the number of consecutive ones, the pause in ms before another try, or
+None if a retry cannot help."""
 Listener = Callable[[BaseException | None], None]
-"""Is called with each failure that another try follows, and with None once the request succeeds
-after failures.  Any thread may call it."""
+"""Called with each failure that is retried, and with None once the request succeeds after failures.
+Any thread may call it."""
 
 
 def retry_request(
     context: ActorContext, request: Callable[[], Future[Any]], pause: Pause, listener: Listener
 ) -> Future[Any]:
-    """Ask, and ask again as long as ``context`` lives; return the future of the last answer.
+    """Send a request, and repeat it as long as ``context`` lives; return the future of the last
+    answer.
 
-    Cancelling that future ends the asking.  The request must change nothing when it is made
-    twice, as what failed may have had its effect.
+    Cancelling that future ends the retries. The request must be repeatable, because a failed one
+    may have had its effect.
     """
     asking = _RetriedRequest(context, request, pause, listener)
     asking.ask()
@@ -32,7 +33,7 @@ def retry_request(
 
 
 class _RetriedRequest:
-    """One request on its way, and the answer that its asker waits for."""
+    """One request on its way, and the answer for its caller."""
 
     __slots__ = ("_context", "_failures", "_listener", "_pause", "_request", "answer")
 
@@ -61,7 +62,7 @@ class _RetriedRequest:
             future.add_done_callback(self._take)
 
     def _take(self, done: Future[Any]) -> None:
-        """Take an answer, on whatever thread it comes."""
+        """Handle an answer, on any thread."""
         try:
             result = done.result()
         except BaseException as error:  # noqa: BLE001 - it belongs to the asker
@@ -85,7 +86,7 @@ class _RetriedRequest:
             self._context.after(pause_ms, Resume(self.ask))
 
     def _ends(self) -> bool:
-        """Whether somebody still waits for the answer."""
+        """Report the end of failures; return False if the caller has cancelled."""
         if not self.answer.set_running_or_notify_cancel():
             return False
         if self._failures:

@@ -21,12 +21,13 @@ from actors.ports.clock import Clock
 MESSAGES_BETWEEN_TIMERS = 4
 """A flood of messages may delay a due timer by one more than this; some take milliseconds."""
 ROUNDS_BETWEEN_LAST = 20
-"""What was told last has its turn after so many rounds of messages, however many more wait."""
+"""Number of rounds of messages after which a message that was told last is handled, however many
+others wait."""
 LAST_PAUSE_S = 0.001
-"""Before each of these the dispatcher waits so long for anything else: other threads run meanwhile,
-and what they bring goes first."""
+"""Before each of these the dispatcher waits this long for other messages: other threads run
+meanwhile, and their messages go first."""
 SLEEP_S_MAX = 3_600.0
-"""Waits of centuries, which a retry may ask for, are more than a queue can be told."""
+"""Longest wait in one call: a retry may ask for centuries, which a queue does not accept."""
 
 
 class ThreadedSystem:
@@ -38,16 +39,17 @@ class ThreadedSystem:
         self._on_failure = on_failure
         self._queue: queue.SimpleQueue[tuple[ActorContext, object] | None] = queue.SimpleQueue()
         self._first: deque[tuple[ActorContext, object]] = deque()
-        """What passes all that waits: only actors tell so, and then the dispatcher is awake."""
+        """Messages in front of all waiting ones: only actors send them, so the dispatcher is
+        awake."""
         self._last: deque[tuple[ActorContext, object]] = deque()
-        """What all others pass: large work in parts, of which each begins the next."""
+        """Messages behind all others: large work in parts, each of which begins the next."""
         self._last_rounds = 0
-        """Rounds since something of that was handled."""
+        """Rounds since one of those was handled."""
         self._timers = TimerQueue()
         self._roots: list[ActorContext] = []
         self.rounds = 0
-        """Grows with every round of work; odd while one is under way.  Read by whoever asks
-        whether the dispatcher hangs."""
+        """Grows with every round of work; odd during one. Read to find out whether the dispatcher
+        hangs."""
         self._thread = threading.Thread(target=self._run, name=f"{name}-dispatcher", daemon=True)
         self._thread.start()
 
@@ -62,8 +64,7 @@ class ThreadedSystem:
     def stop_tree(self, root: Ref) -> None:
         """Stop a tree from outside, behind the messages already queued to it.
 
-        Its failures are nobody's business any more: reported, they would be taken for those
-        of the tree that follows.
+        Its failures are no longer reported: they would be taken for those of the next tree.
         """
         context = context_of(root)
         context.condemned = True
@@ -79,13 +80,15 @@ class ThreadedSystem:
         self._first.append((context, message))
 
     def post_last(self, context: ActorContext, message: object) -> None:
-        """Put a message behind all that waits, and what comes meanwhile; called by actors only."""
+        """Put a message behind all waiting ones, and those that come meanwhile; called by actors
+        only.
+        """
         assert threading.current_thread() is self._thread, "nothing would wake the dispatcher"
         self._last.append((context, message))
 
     @property
     def waiting_messages(self) -> int:
-        """How many messages wait in the mailboxes, which are one queue."""
+        """Number of messages in the mailboxes, which are one queue."""
         return self._queue.qsize() + len(self._first) + len(self._last)
 
     def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
@@ -94,14 +97,14 @@ class ThreadedSystem:
         return self._timers.add(self.clock.monotonic_ms() + delay_ms, context, message)
 
     def close(self, timeout_ms: float = 5_000) -> None:
-        """End the dispatcher after the messages already queued, but for what was told last."""
+        """End the dispatcher after the messages already queued, without those told last."""
         self._queue.put(None)
         self._thread.join(timeout_ms / 1000)
 
     def _run(self) -> None:
-        """Dispatch until the system is closed, whatever escapes from a message.
+        """Dispatch until the system is closed, after any error of a message.
 
-        Without this thread no future of the node would be resolved again, in silence.
+        Without this thread no future of the node would be resolved, and nothing would report that.
         """
         while True:
             try:
@@ -149,14 +152,14 @@ class ThreadedSystem:
             self.rounds += 1
 
     def _handle(self, context: ActorContext, message: object) -> None:
-        """Deliver a message, and whatever is to be handled before all that waits."""
+        """Deliver a message, and the messages in front of all waiting ones."""
         deliver(context, message, self._on_failure)
         first = self._first
         while first:
             deliver(*first.popleft(), self._on_failure)
 
     def _handle_last(self, *, is_idle: bool) -> None:
-        """Handle one message that was told last, where nothing else came or much did."""
+        """Handle one message that was told last, if nothing else came or many rounds passed."""
         self._last_rounds += 1
         if is_idle or self._last_rounds >= ROUNDS_BETWEEN_LAST:
             self._last_rounds = 0

@@ -28,7 +28,7 @@ class TimerQueue:
         return heap[0][0] if heap else None
 
     def pop_due(self, now_ms: float) -> Timer | None:
-        """Remove and return the earliest timer where it is due."""
+        """Remove and return the earliest timer if it is due."""
         due_ms = self.next_due_ms()
         if due_ms is None or due_ms > now_ms:
             return None

@@ -1,1 +1,1 @@
-"""What the tree needs from outside, as narrow protocols with contracts in prose."""
+"""The ports of the tree, as narrow protocols with contracts in prose."""

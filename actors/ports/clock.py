@@ -4,11 +4,11 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two clocks: one that says what time it is, one that only measures.
+    """Two clocks: a wall clock, and one that only measures.
 
-    Due times are compared with ``now_ms``, which may step in either direction.  Leases,
-    timeouts and pauses use ``monotonic_ms``, which never goes back and goes on counting
-    while the machine is suspended, so a lease does not outlive a closed lid.
+    Due times are compared with ``now_ms``, which may step in either direction. Leases, timeouts and
+    pauses use ``monotonic_ms``, which never goes back and goes on counting while the machine is
+    suspended, so a lease does not outlive a closed lid.
     """
 
     def now_ms(self) -> int:

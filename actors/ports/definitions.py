@@ -21,7 +21,7 @@ class DefinitionPage(msgspec.Struct, frozen=True):
 
     definitions: Sequence[Definition]
     next_after: str | None
-    """Pass it as ``after`` for the next page; None where there is none."""
+    """The value of ``after`` for the next page; None if there is none."""
 
 
 class DefinitionStore(Protocol):
@@ -30,25 +30,27 @@ class DefinitionStore(Protocol):
     def save(
         self, partition: int, definitions: Sequence[Definition], now_ms: int
     ) -> "Future[None]":
-        """Write rows, each replacing what its name held at a lower offset.
+        """Write rows, each replacing its name's row with a lower offset.
 
-        ``now_ms`` is what a row's ``expires_ms`` is counted from, where a store counts.
+        A row's ``expires_ms`` is counted from ``now_ms``, in stores that count.
         """
 
     def find(
         self, partition: int, names: Sequence[DefinitionName]
     ) -> "Future[Mapping[DefinitionName, Definition]]":
-        """Read single rows, ended ones too; a name without a row is absent from the answer."""
+        """Read single rows, including ended ones; a name without a row is absent from the
+        answer.
+        """
 
     def page(
         self, partition: int, kind: DefinitionKind, after: str | None, limit: int
     ) -> "Future[DefinitionPage]":
         """Read rows of one kind that have not ended, about ``limit`` of them.
 
-        A page may hold fewer, even none, while there are more.  ValueError where a store can
-        tell that no page ended at ``after``.  A row that stays as it is
-        during a walk through all pages is in exactly one of them.
+        A page may be short, or even empty, while there are more. ValueError if a store can tell
+        that no page ended at ``after``. A row that stays unchanged during a walk through all pages
+        is in exactly one of them.
         """
 
     def forget(self, partition: int, before_ms: int) -> "Future[None]":
-        """Remove rows whose ``expires_ms`` is before a time, where nothing else removes them."""
+        """Remove rows whose ``expires_ms`` is before a time, unless something else removes them."""

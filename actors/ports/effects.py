@@ -1,9 +1,8 @@
-"""Everything a tree may touch, handed down from the node to every role.
+"""All ports of a tree, handed down from the node to every role.
 
-For roles that live long enough reads of the stores and dead letters are made again until they are
-answered: a read changes nothing, and of two dead letters one is enough.  Of a write that failed
-nobody knows whether it had its effect: it fails here as it does there.  Never decides what may
-pass.
+For roles that live long enough, reads of the stores and dead letters are repeated until they are
+answered: a read changes nothing, and a second equal dead letter does no harm. A failed write may
+have had its effect, so it fails for the role too. The caller decides which errors may pass.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,17 +36,17 @@ class Effects:
     runner: Runner
     telemetry: Telemetry
     make_executor: Callable[[str, str | None], Executable]
-    """Returns what runs tasks of an ordering id and a kind: one of Hourhand's, or what stands for
-    one of the user's.  The dispatcher calls it: it waits for nothing and calls no user code.
-    Raises UnknownKind where there is none."""
+    """Returns the executor of tasks of an ordering id and a kind: one of Hourhand's, or a guest for
+    one of the user's. The dispatcher calls it: it does not wait and calls no user code. Raises
+    UnknownKind for an unknown kind."""
     flow_rules: FlowRules = FlowRules.NONE
     """Limits, priorities and fair shares of the user's kinds."""
     concurrency_per_id: Mapping[str | None, int | None] = field(default_factory=dict)
-    """The kinds without order: how many tasks of one ordering id run at once; None for no limit."""
+    """Most tasks of one ordering id that run at once, by kind without order; None for no limit."""
     run_tasks_max: Mapping[str | None, int] = field(default_factory=dict)
-    """The kinds whose batches may have several tasks of one ordering id: how many at most."""
+    """Most tasks of one ordering id in a batch, by kind that allows several."""
     memory: NodeBudget = field(init=False)
-    """As much as the settings say."""
+    """The budget by the settings."""
 
     def __post_init__(self) -> None:
         assert self.partition_count > 0, "a topic has partitions"
@@ -55,27 +54,27 @@ class Effects:
         object.__setattr__(self, "memory", memory)
 
     def run_tasks_of(self, task: StoredTask) -> int:
-        """Return how many tasks of its ordering id a batch may hold; of Hourhand's own 1."""
+        """Return the most tasks of its ordering id in a batch; 1 for Hourhand's own."""
         most = self.run_tasks_max.get(task.kind, 1)
         assert most >= 1, "a batch has a task"
         return 1 if most == 1 or task.key.ordering_id.startswith(RESERVED) else most
 
     def known_since(self, bound_ms: int) -> KnownCompletions:
-        """Return what remembers a partition's completions, as many as settings and memory allow."""
+        """Return a memory for a partition's completions, with the limits of settings and budget."""
         completions_max = self.settings.window.completions_max
         bytes_max = self.memory.completions_bytes_max(self.partition_count)
         return KnownCompletions(bound_ms, completions_max, bytes_max)
 
 
 RetryRequest = Callable[[Callable[[], "Future[object]"]], "Future[object]"]
-"""Makes a request until it is answered, or refused for good."""
+"""Repeats a request until it is answered, or refused for good."""
 
 _READS = ("load_", "find_", "read_")
-"""How the methods of a store begin that change nothing."""
+"""Prefixes of a store's methods that change nothing."""
 
 
 def with_retried_reads(effects: Effects, retry_request: RetryRequest) -> Effects:
-    """Return the same effects, for roles that live no longer than ``retry_request`` asks again."""
+    """Return the same effects, for roles that live at most as long as ``retry_request`` retries."""
     stores = effects.stores
     patient = msgspec.structs.replace(
         stores,
@@ -87,7 +86,7 @@ def with_retried_reads(effects: Effects, retry_request: RetryRequest) -> Effects
 
 
 def with_retried_letters(effects: Effects, retry_request: RetryRequest) -> Effects:
-    """Return the same effects, for roles that live no longer than ``retry_request`` asks again."""
+    """Return the same effects, for roles that live at most as long as ``retry_request`` retries."""
     writer = cast("LogWriter", _RetryingPort(effects.writer, retry_request, ("dead_letter",)))
     return replace(effects, writer=writer)
 
@@ -97,7 +96,7 @@ class _Method(Protocol):
 
 
 class _RetryingPort:
-    """A port some of whose methods are asked again; each is looked up once."""
+    """A port with retried methods; each is looked up once."""
 
     def __init__(self, port: object, retry_request: RetryRequest, retried: tuple[str, ...]) -> None:
         self._port = port

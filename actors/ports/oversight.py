@@ -1,9 +1,8 @@
-"""What operators see and decide: reports of nodes, pauses, the audit log, counts.
+"""The operators' stores: reports of nodes, pauses, the audit log, counts.
 
-The contract of ``actors.ports.store`` holds here too: every method returns at once with a
-future, and one that resolves means durable (a write) or complete (a read); one that fails with
-StoreUnavailable leaves open whether the write happened.  Nothing here decides what runs but
-the pauses.
+The contract of ``actors.ports.store`` holds here too: every method returns at once with a future,
+and one that resolves means durable (a write) or complete (a read); one that fails with
+StoreUnavailable leaves open whether the write happened. Only the pauses influence which tasks run.
 """
 
 from collections.abc import Mapping
@@ -17,14 +16,16 @@ from actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
 from actors.model.tally import HourTally
 
 REPORT_KEPT_MS = 600_000
-"""A node that reports no more is listed for so long."""
+"""Time for which a node without further reports is listed."""
 
 
 class OversightStore(Protocol):
     """Rows of ``node_report``, ``pause_sheet`` and ``audit_log``."""
 
     def save_report(self, report: NodeReport) -> "Future[None]":
-        """Replace the node's report where it has a lower number; forget those long silent."""
+        """Replace the node's report if it has a lower number; delete those of nodes that were
+        silent for long.
+        """
 
     def read_reports(self) -> "Future[tuple[NodeReport, ...]]":
         """Read the report of every node that reported within ``REPORT_KEPT_MS``, and maybe of
@@ -32,26 +33,26 @@ class OversightStore(Protocol):
         """
 
     def read_config(self, known: OperatorConfig) -> "Future[OperatorConfig]":
-        """Read the operator config; ``known`` itself where it is still the one."""
+        """Read the operator config; return ``known`` itself if it is unchanged."""
 
     def replace_config(self, config: OperatorConfig) -> "Future[bool]":
-        """Replace the operator config where the stored version is one less; return whether it was.
+        """Replace the operator config if the stored version is one less; return True if it was.
 
-        Compare-and-set: of two that know the same config one wins.
+        Compare-and-set: if two writers know the same config one wins.
         """
 
     def append_audit(self, entry: AuditEntry, kept_ms: int) -> "Future[None]":
-        """Write an entry, in place of one at its place; it is kept at least so long."""
+        """Write an entry, in place of one at its place; it is kept for at least ``kept_ms``."""
 
     def page_audit(self, before: AuditPlace | None, limit: int) -> "Future[AuditPage]":
         """Read up to ``limit`` entries before a place, newest first.
 
-        A page may hold fewer, even none, while there are more.
+        A page may be short, or even empty, while there are more.
         """
 
 
 class PartitionTally(msgspec.Struct, frozen=True):
-    """What is counted of one partition."""
+    """The counts of one partition."""
 
     counted_offset: int
     """Every record below this is counted."""
@@ -64,7 +65,9 @@ class TallyStore(Protocol):
     def load(
         self, partition: int, first_hour_ms: int, end_hour_ms: int
     ) -> "Future[PartitionTally]":
-        """Read the counts of hours in [first, end), and how far the log is counted."""
+        """Read the counts of hours in [first, end), and the offset up to which the log is
+        counted.
+        """
 
     def save(
         self,
@@ -73,7 +76,7 @@ class TallyStore(Protocol):
         counted_offset: int,
         write_time: int,
     ) -> "Future[None]":
-        """Replace the counts of these hours and the offset that stand below a write time.
+        """Replace the counts of these hours and the offset that were stored below a write time.
 
         Very many hours may be written in several pieces, the offset with the last.
         """

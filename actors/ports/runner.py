@@ -13,7 +13,7 @@ from actors.model.task import Task
 
 
 class Executable(Protocol):
-    """What the runner needs of a user's executor."""
+    """The methods of a user's executor that the runner calls."""
 
     attempt: int
     fence: int
@@ -44,31 +44,30 @@ class Runner(Protocol):
         """Run each attempt as soon as a worker is free for it."""
 
     def withdraw(self, attempt: Attempt, *, limited: bool = False) -> bool:
-        """Forget an attempt that waits for a worker; False where its user code was called.
+        """Forget an attempt that waits for a worker; False if its user code was called.
 
-        With ``limited`` only one that waits for an allowance of a limit; False for any other.
-        After True user code is never called for it, and its end is told to nobody who counts.
+        With ``limited`` only one that waits for an allowance of a limit; False for any other. After
+        True user code is never called for it, and its end is reported to no listener that counts.
         """
 
     def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
-        """Return the attempts of a partition whose user code has been running for so long, and for
-        how long, in milliseconds.
+        """Return the attempts of a partition whose user code has been running for at least
+        ``at_least_ms``, with the time in milliseconds.
 
-        One that ended does not run, however long its outcome takes to become durable.
+        An attempt that ended does not run, however long its outcome takes to become durable.
         """
 
     def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
         """Return the attempts of a partition that run or whose outcome is not settled.
 
-        Those that were abandoned and have ended, of which nobody may ever ask, only where they are
-        asked for as ``given_up``.
+        Abandoned ones that have ended are included only with ``given_up``.
         """
 
     def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
-        """Tell the attempt's end to ``listener`` from now on; at once where it ended."""
+        """Report the attempt's end to ``listener`` from now on; at once if it ended."""
 
     def settle(self, attempts: Sequence[Attempt]) -> None:
-        """Forget ended attempts: their outcomes are durable, or of no use any more."""
+        """Forget ended attempts: their outcomes are durable, or no longer needed."""
 
     def drain(self, partitions: Collection[int] | None, *, give_up: str | None = None) -> None:
         """Let the attempts of these partitions end, which go to another owner: what waits for

@@ -1,19 +1,18 @@
-"""What waits, what ended, and who owns it: three narrow stores.
+"""Waiting tasks, ended ones, and the owners of partitions: three narrow stores.
 
-Common contract.  Every method returns at once with a ``concurrent.futures.Future``.  A
-future that resolves means durable (a write) or complete (a read); one that fails with
-StoreUnavailable leaves open whether the write happened.  All writes are idempotent.
-``write_time`` orders writes of one cell: the higher one wins, whichever arrives first and
-whatever any clock says; on equal ones a delete wins.  A delete with write time w removes
-nothing written above w; what was written up to w and arrives later, within days, is dead too,
-in every hour that held a row and in the last ``SURELY_DELETED_HOURS`` of the delete: an owner that
-did not hear of its write leaves the record to the next one, who writes the row again.  A delete
-resolves to the hour up to which it is done: its end, or less where so many hours held rows that
-the others are for another call.  Of two rows of one key
-in one call the last stands; two calls never write different contents of a key with the same
-write time, as a store may mix them.
-Keys sort by (scheduled_ms, ordering_id, uniqueness_key), ids by their UTF-8 bytes (which is
-the order of Python strings).  Ranges of keys are open below and closed above unless said.
+Common contract. Every method returns at once with a ``concurrent.futures.Future``. A future that
+resolves means durable (a write) or complete (a read); one that fails with StoreUnavailable leaves
+open whether the write happened. All writes are idempotent. ``write_time`` orders writes of one
+cell: the higher one wins, whichever arrives first and whatever any clock says; if they are equal a
+delete wins. A delete with write time w removes nothing written above w. A row written up to w that
+arrives later, within days, is deleted too, in every hour that held a row and in the last
+``SURELY_DELETED_HOURS`` of the delete: an owner whose write was not confirmed leaves the record to
+the next one, which writes the row again. A delete resolves to the hour up to which it is done: its
+end, or less if so many hours held rows that the others need another call. If one call has two rows
+of one key the last counts; two calls never write different contents of a key with the same write
+time, because a store may mix them. Keys sort by (scheduled_ms, ordering_id, uniqueness_key), ids
+by their UTF-8 bytes (which is the order of Python strings). Ranges of keys are open below and
+closed above unless said.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,29 +31,29 @@ from actors.ports.oversight import OversightStore, TallyStore
 
 
 class TaskPage(msgspec.Struct, frozen=True):
-    """Rows in key order; ``complete`` where the range holds no further row.
+    """Rows in key order; ``complete`` if the range holds no further row.
 
-    A store may answer fewer rows than it was asked for, but at least one where it is not complete.
+    A store may answer fewer rows than requested, but at least one if it is not complete.
     """
 
     tasks: Sequence[StoredTask]
     complete: bool
 
     def reached(self, end: TaskKey) -> TaskKey:
-        """Return the key up to which these are all rows of a read that was to go to ``end``."""
+        """Return the key up to which these are all rows of a read that should go to ``end``."""
         return end if self.complete else self.tasks[-1].key
 
 
 class KeysPage(msgspec.Struct, frozen=True):
-    """The keys of some rows that follow each other, in key order; ``complete`` where the range
-    holds no further row.
+    """The keys of consecutive rows, in key order; ``complete`` if the range holds no further
+    row.
     """
 
     keys: Sequence[TaskKey]
     complete: bool
 
     def reached(self, end: TaskKey) -> TaskKey:
-        """Return the key up to which these are all of a read that was to go to ``end``."""
+        """Return the key up to which these are all keys of a read that should go to ``end``."""
         return end if self.complete else self.keys[-1]
 
 
@@ -64,7 +63,7 @@ class ScheduleStore(Protocol):
     def insert_tasks(
         self, partition: int, tasks: Sequence[StoredTask], write_time: int
     ) -> "Future[None]":
-        """Write rows, replacing what their keys held below ``write_time``."""
+        """Write rows, replacing their keys' rows below ``write_time``."""
 
     def load_tasks(
         self,
@@ -101,8 +100,8 @@ class ScheduleStore(Protocol):
     def find_keys(
         self, partition: int, after: TaskKey, before_ms: int, limit: int
     ) -> "Future[KeysPage]":
-        """Read the keys alone of up to ``limit`` rows with key > ``after`` and scheduled_ms <
-        ``before_ms``, of at least one where there are more.
+        """Read only the keys of up to ``limit`` rows with key > ``after`` and scheduled_ms <
+        ``before_ms``, at least one if there are more.
         """
 
     def delete_tasks(
@@ -117,15 +116,15 @@ class StatusStore(Protocol):
     def insert_completions(
         self, partition: int, completions: Sequence[Completion], write_time: int
     ) -> "Future[None]":
-        """Write completions, replacing what their keys held below ``write_time``."""
+        """Write completions, replacing their keys' completions below ``write_time``."""
 
     def load_completions(
         self, partition: int, after: TaskKey, up_to: TaskKey, failed_max: int | None = None
     ) -> "Future[Sequence[Completion]]":
         """Read all completions with ``after`` < key <= ``up_to``, in key order.
 
-        With ``failed_max`` only the first so many of those that failed or were dropped.  Among
-        them may be one that a later success replaced.
+        With ``failed_max`` only the first ones, up to this number, of those that failed or were
+        dropped. Among them may be one that a later success replaced.
         """
 
     def find_completions(
@@ -168,32 +167,32 @@ class OwnershipStore(Protocol):
         """
 
     def save_watermark(self, partition: int, epoch: int, watermark: Watermark) -> "Future[None]":
-        """Replace the row; OwnershipLost where the stored epoch is not ``epoch``.
+        """Replace the row; OwnershipLost if the stored epoch is not ``epoch``.
 
-        A save whose ``watermark.write_time`` is below the stored one changes nothing: it was
-        overtaken by a later one of the same owner.
+        A save whose ``watermark.write_time`` is below the stored one changes nothing: a later one
+        of the same owner overtook it.
         """
 
     def read_watermark(self, partition: int) -> "Future[Claim | None]":
-        """Read the row without changing it; None where the partition never had an owner."""
+        """Read the row without changing it; None if the partition never had an owner."""
 
     def find_watermark(self, partition: int) -> "Future[Claim | None]":
-        """As ``read_watermark``, but it may miss a save that is under way: to show, or to know
-        where to begin to look; nothing may be decided by it.
+        """Read as ``read_watermark``, but it may miss a save that is under way: for display, or to
+        choose where to begin to look; not for decisions.
         """
 
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
     ) -> "Future[None]":
-        """Record what the command at ``offset`` achieved; kept as long as completions."""
+        """Record the outcome of the command at ``offset``; kept as long as completions."""
 
     def find_outcome(self, partition: int, offset: int) -> "Future[RecordedOutcome | None]":
-        """Read what the command at ``offset`` achieved."""
+        """Read the outcome of the command at ``offset``."""
 
     def agree_partition_count(self, count: int) -> "Future[int]":
-        """Store ``count`` where none is stored yet; return what is stored (one winner).
+        """Store ``count`` if no count is stored yet; return the stored one (one winner).
 
-        0 only asks: it is not stored, and returned where nothing is.
+        0 only reads: it is not stored, and returned if nothing is.
         """
 
 
@@ -207,7 +206,7 @@ class Stores(msgspec.Struct, frozen=True):
     oversight: OversightStore
     tallies: TallyStore
     close: Callable[[], None]
-    """Wait (bounded) for writes in flight, then let go of connections or files."""
+    """Wait for writes in flight, for a bounded time, then close connections or files."""
     installation_id: Callable[[], str] = str
-    """Return what tells this installation's store from every other one, made when it is first
-    asked for; empty where a store has none.  Blocks; StoreUnavailable."""
+    """Return the unique id of this installation's store, made at the first call; empty if a store
+    has none. Blocks; StoreUnavailable."""

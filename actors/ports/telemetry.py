@@ -1,4 +1,4 @@
-"""The one way out for everything worth knowing."""
+"""The one outlet for events."""
 
 from typing import Protocol
 
@@ -9,4 +9,4 @@ class Telemetry(Protocol):
     """Takes events; never raises, never blocks, may be called from any thread."""
 
     def emit(self, event: Event) -> None:
-        """Take note of something that happened."""
+        """Handle an event."""

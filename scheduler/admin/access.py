@@ -78,7 +78,7 @@ class Access:
         await self._app(scope, receive if body is None else _replayed(body, receive), told)
 
     def _check(self, scope: Scope) -> None:
-        # Where the app is mounted, ``path`` begins with the path of the mount.
+        # In a mounted app, ``path`` begins with the path of the mount.
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         told = self._guard.judge(scope, needs_token=path.startswith(self._prefix))
         if isinstance(told, Refusal):

@@ -1,7 +1,7 @@
 """The reasons why an open task does not run, from the log, the store and the nodes' reports.
 
-Decides which reasons are given, in which order, and the command against each. Whether a task may
-run is its owner's decision; this is a picture a second old.
+Decides which reasons are given, in which order, and the command against each. The owner decides
+whether a task may run; this is a picture a second old.
 """
 
 import shlex

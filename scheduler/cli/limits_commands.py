@@ -88,8 +88,8 @@ def set_limit(
 ) -> None:
     """Change a limit until it is reset.
 
-    What is not named stays as it is.  Every node knows within a second.  The change outlives
-    restarts.  Attempts that run may end.
+    Numbers that are not given stay unchanged.  Every node knows within a second.  The change
+    outlives restarts.  Attempts that run may end.
 
     \b
     Examples:

@@ -1,8 +1,8 @@
 """Commands that read tasks: list, which may act on all it lists, show one, show an outcome.
 
 Hourhand's own tasks are hidden, and an act concerns exactly the tasks that the same options list.
-Every act is written to the audit log, as the admin API's acts are. Where nothing is found, a hint
-names the records that no node has read yet, from the owners' reports and the store.
+Every act is written to the audit log, as the admin API's acts are. An empty listing comes with a
+hint about records that no node has read yet, from the owners' reports and the store.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep

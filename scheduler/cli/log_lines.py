@@ -97,7 +97,7 @@ def log_to_stderr(
 ) -> None:
     """Show the node's log from a level on; SettingsInvalid for an unknown level.
 
-    Where several processes write one stream, each line names its process.
+    If several processes write one stream, each line names its process.
     """
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:

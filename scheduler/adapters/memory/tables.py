@@ -111,7 +111,7 @@ class MemoryStores:
         self.definitions: dict[int, dict[DefinitionName, Definition]] = {}
         """By partition."""
         self.expiries: dict[tuple[int, DefinitionName], float] = {}
-        """When rows of definitions vanish by themselves, by the clock that only measures."""
+        """Monotonic times at which rows of definitions expire."""
         self.clock = clock
         self.partition_count: int | None = None
         self.reports: dict[str, NodeReport] = {}
