@@ -1,0 +1,129 @@
+"""The shape of sentences in the product's docstrings and comments.
+
+A sentence states something of a subject.  One that begins with a question word, and is not a
+question, puts a clause in the place of a noun: a reader has to find out what it is about.  The lists
+below may only shrink.  They say nothing about the rest of a sentence, which a reader judges.
+"""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from tests.tidy.generated_docs import PAGES
+from tests.tidy.source import Source, report, sources
+
+_BEGINNINGS = re.compile(
+    r"(?:What|Whatever|Of|So (?:many|much|long|far|few|often)|Where|Wherever|Who|Whoever|Whose|Whom"
+    r"|How|Which|Whichever|Whether|When|Why)\b"
+)
+"""``When`` begins a plain sentence as well; it is counted where no main clause follows."""
+_SENTENCE = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z])")
+_COMMENT = re.compile(r"(?:^|\s)# (.*)")
+_MARKS = re.compile(r"(?:noqa|type:|pragma|ruff|fmt|mypy|pyright)\b")
+
+SENTENCES: dict[str, int] = {
+    "actors": 91,
+    "scheduler/node": 123,
+}
+"""Sentences that begin so, by room; a room that is not listed has none."""
+
+
+def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every docstring, of modules, classes, functions, and of attributes below them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.lineno, str(node.value.value)
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    """Every comment; lines of comment that follow each other are one."""
+    begun, parts, last = 0, list[str](), -1
+    for line, code in enumerate(text.splitlines(), start=1):
+        if not (found := _COMMENT.search(code)):
+            continue
+        is_whole = not code[: found.start()].strip()
+        if is_whole and parts and line == last + 1:
+            parts.append(found[1])
+        else:
+            yield begun, " ".join(parts)
+            begun, parts = line, [found[1]]
+        last = line if is_whole else -1
+    yield begun, " ".join(parts)
+
+
+def _is_clause(sentence: str) -> bool:
+    if not _BEGINNINGS.match(sentence) or sentence.rstrip().endswith("?"):
+        return False
+    return not sentence.startswith("When ") or "," not in sentence
+
+
+def _clauses(text: str) -> Iterator[str]:
+    """The sentences of a text that begin with a question word and are not a question."""
+    return filter(_is_clause, _SENTENCE.split(" ".join(text.split())))
+
+
+def _found(source: Source) -> Iterator[str]:
+    for line, text in (*_strings(source.tree), *_comments(source.text)):
+        if not _MARKS.match(text):
+            yield from (f"{source.name}:{line}: {each[:80]}" for each in _clauses(text))
+
+
+def _folder(source: Source) -> str:
+    """Return the room of a file, or the root that it is in."""
+    return "/".join(source.name.split("/")[:-1][:2])
+
+
+def _counted() -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for source in sources("actors", "hourhand", "scheduler"):
+        if source.name not in PAGES:
+            found.setdefault(_folder(source), []).extend(_found(source))
+    return found
+
+
+def test_sentences_begin_with_their_subject() -> None:
+    """Of docstrings and comments; a folder that has fewer than listed lowers its number."""
+    complaints = []
+    for folder, found in _counted().items():
+        allowed = SENTENCES.get(folder, 0)
+        if len(found) > allowed:
+            complaints += [f"{folder}: {len(found)} instead of {allowed}", *found]
+        elif len(found) < allowed:
+            complaints.append(f"{folder}: write {len(found)} instead of {allowed}")
+    complaints += [f"{folder} is not there" for folder in SENTENCES.keys() - _counted().keys()]
+
+    report(complaints)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What a node opens.",
+        "Whether a task is open.",
+        "A key.  Of a pair the ids.",
+        "Where it is served.",
+        "So many may wait.",
+        "When it began.",
+    ],
+)
+def test_a_clause_in_place_of_a_noun_is_found(text: str) -> None:
+    """In the first sentence of a text, and in a later one."""
+    assert Counter(_clauses(text)).total() == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "True if a task is open.",
+        "Return whether it is there.",
+        "Who asks for this?",
+        "When a node stops, its tasks wait.",
+        "Offsets are dense.",
+    ],
+)
+def test_a_plain_sentence_passes(text: str) -> None:
+    """A subject, a verb, a question, or a clause of time before the main one."""
+    assert not list(_clauses(text))
