@@ -8,6 +8,7 @@ posted to it.  Never looks into a task.
 
 import logging
 import math
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -159,36 +160,41 @@ class ProcessPool:
         self._waiting: deque[_Job] = deque()
         self._seq = 0
         self._submitted = 0
+        self.sending = threading.Lock()
+        """Held from the gate to the ticket."""
         self.is_closing = False
         self.refusal: str | None = None
         """Why user code cannot be loaded."""
 
     # What comes from elsewhere, on the pool's thread.
 
-    def enter(self, job: "_Job") -> None:
-        """Run a job as soon as a process is free for it."""
-        self._submitted += 1
-        self._waiting.append(job)
+    def enter(self, jobs: "Sequence[_Job]") -> None:
+        """Run each job as soon as a process is free for it."""
+        if self.is_closing:
+            for job in jobs:
+                self._refuse(job)
+            return
+        self._submitted += len(jobs)
+        self._waiting.extend(jobs)
 
     def load(self) -> WorkerLoad:
         """Return how much was submitted, and how much of it waits; from any thread."""
         return WorkerLoad(self._submitted, len(self._waiting))
 
     def drain(self, partitions: Collection[int]) -> None:
-        """Take back what has not begun of partitions that go to another owner, and let the rest
-        end before the drain deadline.
+        """Refuse what has not begun of partitions that go to another owner, and let the rest end
+        before the drain deadline.
         """
         ends_ms = self._monotonic_ms() + max(0.0, self._drain_deadline_ms - DRAINED_MS)
         for place in self.places:
-            self._take_back(place)
             if place.sent and any(e.attempt.partition in partitions for e in place.sent[0].members):
                 place.drained_ms = min(place.drained_ms, ends_ms)
         self._refuse_waiting(partitions)
 
-    def take_back(self) -> None:
-        """Take back all that has not begun: what may run has changed."""
+    def took_back(self, seqs: Collection[int]) -> None:
+        """Let work wait here again whose tickets were taken from its processes."""
         for place in self.places:
-            self._take_back(place)
+            self._wait_again(place, seqs)
 
     def end_attempts(self, job: "_Job", why: str, *, at_once: bool) -> None:
         """End the attempts of a job that runs."""
@@ -202,7 +208,7 @@ class ProcessPool:
         for place in self.places:
             self._take_back(place)
             if place.number and not place.sent:
-                self._system.stop(place.number)
+                self._stop(place)
             elif place.number:
                 self._end(place, "closed", at_once=True)
         for job in tuple(self._waiting):
@@ -308,8 +314,8 @@ class ProcessPool:
         now_ms = self._monotonic_ms()
         self._system.page.lease_until(self._lease_ends_ms())
         for place in self.places:
-            if place.is_silent and now_ms >= place.kill_ms:
-                place.why = place.why or "silent"
+            if place.number and now_ms >= place.kill_ms:
+                place.why = place.why or ("silent" if place.is_silent else "closed")
                 self._kill(place, now_ms)
             elif place.sent:
                 self._look(place, now_ms)
@@ -323,7 +329,7 @@ class ProcessPool:
         for place in self.places:
             if len(place.sent) > 1:
                 pause_ms = min(pause_ms, RECALLED_MS)
-            elif place.sent or place.is_silent:
+            elif place.sent or place.kill_ms < NO_DEADLINE:
                 pause_ms = min(pause_ms, TICK_MS)
             elif not place.number and not self.is_closing:
                 pause_ms = min(pause_ms, max(1.0, place.start_ms - now_ms))
@@ -348,7 +354,7 @@ class ProcessPool:
             self._end(place, "timeout", at_once=False)
         if now_ms >= place.drained_ms - self._settings.kill_grace_ms and not place.is_asked:
             self._end(place, "drained", at_once=False)
-        if now_ms >= min(place.kill_ms, place.drained_ms):
+        if now_ms >= place.drained_ms:
             self._kill(place, now_ms)
 
     def _kill(self, place: _Place, now_ms: float) -> None:
@@ -377,8 +383,12 @@ class ProcessPool:
 
     def _fill(self) -> None:
         """Send what waits to processes that are free, or soon will be."""
-        if not self._waiting:
-            return
+        if self._waiting:
+            # Whoever takes tickets back has changed what the gate says before.
+            with self.sending:
+                self._send_all()
+
+    def _send_all(self) -> None:
         frames: dict[_Place, list[_Job]] = {}
         while self._waiting:
             place = self._free_place()
@@ -443,9 +453,10 @@ class ProcessPool:
         """Have what waits in a process behind the one that runs wait here again."""
         if not place.sent:
             return
-        seqs = self._system.take_back(place.number)
-        taken = [each for each in place.sent if each.seq in seqs]
-        for job in reversed(taken):
+        self._wait_again(place, self._system.take_back(place.number))
+
+    def _wait_again(self, place: _Place, seqs: Collection[int]) -> None:
+        for job in reversed([each for each in place.sent if each.seq in seqs]):
             place.sent.remove(job)
             self._waiting.appendleft(job)
 
@@ -477,7 +488,13 @@ class ProcessPool:
         place.is_leaving = True
         self._take_back(place)
         if not place.sent:
-            self._system.stop(place.number)
+            self._stop(place)
+
+    def _stop(self, place: _Place) -> None:
+        """Let an idle process end, and kill it where user code does not let it."""
+        place.is_leaving = True
+        place.kill_ms = self._monotonic_ms() + self._settings.kill_grace_ms
+        self._system.stop(place.number)
 
     # Ends.
 

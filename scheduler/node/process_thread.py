@@ -48,6 +48,11 @@ logger = logging.getLogger("hourhand.processes")
 
 GUARDIAN = "scheduler.worker.guardian"
 """The program that keeps the processes."""
+_GUARDIAN_CODE = (
+    "import sys; sys.path[:] = sys.argv[1].split(chr(10));"
+    f" from {GUARDIAN} import main; main(sys.argv[2:])"
+)
+"""Its modules are those of the node, wherever it was started; no child's environment is changed."""
 TICKET_BYTES = 8
 START_DEADLINE_S = 120.0
 """How long the first process may take to load user code before a node does not start."""
@@ -143,20 +148,22 @@ class ProcessThread:
 
     def run(self, attempts: Sequence[RunningAttempt]) -> None:
         """Run each attempt as soon as a process is free for it."""
-        for running in attempts:
-            self._posted.post(partial(self.pool.enter, job_of(running)))
+        self._posted.post(partial(self.pool.enter, [job_of(each) for each in attempts]))
 
     def run_batch(self, batch: RunningBatch) -> None:
         """Run some attempts together."""
-        self._posted.post(partial(self.pool.enter, job_of_batch(batch)))
+        self._posted.post(partial(self.pool.enter, [job_of_batch(batch)]))
 
     def drain(self, partitions: Collection[int] | None) -> None:
         """Let attempts of partitions that go to another owner end in time; with None ask the gate
         once more for what has not begun.
         """
-        if partitions is None:
-            self._posted.post(self.pool.take_back)
-        else:
+        # At once and here: when this returns, nothing begins that was let through before.
+        with self.pool.sending:
+            taken = [seq for number in self._pipes for seq in self.take_back(number)]
+        if taken:
+            self._posted.post(partial(self.pool.took_back, taken))
+        if partitions is not None:
             self._posted.post(partial(self.pool.drain, tuple(partitions)))
 
     def load(self) -> WorkerLoad:
@@ -200,7 +207,8 @@ class ProcessThread:
         taken, tickets = os.pipe()
         for descriptor in (taken, tickets):
             os.set_blocking(descriptor, False)
-        self._pipes[number] = _ProcessPipe(ours, taken, tickets)
+        with self.pool.sending:
+            self._pipes[number] = _ProcessPipe(ours, taken, tickets)
         ours.setblocking(False)  # noqa: FBT003 - as above
         self._selector.register(ours, selectors.EVENT_READ, number)
         sent = frame(FrameKind.START, StartProcess(number, place))
@@ -280,13 +288,12 @@ class ProcessThread:
     def _start_guardian(self) -> None:
         """Start a fresh interpreter: this process has threads, and user code in it."""
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", GUARDIAN]
+        command = [sys.executable, "-c", _GUARDIAN_CODE, "\n".join(sys.path)]
         numbers = (theirs.fileno(), self._page_descriptor, self.places, os.getpid())
         self._guardian = subprocess.Popen(  # noqa: S603 - our own program
             [*command, *map(str, numbers)],
             stdin=subprocess.DEVNULL,
             pass_fds=numbers[:2],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )
         theirs.close()
         self._control = ours
@@ -362,7 +369,8 @@ class ProcessThread:
 
     def _end(self, ended: EndedProcess) -> None:
         """Hear what a process said before it ended, and let go of it."""
-        pipe = self._pipes.pop(ended.number, None)
+        with self.pool.sending:
+            pipe = self._pipes.pop(ended.number, None)
         if pipe is None:
             return
         with suppress(BlockingIOError, OSError, FrameBroken):

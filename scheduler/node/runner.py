@@ -140,7 +140,7 @@ class NodeRunner:
             self.calls.refuse(running)
         self._starts.drain(partitions)
         self._batches.drain(partitions)
-        if partitions is not None and give_up is None:
+        if partitions is not None:
             self._workers.drain(partitions)
 
     def hurry(self) -> bool:

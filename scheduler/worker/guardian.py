@@ -11,12 +11,9 @@ import os
 import select
 import signal
 import socket
-import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-
-import msgspec
 
 from scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
@@ -209,8 +206,3 @@ def main(arguments: list[str]) -> None:
     # What is there by now is shared with all processes; a collector that walked it would copy it.
     gc.freeze()
     Guardian(socket.socket(fileno=control), ProcessPage(page, places), become).serve()
-
-
-if __name__ == "__main__":
-    with suppress(msgspec.MsgspecError):
-        main(sys.argv[1:])

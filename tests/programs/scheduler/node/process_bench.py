@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Self
 
@@ -36,6 +37,7 @@ class ProcessBench:
         execution = ExecutionSettings.model_validate(given)
         self.clock = SystemClock()
         self.lease_ends_ms = math.inf
+        self.renew: Callable[[], float] = lambda: self.lease_ends_ms
         self.telemetry = RecordingTelemetry()
         self.ends: SimpleQueue[AttemptEnded] = SimpleQueue()
         self.lines: list[tuple[Logged, RunningAttempt | None]] = []
@@ -50,7 +52,7 @@ class ProcessBench:
             RecoverySettings(drain_deadline_ms=drain_deadline_ms),
             places=execution.processes or 1,
             plan=plan,
-            lease_ends_ms=lambda: self.lease_ends_ms,
+            lease_ends_ms=lambda: self.renew(),  # noqa: PLW0108 - it may change
             log=lambda line, running: self.lines.append((line, running)),
         )
         self.workers = NodeWorkers(self.calls, execution, self.processes)

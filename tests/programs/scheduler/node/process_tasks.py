@@ -146,3 +146,13 @@ class Batched(BatchExecutor):
         if any(each.data.get("dies") for each in tasks):
             os.kill(os.getpid(), signal.SIGKILL)
         return [Drop(f"{len(tasks)}") for _ in tasks]
+
+
+@app.executor("noop")
+class Noop(TaskExecutor):
+    """Does nothing."""
+
+    run_in = "process"
+
+    def execute(self, task: Task) -> None:
+        """Do nothing."""
