@@ -155,7 +155,9 @@ class Turn:
                 siblings.task_persistence.tell(read)
         if self._released:
             released, self._released = self._released, 0
-            siblings.partition_scheduler.tell(SlotsReleased(released))
+            # A task that comes later finds the free slots by itself.
+            if self._budget.waiting_bytes:
+                siblings.partition_scheduler.tell(SlotsReleased(released))
 
     def _hand_over(self) -> None:
         """Hand to the runner what ended and what began, which it still starts one by one (P7).

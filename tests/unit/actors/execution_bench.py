@@ -111,6 +111,8 @@ class Bench:
             replace(self.harness.effects, make_executor=self._make), self.harness.ownership
         )
         self.budget = self.harness.siblings.budget
+        # Something waits for a slot, so each that is released is told.
+        self.budget.keep_waiting(1)
         self.runner.left += left
         self.ref = self.harness.spawn(self.actor)
         self.run()

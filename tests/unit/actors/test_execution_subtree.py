@@ -76,6 +76,8 @@ class World:
         )
         self.ref.tell(MeetSiblings(self.harness.siblings))
         self.known = self.harness.siblings.known_completions
+        # Something waits for a slot, so each that is released is told.
+        self.harness.siblings.budget.keep_waiting(1)
         self.stored: dict[TaskKey, StoredTask] = {}
         self.closed: Counter[TaskKey] = Counter()
         self.cancelled: dict[TaskKey, int] = {}

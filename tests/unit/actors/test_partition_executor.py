@@ -66,6 +66,23 @@ def test_what_a_message_leads_to_is_sent_together() -> None:
     assert len(bench.runner.settled) == 5
 
 
+@pytest.mark.parametrize("waits", [False, True], ids=["nothing waits", "a task waits"])
+def test_slots_are_told_of_where_a_task_waits_for_one(waits: bool) -> None:
+    """A task that comes later looks at the budget by itself."""
+    bench = Bench(known_since_ms=0)
+    bench.budget.keep_waiting(0 if waits else -1)
+    bench.execute(_task("x"), _task("y"))
+    for each in tuple(bench.runner.started):
+        each.listener(AttemptEnded(each.attempt, Ending.DONE, NOW_MS, NOW_MS))
+    bench.harness.run()
+    bench.ref.tell(_answer(bench))
+    bench.harness.run()
+
+    told = bench.harness.scheduler.take_all(SlotsReleased)
+    assert told == ([SlotsReleased(2)] if waits else [])
+    assert bench.budget.slots == 0
+
+
 def _answer(bench: Bench) -> object:
     asked = bench.tracker.take(RecordOutcomes)
     return OutcomesRecorded(asked.completions, asked.records)
