@@ -29,8 +29,10 @@ class GuestKind:
 
     def __init__(self, factory: ExecutorFactory) -> None:
         self._factory = factory
-        self.declared_class = class_of(factory)
+        self.declared_class: type | None = None
         """None if only an executor will show it."""
+        self._guest_class: type[Guest] = Guest
+        self._declare(class_of(factory))
 
     @property
     def declared_retry(self) -> RetryPolicy:
@@ -39,8 +41,13 @@ class GuestKind:
 
     def guest(self) -> "Guest":
         """Return a guest for the executor of one busy ordering id."""
-        is_async = is_coroutine_method(self.declared_class, "execute")
-        return AsyncGuest(self) if is_async else Guest(self)
+        return self._guest_class(self)
+
+    def _declare(self, declared_class: type | None) -> None:
+        """Look at the class once: there is a guest for each busy ordering id."""
+        self.declared_class = declared_class
+        is_async = is_coroutine_method(declared_class, "execute")
+        self._guest_class = AsyncGuest if is_async else Guest
 
     def make(self) -> TaskExecutor:
         """Make an executor; raises the factory's errors, and TypeError for a product that cannot
@@ -55,7 +62,7 @@ class GuestKind:
         if complaint := attribute_complaint(executor):
             raise TypeError(f"{type(executor).__qualname__}.{complaint}")
         if self.declared_class is None:
-            self.declared_class = type(executor)
+            self._declare(type(executor))
         return executor
 
 
