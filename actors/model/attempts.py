@@ -46,7 +46,8 @@ class Attempt(msgspec.Struct, frozen=True, eq=False):
     def place(self) -> "str | TaskKey":
         """The place that it shares with no other attempt: its ordering id, or its key alone."""
         key = self.task.key
-        return key if self.is_beside_others else key.ordering_id
+        # Not by the property: asked twice of each attempt.
+        return key.ordering_id if self.follows is None and not self.is_unordered else key
 
 
 StartRecorder = Callable[[Sequence[Attempt]], "Future[None]"]
@@ -112,7 +113,7 @@ _RESULTS = {
 
 def finished_event(ended: AttemptEnded) -> AttemptFinished:
     """Return the event of an attempt's end."""
-    assert ended.ending.is_of_user_code, "what did not start has no end to tell"
+    assert ended.ending not in _WITHOUT_A_CALL, "what did not start has no end to tell"
     return AttemptFinished(
         ended.attempt.partition,
         ended.attempt.task.key,

@@ -69,7 +69,7 @@ class OrderingQueue(TaskQueue):
     def must_spill(self, key: TaskKey, tasks_max: int) -> bool:
         """Return True if a task must go to the store: later ones may not overtake those there."""
         stored = self.stored
-        return (stored is not None and key > stored[0]) or len(self) >= tasks_max
+        return (stored is not None and key > stored[0]) or len(self._tasks) >= tasks_max
 
     def leaves_to_store(self, key: TaskKey) -> bool:
         """True if a key is in the range that was left to the store, or is being read."""

@@ -163,8 +163,10 @@ class NodeWorkers:
 
     def watch(self, running: RunningAttempt, timeout_ms: int | None) -> Callable[[], object] | None:
         """Report a blocking attempt that passes its timeout; return what calls that off."""
+        if timeout_ms is None:
+            return None
         remaining_ms = left_ms(running, timeout_ms, self._calls.clock)
-        if timeout_ms is None or remaining_ms is None:
+        if remaining_ms is None:
             return None
         attempt = running.attempt
         event = AttemptStuck(attempt.partition, attempt.task.key, timeout_ms)
