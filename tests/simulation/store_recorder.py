@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from typing import Protocol
 
 from actors.kernel.simulated import VirtualClock
-from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.codec import Command
 from actors.model.key import TaskKey
 from actors.model.log_offset import broker_offset
@@ -79,7 +78,7 @@ class StoreRecorder:
         self._kept: set[TaskKey] = set()
         """Keys that failed, or whose row was there after their hour was thinned."""
         self._thinned_ms: dict[int, int] = {}
-        """By partition: the end of the last hour of which rows were deleted."""
+        """By partition: the end of the last hour whose rows were to be deleted."""
         self._watch()
 
     def _watch(self) -> None:
@@ -135,15 +134,18 @@ class StoreRecorder:
         place = (partition, key, result, offset, write_time)
         self._history.add(Completed(self._now_ms(), *place, has_letter))
 
-    def _rows_removed(self, partition: int, gone: dict[TaskKey, tuple[int, StoredTask]]) -> None:
+    def _rows_removed(
+        self, partition: int, gone: dict[TaskKey, tuple[int, StoredTask]], end_ms: int
+    ) -> None:
+        thinned_ms = self._thinned_ms.get(partition, 0)
+        self._kept.update(key for key in gone if key.scheduled_ms < thinned_ms)
+        self._thinned_ms[partition] = max(thinned_ms, end_ms)
+        if not gone:
+            return
         now_ms, durable = self._now_ms(), self._durable.get(partition, 0)
         rows = [row for _, row in gone.values() if 0 <= row.offset < durable]
         still_open = tuple(r.key for r in rows if not self._truth.is_closed(partition, r))
         self._row_gone_ms.update(dict.fromkeys(gone, now_ms))
-        thinned_ms = self._thinned_ms.get(partition, 0)
-        self._kept.update(key for key in gone if key.scheduled_ms < thinned_ms)
-        last_ms = max(key.scheduled_ms for key in gone)
-        self._thinned_ms[partition] = max(thinned_ms, hour_of(last_ms) + HOUR_MS)
         failed_ago_ms = min(self._failed_ago_ms(partition, key) for key in gone)
         self._history.add(RowsRemoved(now_ms, partition, still_open, failed_ago_ms))
 
@@ -154,8 +156,10 @@ class StoreRecorder:
         return self._world.clock.now_ms() - found[1].finished_ms
 
     def _completions_removed(
-        self, partition: int, gone: dict[TaskKey, tuple[int, Completion]]
+        self, partition: int, gone: dict[TaskKey, tuple[int, Completion]], _end_ms: int
     ) -> None:
+        if not gone:
+            return
         now_ms = self._now_ms()
         self._truth.note_swept(partition, gone)
         for key in gone:

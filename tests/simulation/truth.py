@@ -41,8 +41,9 @@ class WatchedRows(Rows[Value]):
     def __init__(
         self,
         stored: Callable[[int, TaskKey, Value, int], None],
-        removed: Callable[[int, dict[TaskKey, tuple[int, Value]]], None],
+        removed: Callable[[int, dict[TaskKey, tuple[int, Value]], int], None],
     ) -> None:
+        """``removed`` is told of each delete: what went, and up to when hours were meant."""
         super().__init__()
         self._stored = stored
         self._removed = removed
@@ -64,8 +65,7 @@ class WatchedRows(Rows[Value]):
         super().delete(partition, first_ms, end_ms, write_time, held)
         cells = self._cells[partition]
         gone = {key: cell for key, cell in before.items() if (key, 0) not in cells}
-        if gone:
-            self._removed(partition, gone)
+        self._removed(partition, gone, end_ms)
 
 
 class WatchedDict(dict[Key, Value], Generic[Key, Value]):
