@@ -165,7 +165,9 @@ class FindStatuses(msgspec.Struct, frozen=True):
 
 
 class StatusesFound(msgspec.Struct, frozen=True):
-    """CompletionTracker to TaskPersistence, of a range or of single keys; keys without any status are absent."""
+    """CompletionTracker to TaskPersistence, of a range or of single keys; those without any status
+    are absent.
+    """
 
     statuses: Mapping[TaskKey, KeyStatus]
 

@@ -174,8 +174,8 @@ def _add_pauses(router: TypedRouter, service: AdminService) -> None:
                 config = pauses.pause(targets, who, body.reason)
             else:
                 config = pauses.resume(targets)
-            # The picture learns the operator config now; otherwise owners that know only the previous operator config
-            # would count as up to date.
+            # The picture learns the operator config now; otherwise owners that know only the previous
+            # one would count as up to date.
             service.cluster.learn(config)
             return ShownPauses.of(config), CHANGED_WORDS[action]
 

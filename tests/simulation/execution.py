@@ -67,7 +67,7 @@ class _Slot:
 
 
 class SimulatedWorkers:
-    """A bounded pool for blocking code, a loop, and one worker each for suspects and for batches."""
+    """A bounded pool for blocking code, a loop, and a worker each for suspects and for batches."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """``OversightStore`` and ``TallyStore`` on Cassandra.
 
-The operator config is one row under lightweight transactions. It is checked often, so a check reads its
-version only, at the ordinary consistency, which sees every answered change.
+The operator config is one row under lightweight transactions. It is checked often, so a check
+reads its version only, at the ordinary consistency, which sees every answered change.
 """
 
 from collections.abc import Mapping
