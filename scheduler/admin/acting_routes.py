@@ -174,7 +174,7 @@ def _add_pauses(router: TypedRouter, service: AdminService) -> None:
                 config = pauses.pause(targets, who, body.reason)
             else:
                 config = pauses.resume(targets)
-            # The picture learns the operator config now; otherwise owners that know only the previous
+            # The picture learns the operator config now; else owners that know only the previous
             # one would count as up to date.
             service.cluster.learn(config)
             return ShownPauses.of(config), CHANGED_WORDS[action]
