@@ -293,6 +293,9 @@ class WithdrawTask(msgspec.Struct, frozen=True):
     key: TaskKey
     withdrawal: Withdrawal
     reply_to: Recipient
+    interrupts_up_to: int | None = None
+    """User code of the key is asked to end, unless its last record is behind this offset; None
+    lets it end by itself."""
 
 
 class TaskWithdrawn(msgspec.Struct, frozen=True):
@@ -300,6 +303,8 @@ class TaskWithdrawn(msgspec.Struct, frozen=True):
 
     key: TaskKey
     result: WithdrawalResult
+    attempt: int = 0
+    """Number of the attempt that runs; 0 where none does."""
 
 
 class MeasureProgress(msgspec.Struct, frozen=True):

@@ -409,7 +409,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         assert key.ordering_id == self.ordering_id, "another id's task"
         self.turn.touched[self.ordering_id] = None
         may_stay_open = withdrawal is not Withdrawal.CLOSE
-        role = self.at_hand(key)
+        found = role = self.at_hand(key)
         if role is not None and not role.is_own:
             role = None
         if role is not None and role.phase is not Phase.FOLLOWING:
@@ -425,7 +425,10 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self._known_queue().spill_from(key)
         if result is WithdrawalResult.ABSENT and self.unordered is not None:
             result = self.unordered.withdraw(message, is_ending=self.is_ending)
-        self.turn.answer(message, result)
+        if role is None and found is not None and found.withdraw_foreign(message):
+            result = WithdrawalResult.RUNNING
+        running = found.attempt if found and result is WithdrawalResult.RUNNING else None
+        self.turn.answer(message, result, running)
 
     def _withdraw_following(
         self, role: TaskExecutorRole, withdrawal: Withdrawal

@@ -131,13 +131,15 @@ class Persisting:
                 outcome = RecordedOutcome(named, command.key)
                 return (yield from self._apply(command, Decision(named), outcome))
             command = replace(command, key=named)
-        withdrawal = WithdrawTask(command.key, Withdrawal.by(command.kind), self._asker)
+        why, up_to = Withdrawal.by(command.kind), command.offset if command.running else None
+        withdrawal = WithdrawTask(command.key, why, self._asker, up_to)
         withdrawn = yield Ask(self._siblings.partition_scheduler, withdrawal)
         rows = yield self._stores.schedule.find_tasks(self._partition, command.keys)
         found = yield Ask(self._siblings.completion_tracker, FindStatuses(command.keys))
         status = found.statuses.get(command.key, NO_STATUS)
         assert withdrawn.key == command.key, "another key was withdrawn"
-        known = known_task(rows.get(command.key), status, withdrawn.result)
+        row = rows.get(command.key)
+        known = known_task(row, status, withdrawn.result, withdrawn.attempt)
         target = found.statuses.get(command.new_key, NO_STATUS) if command.new_key else NO_STATUS
         decision = decide(command, known, target.completion, self._clock.now_ms())
         if decision.leaves_open(known):

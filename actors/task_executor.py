@@ -308,13 +308,26 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         self._wait(max(due_in_ms, settings.execution.lease_retry_ms))
 
     def _follow_up(self, ended: AttemptEnded) -> None:
-        if ended.ending is Ending.DROPPED:
+        if ended.ending is Ending.CANCELLED:
+            self._take_cancelled(ended)
+        elif ended.ending is Ending.DROPPED:
             # An error that drops the task stays in its history as any other does.
             used = ended.attempt.task.attempts.used + 1
             record = failed_record(ended, used, None) if ended.error_class else None
             self._close(CompletionResult.DROPPED, ended.reason, record, ended)
         else:
             self._fail(ended)
+
+    def _take_cancelled(self, ended: AttemptEnded) -> None:
+        """Count nothing of an attempt that a command ended, and let what waits behind it go on once
+        its end is durable; the command has closed the key.
+        """
+        self.parent.void_run(self)
+        task = self.task
+        record = failed_record(ended, ended.attempt.task.attempts.used, ended.finished_ms)
+        attempts = state_after(task.attempts, record)
+        self.task = replace(task, attempts=attempts, overdue_when_loaded=False)
+        self._record(record)
 
     def _fail(self, ended: AttemptEnded) -> None:
         """Count the attempt and make it durable before anything follows from it."""
@@ -522,12 +535,23 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         if self.phase is Phase.RUNNING and not self._left_worker(message):
             if message.withdrawal is Withdrawal.CLOSE:
                 self.close_by_command()
-            self.turn.answer(message, WithdrawalResult.RUNNING)
+            self.turn.answer(message, WithdrawalResult.RUNNING, self.attempt)
         elif self.phase is Phase.RECORDING:
             assert self._known_setback.withdrawal is None, "one command is worked at a time"
             self._known_setback.withdrawal = message
         else:
             self._let_go(message)
+
+    def withdraw_foreign(self, message: WithdrawTask) -> bool:
+        """Ask code to end that another owner's epoch began, where a command wants that; return
+        whether it runs on: its end proves nothing, so nobody else waits for it.
+        """
+        if not self._interrupts(message) or self.phase is not Phase.RUNNING:
+            return False
+        if self._left_worker(message):
+            self._end()
+            return False
+        return True
 
     def close_by_command(self) -> None:
         """Allow the attempt to end and no other one; what is in doubt is read again anyway."""
@@ -548,11 +572,18 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         return True
 
     def _left_worker(self, message: WithdrawTask) -> bool:
-        """Whether user code was not called yet, and now never will be (P5)."""
+        """Whether user code was not called yet, and now never will be (P5); else it is asked to end
+        where the command wants that.
+        """
         attempt = self.attempt
         if attempt is None or self.may_not_move(message.withdrawal):
             return False
-        return self.turn.withdraw(attempt)
+        return self.turn.withdraw(attempt, interrupts=self._interrupts(message))
+
+    def _interrupts(self, message: WithdrawTask) -> bool:
+        """Whether a command asks code to end, and no record behind it has opened the key again."""
+        up_to = message.interrupts_up_to
+        return up_to is not None and self.task.offset <= up_to
 
     def left_limit(self) -> bool:
         """Whether the attempt waited for an allowance; then there is none any more."""

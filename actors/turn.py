@@ -126,7 +126,7 @@ class Turn:
         self.checks: list[StoredTask] = []
         """Tasks of which only the tracker can tell whether they are closed."""
         self._reads: list[LoadOrdering] = []
-        self._answers: list[tuple[WithdrawTask, WithdrawalResult]] = []
+        self._answers: list[tuple[WithdrawTask, TaskWithdrawn]] = []
         self._released = 0
 
     # What is sent at the end of the turn.
@@ -147,8 +147,8 @@ class Turn:
             siblings.completion_tracker.tell(CheckTasks(checks, me))
         if self._answers:
             answers, self._answers = self._answers, []
-            for asked, result in answers:
-                asked.reply_to.tell(TaskWithdrawn(asked.key, result))
+            for asked, answer in answers:
+                asked.reply_to.tell(answer)
         if self._reads:
             reads, self._reads = self._reads, []
             for read in reads:
@@ -176,9 +176,12 @@ class Turn:
         """Tell operators of something at once."""
         self.effects.telemetry.emit(event)
 
-    def answer(self, asked: WithdrawTask, result: WithdrawalResult) -> None:
-        """Say what became of a withdrawal."""
-        self._answers.append((asked, result))
+    def answer(
+        self, asked: WithdrawTask, result: WithdrawalResult, running: Attempt | None = None
+    ) -> None:
+        """Say what became of a withdrawal; ``running`` is the attempt that may end."""
+        number = 0 if running is None else running.number
+        self._answers.append((asked, TaskWithdrawn(asked.key, result, number)))
 
     def read(
         self, ordering_id: str, span: tuple[TaskKey, TaskKey], limit: int, kind: str | None = None
@@ -197,13 +200,16 @@ class Turn:
 
     # The runner, of whose attempts some may not be handed over yet.
 
-    def withdraw(self, attempt: Attempt, *, limited: bool = False) -> bool:
+    def withdraw(
+        self, attempt: Attempt, *, limited: bool = False, interrupts: bool = False
+    ) -> bool:
         """Whether user code of an attempt was not called yet, and now never will be; with
-        ``limited`` only where it waits for an allowance.
+        ``limited`` only where it waits for an allowance.  With ``interrupts`` code that was called
+        is asked to end.
         """
         if self.starts:
             self._hand_over()
-        return self.effects.runner.withdraw(attempt, limited=limited)
+        return self.effects.runner.withdraw(attempt, limited=limited, interrupts=interrupts)
 
     def adopt(self, attempt: Attempt) -> None:
         """Take over an attempt of an earlier tree: its end is told here."""

@@ -68,6 +68,8 @@ class Ending(StrEnum):
     """``execute`` was not called: the policy allows no further attempt."""
     HELD = "held"
     """``execute`` was not called: this node cannot open the task's data."""
+    CANCELLED = "cancelled"
+    """A command asked user code to end while it ran; what it returned or raised decides nothing."""
 
     @property
     def is_of_user_code(self) -> bool:
@@ -108,6 +110,7 @@ _RESULTS = {
     Ending.DROPPED: AttemptResult.DROPPED,
     Ending.TIMED_OUT: AttemptResult.TIMEOUT,
     Ending.USED_UP: AttemptResult.FAILURE,
+    Ending.CANCELLED: AttemptResult.DROPPED,
 }
 
 

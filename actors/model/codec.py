@@ -5,9 +5,9 @@ have a ``"kind"``, which says who runs it, a ``"priority"``, and a ``"seal"``, t
 sealed data: beside ``"taskData"``, in which nothing chooses anything.  A command is the same
 object with ``"command"`` and, for a reschedule, ``"to"``; without ``"scheduledTime"`` it is for the
 one task that has both ids, which the owner of the partition finds; a retry may bring the task's
-data back, and says so by ``"withData"``.  Fields this version does not know are ignored; an unknown
-version or command is poison, because guessing what a newer producer meant would run the wrong
-thing.
+data back, and says so by ``"withData"``; a cancel may end what runs, by ``"running"``.  Fields this
+version does not know are ignored; an unknown version or command is poison, because guessing what a
+newer producer meant would run the wrong thing.
 """
 
 import json
@@ -73,6 +73,8 @@ class Command(msgspec.Struct, frozen=True):
     """New text for the task's row in a retry; None leaves the row unchanged."""
     by_pair: bool = False
     """True if it was sent for the one task with both ids, due at any time."""
+    running: bool = False
+    """True if a cancel also asks running user code to end."""
 
     def is_for(self, key: TaskKey) -> bool:
         """True if the command names this key."""
@@ -134,6 +136,8 @@ class _Record(msgspec.Struct, rename="camel", gc=False, kw_only=True):
     command: str | None = None
     to: str | None = None
     with_data: bool = False
+    running: object = None
+    """Checked for commands alone: in a task it is a member that this version does not know."""
     kind: str | None = None
     priority: int | None = None
     seal: msgspec.Raw = _NO_SEAL
@@ -223,6 +227,8 @@ def encode_command(command: Command) -> bytes:
     )
     if command.to_ms is not None:
         record += b',"to":"%b"' % format_instant(command.to_ms).encode()
+    if command.running:
+        record += b',"running":true'
     return record + b"}"
 
 
@@ -360,5 +366,10 @@ def _command(fields: _Record, name: str, key: TaskKey, record: LogRecord) -> Com
         raise ValueError(f"the record's own time, {due_ms} ms, is not within the years 1 to 9999")
     if fields.with_data and kind is not CommandKind.RETRY:
         raise ValueError('"withData" belongs to a retry, and to nothing else')
+    if fields.running not in (None, False, True):
+        raise ValueError(f'"running" is {fields.running!r:.100}, true or false is needed')
+    if fields.running and kind is not CommandKind.CANCEL:
+        raise ValueError('"running" belongs to a cancel, and to nothing else')
     body = _row_body(fields, record) if fields.with_data else None
-    return Command(kind, key, record.offset, record.timestamp_ms, to_ms, body, by_pair)
+    at = record.offset, record.timestamp_ms
+    return Command(kind, key, *at, to_ms, body, by_pair, running=bool(fields.running))

@@ -67,6 +67,8 @@ class KnownTask(msgspec.Struct, frozen=True):
     attempts: AttemptState
     running: bool
     """True if an attempt runs on this node."""
+    running_attempt: int = 0
+    """Its number."""
 
     @property
     def closing(self) -> Completion | None:
@@ -78,12 +80,13 @@ class KnownTask(msgspec.Struct, frozen=True):
 
 
 def known_task(
-    row: StoredTask | None, status: KeyStatus, withdrawal: WithdrawalResult
+    row: StoredTask | None, status: KeyStatus, withdrawal: WithdrawalResult, attempt: int = 0
 ) -> KnownTask:
-    """Return the state of a key from row, status and memory."""
-    return KnownTask(
-        row, status.completion, status.attempts, withdrawal is WithdrawalResult.RUNNING
-    )
+    """Return the state of a key from row, status and memory; ``attempt`` is the number of the
+    running one.
+    """
+    is_running = withdrawal is WithdrawalResult.RUNNING
+    return KnownTask(row, status.completion, status.attempts, is_running, attempt)
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -113,6 +116,11 @@ def decide(
         if closing.offset == command.offset:
             # Closed by this very command, before a crash kept its outcome from being written.
             return Decision(CommandOutcome.RUNNING if known.running else CommandOutcome.APPLIED)
+        if command.running and known.running:
+            # Closed before by a command, while an attempt ran: that is asked to end now.
+            if closing.result.is_done:
+                return Decision(CommandOutcome.RUNNING)
+            return _close(command, known, CompletionResult.CANCELLED, now_ms)
         if command.kind is CommandKind.RETRY:
             return _retry_closed(command, known, closing, now_ms)
         return Decision(CommandOutcome.ALREADY_CLOSED)
@@ -141,7 +149,7 @@ def _close(command: Command, known: KnownTask, result: CompletionResult, now_ms:
         command.key,
         result,
         command.offset,
-        attempts=known.attempts.last,
+        attempts=max(known.attempts.last, known.running_attempt),
         finished_ms=now_ms,
         reason="by command",
     )

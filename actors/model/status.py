@@ -118,6 +118,9 @@ class CommandOutcome(StrEnum):
     APPLIED = "applied"
     RUNNING = "running"
     """An attempt was running: it may end, and no further one starts."""
+    CANCELLED = "cancelled"
+    """An attempt was running, and its code has ended since.  It is never stored: who reads
+    ``running`` looks for the attempt's end."""
     TOO_LATE = "too_late"
     ALREADY_CLOSED = "already_closed"
     UNKNOWN_KEY = "unknown_key"

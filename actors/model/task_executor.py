@@ -11,6 +11,7 @@ from typing import Literal
 
 from actors.model.backoff import RetryPolicy
 from actors.model.flow import FairShare, Limit
+from actors.model.interruption import AskedToEnd
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 
@@ -43,6 +44,10 @@ class TaskExecutor(ABC):
     """Number of the current attempt, 1 for the first."""
     fence: int = 0
     """Grows with every owner of the partition; give it to a store that can refuse smaller ones."""
+    cancelled = AskedToEnd()
+    """True once ``cancel_task(key, running=True)`` has asked the current attempt to end.  Blocking
+    code reads it in the thread that ``execute`` is called in, and returns; its result does not
+    count then."""
 
     @abstractmethod
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:

@@ -43,11 +43,18 @@ class Runner(Protocol):
     ) -> None:
         """Run each attempt as soon as a worker is free for it."""
 
-    def withdraw(self, attempt: Attempt, *, limited: bool = False) -> bool:
+    def withdraw(
+        self, attempt: Attempt, *, limited: bool = False, interrupts: bool = False
+    ) -> bool:
         """Forget an attempt that waits for a worker; False if its user code was called.
 
         With ``limited`` only one that waits for an allowance of a limit; False for any other. After
         True user code is never called for it, and its end is reported to no listener that counts.
+
+        With ``interrupts`` user code that was called is asked to end: a coroutine is cancelled,
+        code in a thread sees ``cancelled``, a process is killed after a while.  The attempt's end
+        is ``Ending.CANCELLED`` then, whatever its code does.  An attempt that has ended, a task of
+        a batch and a system task are not asked.
         """
 
     def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:

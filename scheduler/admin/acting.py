@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from actors.model.errors import CallerError, LogUnavailable
 from actors.model.key import TaskKey, TaskPair
-from actors.model.status import RecordedOutcome
+from actors.model.status import CommandOutcome, RecordedOutcome
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
 from scheduler.admin.answers import Answer, KeyText, NameText, ShownOutcome, ShownReceipt
@@ -46,6 +46,8 @@ class Action(StrEnum):
 
     DROP = "drop"
     CANCEL = "cancel"
+    CANCEL_RUNNING = "cancel-running"
+    """Cancel, and ask code to end that runs."""
     RETRY = "retry"
     RUN_NOW = "run-now"
     RESCHEDULE = "reschedule"
@@ -247,7 +249,8 @@ class Actions:
             tried += some
             self._send(action, some, to)
         sent = [each for each in tried if each.receipt is not None]
-        await_decisions(sent, self._found, _take_note, wait_s, self._clock)
+        take_note = _take_note_of_end if action is Action.CANCEL_RUNNING else _take_note
+        await_decisions(sent, self._found, take_note, wait_s, self._clock)
         return tried
 
     def _send(self, action: Action, tried: Sequence[Tried], to: datetime | None) -> None:
@@ -269,6 +272,8 @@ class Actions:
                 return self._client.drop_task
             case Action.CANCEL:
                 return self._client.cancel_task
+            case Action.CANCEL_RUNNING:
+                return lambda name: self._client.cancel_task(name, running=True)
             case Action.RETRY:
                 return self._client.retry_task
             case Action.RUN_NOW:
@@ -288,6 +293,12 @@ class Actions:
 def _take_note(tried: Tried, outcome: RecordedOutcome | None) -> bool:
     tried.outcome = outcome
     return outcome is not None
+
+
+def _take_note_of_end(tried: Tried, outcome: RecordedOutcome | None) -> bool:
+    """Take note of an outcome, and wait on while code runs that was asked to end."""
+    tried.outcome = outcome
+    return outcome is not None and outcome.outcome is not CommandOutcome.RUNNING
 
 
 def await_decisions(

@@ -17,13 +17,22 @@ class OutcomeWords(NamedTuple):
 
 
 _HOW_CLOSED = "`hourhand show KEY` shows how it ended"
+_HOW_LONG = "`hourhand running` shows for how long it has run"
 _STILL_RUNS = OutcomeWords(
     "cancelled while an attempt runs: it may end, and no further one starts",
-    "`hourhand running` shows for how long it has run; only a stop of its node ends code that"
-    " never ends",
+    f"{_HOW_LONG}; `hourhand cancel KEY --running` asks it to end",
 )
-_RUNS_ALREADY = OutcomeWords(
-    "not changed: an attempt already runs", "`hourhand running` shows for how long it has run"
+_ASKED_TO_END = OutcomeWords(
+    "cancelled and asked to end: its code still runs, and no further attempt starts",
+    f"{_HOW_LONG}, and where; only a stop of its node ends a thread that does not look at"
+    " `self.cancelled`",
+)
+_ENDED = OutcomeWords(
+    "cancelled, and its code has ended", "scheduling the same key again opens it again"
+)
+_RUNS_ALREADY = OutcomeWords("not changed: an attempt already runs", _HOW_LONG)
+_CANCELLED = OutcomeWords(
+    "cancelled, and will not run", "scheduling the same key again opens it again"
 )
 _OF_ANY: Mapping[str, OutcomeWords] = {
     "applied": OutcomeWords("done"),
@@ -31,6 +40,7 @@ _OF_ANY: Mapping[str, OutcomeWords] = {
     "running": OutcomeWords(
         "an attempt runs: it may end, and no further one starts", _STILL_RUNS.next_step
     ),
+    "cancelled": _ENDED,
     "too_late": OutcomeWords(
         "not moved: an attempt runs, or ran already",
         "`hourhand retry KEY` runs a task again at once that failed",
@@ -68,10 +78,10 @@ _OF_ANY: Mapping[str, OutcomeWords] = {
     "unsent": OutcomeWords("not sent"),
 }
 _OF_ACTION: Mapping[tuple[str, str], OutcomeWords] = {
-    ("cancel", "applied"): OutcomeWords(
-        "cancelled, and will not run", "scheduling the same key again opens it again"
-    ),
+    ("cancel", "applied"): _CANCELLED,
     ("cancel", "running"): _STILL_RUNS,
+    ("cancel-running", "applied"): _CANCELLED,
+    ("cancel-running", "running"): _ASKED_TO_END,
     ("drop", "applied"): OutcomeWords(
         "closed for good without running", "`hourhand retry KEY` opens a dropped task again"
     ),

@@ -294,9 +294,10 @@ def outcome(
 ) -> None:
     """Show what a command achieved that was sent before.
 
-    With -o json in a word: applied, running (an attempt ran; no further one starts), too_late,
-    already_closed, unknown_key, unknown_pair, several_tasks, for a retry or a replay also
-    still_open, ran_already and data_gone, or undecided while no node has read it (exit code 4).
+    With -o json in a word: applied, running (an attempt ran; no further one starts), cancelled (it
+    has ended since), too_late, already_closed, unknown_key, unknown_pair, several_tasks, for a
+    retry or a replay also still_open, ran_already and data_gone, or undecided while no node has
+    read it (exit code 4).
 
     \b
     Example:

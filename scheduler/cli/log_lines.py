@@ -13,10 +13,10 @@ from typing import Any
 
 from actors.model.display import logged_stack, message_of, printable_text
 from actors.model.errors import SettingsInvalid
+from actors.model.interruption import current_attempt
 from scheduler.cli.line_format import use_line_format
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import Settings
-from scheduler.node.current_attempt import current_attempt
 
 _PEOPLE = "%(asctime)s %(levelname)-7s {process}%(name)s %(message)s"
 _STACK_CHARS_MAX = 8_000

@@ -39,7 +39,7 @@ from scheduler.wiring import open_installation
 
 _SHOWN_MAX = 20
 _UNDECIDED = "undecided"
-_ACHIEVED = frozenset({"applied", "running", "deleted", "replayed"})
+_ACHIEVED = frozenset({"applied", "running", "cancelled", "deleted", "replayed"})
 
 ReasonOption = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Reason for the audit log.")

@@ -63,7 +63,7 @@ Window = Mapping[str, timedelta]
 """``unique_for`` or ``debounce`` for a client's schedule calls; empty without either."""
 
 _ACKNOWLEDGED_MARGIN_S = 10
-_EFFECTIVE = frozenset({CommandOutcome.APPLIED, CommandOutcome.RUNNING})
+_EFFECTIVE = frozenset({CommandOutcome.APPLIED, CommandOutcome.RUNNING, CommandOutcome.CANCELLED})
 _PROGRESS_MS = 1_000
 _LINES_SHOWN_MAX = 20
 
@@ -258,19 +258,30 @@ def _acting(action: Action, text: str) -> Callable[..., None]:
     return act
 
 
-cancel = _acting(
-    Action.CANCEL,
-    """Cancel a task that waits.
+def cancel(
+    task: NameArgument,
+    *,
+    running: Annotated[
+        bool, typer.Option("--running", help="Ask its code to end, too, where it runs.")
+    ] = False,
+    given: TaskActOptions,
+) -> None:
+    """Cancel a task, one that runs as well.
 
-    An attempt that already runs may end; no further one starts.  Scheduling the same key
-    again later opens it again.
+    An attempt that already runs may end, and what it comes to counts; no further one starts.  With
+    --running a coroutine is cancelled, and code in a thread sees self.cancelled; what it comes to
+    counts no more.  Waits for its end as long as --wait says: the outcome is cancelled then, and
+    running where it still runs.  Scheduling the same key again later opens it again.
 
     \b
     Examples:
       hourhand cancel 2026-02-09T01:41:12.959Z,customer-7,invoice-42
-      hourhand cancel customer-7,invoice-42
-    """,
-)
+      hourhand cancel customer-7,invoice-42 --running
+    """
+    with command_session(given) as settings:
+        _act_on(settings, task, Action.CANCEL_RUNNING if running else Action.CANCEL, given)
+
+
 run_now = _acting(
     Action.RUN_NOW,
     """Run a task now that waits for its time.

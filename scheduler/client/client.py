@@ -240,12 +240,20 @@ class SchedulerClient:
         return run.run(tasks)
 
     @overload
-    def cancel_task(self, key: TaskKey) -> "LightFuture[Receipt]": ...
+    def cancel_task(self, key: TaskKey, *, running: bool = False) -> "LightFuture[Receipt]": ...
     @overload
-    def cancel_task(self, key: tuple[str, str]) -> "LightFuture[PairReceipt]": ...
-    def cancel_task(self, key: KeyOrPair) -> SentCommand:
-        """Ask that the key not be started any more; a later schedule record reopens it."""
-        return self._send(CommandKind.CANCEL, key)
+    def cancel_task(
+        self, key: tuple[str, str], *, running: bool = False
+    ) -> "LightFuture[PairReceipt]": ...
+    def cancel_task(self, key: KeyOrPair, *, running: bool = False) -> SentCommand:
+        """Ask that the key not be started any more; a later schedule record reopens it.
+
+        An attempt that runs may end, and what it comes to counts.  With ``running`` it is asked to
+        end: a coroutine is cancelled, and code in a thread sees ``self.cancelled``.  What it comes
+        to counts no more, and it is not tried again.  The outcome is ``running`` while its code
+        still runs, and ``cancelled`` once that has ended.
+        """
+        return self._send(CommandKind.CANCEL, key, running=running)
 
     @overload
     def reschedule_task(self, key: TaskKey, to: datetime) -> "LightFuture[Receipt]": ...
@@ -579,16 +587,22 @@ class SchedulerClient:
         refuse_the_past(what, time_ms, self._clock.now_ms(), self._limits.grace_ms)
 
     def _send(
-        self, kind: CommandKind, key: KeyOrPair, to_ms: Callable[[], int] | None = None
+        self,
+        kind: CommandKind,
+        key: KeyOrPair,
+        to_ms: Callable[[], int] | None = None,
+        *,
+        running: bool = False,
     ) -> SentCommand:
         """Send a command for a key, or for the one open task of a pair, which its owner finds."""
         if isinstance(key, TaskKey):
-            return self._append_command(kind, key, to_ms)
+            return self._append_command(kind, key, to_ms, running=running)
         try:
             pair = checked_pair(key)
         except HourhandError as error:
             return refused(error)
-        sent = self._append_command(kind, TaskKey(0, *pair), to_ms, by_pair=True)
+        named = TaskKey(0, *pair)
+        sent = self._append_command(kind, named, to_ms, by_pair=True, running=running)
         return then(sent, lambda at: PairReceipt(pair, at.partition, at.offset)).watch()
 
     def _append_command(
@@ -598,12 +612,15 @@ class SchedulerClient:
         to_ms: Callable[[], int] | None,
         *,
         by_pair: bool = False,
+        running: bool = False,
     ) -> "LightFuture[Receipt]":
         future = ReceiptFuture(self._clock, self._telemetry)
         try:
             self._refuse_when_closed()
             moved_ms = None if to_ms is None else to_ms()
-            command = Command(kind, checked_key(key), to_ms=moved_ms, by_pair=by_pair)
+            command = Command(
+                kind, checked_key(key), to_ms=moved_ms, by_pair=by_pair, running=running
+            )
             value = encoded(encode_command, command)
             refuse_large(value, self._limits.record_bytes_max)
             self._append_value(future, key, value)

@@ -16,6 +16,7 @@ from actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
 from actors.model.display import shown
 from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected
 from actors.model.flow import FairShare, FlowRule, Limit
+from actors.model.interruption import is_asked_to_end
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
@@ -85,6 +86,14 @@ class Hourhand(ExecutorRegistry):
         self._included: list[Hourhand] = []
         self.loaded_from: tuple[str, ...] = ()
         """The paths that a command was given, where it made this registry of them."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the attempt that runs in this thread or coroutine is to end.
+
+        For functions; it is what ``TaskExecutor.cancelled`` is for classes.
+        """
+        return is_asked_to_end()
 
     def __getitem__(self, kind: str) -> TaskKind:
         return self._kinds[kind]

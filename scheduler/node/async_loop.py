@@ -112,17 +112,36 @@ class LoopThread:
         is_full = self._begun - self._left >= self._attempts_max
         return WorkerLoad(self._submitted, self._submitted - self._begun if is_full else 0)
 
-    def begin(self, awaitable: Awaitable[object], timeout_ms: float | None) -> "Future[object]":
+    def begin(
+        self,
+        awaitable: Awaitable[object],
+        timeout_ms: float | None,
+        let_cancel: Callable[[Call], object] | None = None,
+    ) -> "Future[object]":
         """Run an awaitable on the loop, for a thread that waits for the future.
 
+        ``let_cancel`` is told what cancels it; the future is resolved when it has ended of that.
         Raises RuntimeError where the machine has no thread for the loop.
         """
+        loop, tasks = self._running_loop(), list[asyncio.Task[object] | None]()
 
         async def limited() -> object:
+            tasks.append(asyncio.current_task())
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 return await awaitable
 
-        return asyncio.run_coroutine_threadsafe(limited(), self._running_loop())
+        def cancel() -> None:
+            if not tasks and not future.done():
+                # Its first step is in the loop's next turn.
+                loop.call_soon(cancel)
+            for task in tasks:
+                if task is not None:
+                    task.cancel()
+
+        future = asyncio.run_coroutine_threadsafe(limited(), loop)
+        if let_cancel is not None:
+            let_cancel(partial(loop.call_soon_threadsafe, cancel))
+        return future
 
     def call_later(self, delay_ms: float, call: Call) -> Callable[[], None]:
         """Call something on the loop after a delay; return what calls that off.

@@ -6,12 +6,14 @@ Decides nothing about threads or time, nor what an ending means.
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.interruption import ask_to_end, forget_asked
 from actors.model.key import TaskKey
 from actors.ports.runner import AttemptListener, Executable
-from scheduler.node.endings import not_started
+from scheduler.node.endings import cancelled, not_started
 
 _CANCELLED = frozenset({Ending.FAILED, Ending.TIMED_OUT})
 """How code ends that was cancelled from outside: an ending that says nothing of the task."""
@@ -45,6 +47,7 @@ class RunningAttempt:
         "ended",
         "executor",
         "freed",
+        "interrupted",
         "limited_ms",
         "limiter",
         "listener",
@@ -76,6 +79,8 @@ class RunningAttempt:
         self.limited_ms = 0
         """How long it waited because of a limit."""
         self.abandoned = False
+        self.interrupted = False
+        """A command asked user code to end while it ran."""
         self.withdrawn = False
         self.cancel: Callable[[], object] | None = None
         """What cancels an async attempt; None for a blocking one."""
@@ -168,17 +173,33 @@ class AttemptRegistry:
         self._remove(running.attempt)
 
     def let_cancel(self, running: RunningAttempt, cancel: Callable[[], object]) -> None:
-        """Say what cancels an attempt; done at once where it was abandoned a moment ago."""
+        """Say what cancels an attempt; done at once where that was asked for a moment ago."""
         with running.lock:
             running.cancel = cancel
-            abandoned = running.abandoned
-        if abandoned:
+            is_asked = running.abandoned or running.interrupted
+        if is_asked:
             cancel()
+
+    def interrupt(self, running: RunningAttempt) -> None:
+        """Ask user code to end, where it has not: what can cancel it is called."""
+        with running.lock:
+            if running.ended is not None:
+                return
+            running.interrupted = True
+            ask_to_end(running.attempt)
+            cancel = running.cancel
+        if cancel is not None:
+            # The loop of a node that stops may be closed already.
+            with suppress(RuntimeError):
+                cancel()
 
     def end(self, running: RunningAttempt, ended: AttemptEnded) -> None:
         """Tell the listener; without one, keep it for whoever adopts it, if it began at all."""
         with running.lock:
-            if running.abandoned and running.cancel is not None and ended.ending in _CANCELLED:
+            if running.interrupted:
+                forget_asked(running.attempt)
+                ended = cancelled(ended)
+            elif running.abandoned and running.cancel is not None and ended.ending in _CANCELLED:
                 ended = not_started(ended.attempt, ended.finished_ms)
             running.ended = ended
             listener = running.listener

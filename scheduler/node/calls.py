@@ -163,7 +163,8 @@ class Calls:
         Here, as it is kept nowhere: its trace holds the frames of user code and all their values.
         """
         attempt, finished_ms = running.attempt, self.clock.now_ms()
-        cancelled = running.abandoned and running.cancel is not None
+        is_given_up = running.abandoned and running.cancel is not None
+        cancelled = is_given_up or running.interrupted
         # Nobody asked for the end of what was cancelled; of code, what it raised counts.
         policy = None if cancelled else policy_of(running.executor)
         ended = ended_badly(attempt, error, started_ms, finished_ms, ending, policy, self._rng)

@@ -1,19 +1,11 @@
-"""Which attempt runs in this thread or coroutine, for whoever writes a line about it.
+"""Telling user code which attempt it is, as the last thing before it runs.
 
-Set by the runner as the last thing before user code.  Decides nothing.
+Decides nothing.
 """
 
-from contextvars import ContextVar
-
 from actors.model.attempts import Attempt
+from actors.model.interruption import note_attempt
 from actors.ports.runner import Executable
-
-_CURRENT: ContextVar[Attempt | None] = ContextVar("hourhand_attempt", default=None)
-
-note_attempt = _CURRENT.set
-"""Say which attempt runs here from now on, None for none."""
-current_attempt = _CURRENT.get
-"""Return the attempt that runs here, None where none does."""
 
 
 def tell_attempt(attempt: Attempt, executor: Executable) -> None:

@@ -99,6 +99,18 @@ def ruling_on(
     )
 
 
+def cancelled(ended: AttemptEnded) -> AttemptEnded:
+    """Return the end of an attempt that was asked to end; what it raised stays in its history."""
+    return replace(
+        ended,
+        ending=Ending.CANCELLED,
+        retry_after_ms=None,
+        reason=None,
+        uses_up_all=False,
+        ruling=None,
+    )
+
+
 def not_started(attempt: Attempt, now_ms: int) -> AttemptEnded:
     """Return the end of an attempt whose user code was never called."""
     return AttemptEnded(attempt, Ending.NOT_STARTED, now_ms, now_ms)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextvars import Context
+from functools import partial
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.errors import HourhandError
@@ -71,8 +72,9 @@ class ExecutorCalls:
             outcome: object = executor.execute(attempt.task.to_task())
             if outcome is not None and inspect.isawaitable(outcome):
                 awaits = True
-                awaited = self._loop.begin(outcome, left_ms(running, timeout_ms, calls.clock))
-                calls.registry.let_cancel(running, awaited.cancel)
+                let_cancel = partial(calls.registry.let_cancel, running)
+                allowed_ms = left_ms(running, timeout_ms, calls.clock)
+                awaited = self._loop.begin(outcome, allowed_ms, let_cancel)
                 outcome = self._machine.result_of(awaited)
             ended = calls.returned(running, outcome, started_ms)
         except FutureTimeoutError as error:

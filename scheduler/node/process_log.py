@@ -6,8 +6,8 @@ Decides nothing: the levels and handlers of the node do.
 import logging
 from contextvars import Context
 
+from actors.model.interruption import note_attempt
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.current_attempt import note_attempt
 from scheduler.node.process_frames import Logged
 from scheduler.node.remote_errors import RemoteError
 

@@ -437,7 +437,7 @@ class ProcessPool:
                 if running.attempt.follows in before and self._calls.may_begin(running):
                     members.append(running)
                     before.add(running.attempt)
-                    end = partial(self.end_attempts, job, "given up", at_once=True)
+                    end = partial(self._end_asked, job, running)
                     self._calls.registry.let_cancel(running, partial(self._post, end))
                 else:
                     self._calls.refuse(running)
@@ -448,6 +448,20 @@ class ProcessPool:
         if not job.members:
             self._close(job)
         return bool(job.members)
+
+    def _end_asked(self, job: _Job, running: RunningAttempt) -> None:
+        """End the job of an attempt that nobody wants any more, or that a command asked to end."""
+        if running.abandoned:
+            self.end_attempts(job, "given up", at_once=True)
+            return
+        for place in self.places:
+            if job in place.sent and job is not place.sent[0]:
+                self._take_back(place)
+        if job in self._waiting:
+            self._waiting.remove(job)
+            self._refuse(job)
+        else:
+            self.end_attempts(job, "cancelled", at_once=False)
 
     def _take_back(self, place: _Place) -> None:
         """Have what waits in a process behind the one that runs wait here again."""
@@ -511,7 +525,8 @@ class ProcessPool:
         if end.is_begun and not job.is_told:
             calls.begin(running, ended.started_ms)
         failure = end.failed
-        cancelled = running.abandoned and running.cancel is not None
+        is_given_up = running.abandoned and running.cancel is not None
+        cancelled = is_given_up or running.interrupted
         if failure is not None and failure.is_told and not cancelled:
             attempt = running.attempt
             error = remote_error(ended.error_class, ended.error_message)
@@ -715,6 +730,8 @@ def _error_of(
             " (tree.execution.memory_bytes_per_process_max), and was killed"
         )
         return ProcessTooLarge(text), Ending.FAILED
+    if why == "cancelled":
+        return ProcessDied("a command cancelled it, and its process was killed"), Ending.FAILED
     if why in _PIPE_LOST or ended.code == PIPE_LOST_CODE:
         text = _PIPE_LOST.get(why, "its process could not reach its node any more and ended")
         return ProcessDied(f"{text}: close no descriptors that you did not open"), Ending.FAILED

@@ -25,6 +25,7 @@ from scheduler.node.shares import NodeRates
 from scheduler.node.stages import Following, Workers
 from scheduler.node.system_executor import SystemExecutor
 from scheduler.node.worker_watch import WorkerLoad, WorkerPool
+from scheduler.ports.batches import BatchMember
 
 _PATIENCE = 10
 """So many times as long as any other may what waits for another task run before its queue is left
@@ -88,14 +89,22 @@ class NodeRunner:
             ]
         )
 
-    def withdraw(self, attempt: Attempt, *, limited: bool = False) -> bool:
-        """Keep user code from being called; False where it was called already."""
+    def withdraw(
+        self, attempt: Attempt, *, limited: bool = False, interrupts: bool = False
+    ) -> bool:
+        """Keep user code from being called; False where it was called already, and is asked to end
+        with ``interrupts``.
+        """
         running = self._registry.find(attempt)
         if running is None or (limited and not self.limits.holds_up(running)):
             return False
         withdrawn = self._registry.withdraw(attempt)
         if withdrawn and self.limits.leave(running):
             self.calls.refuse(running)
+        # The code of a batch is that of other tasks as well.
+        is_alone = not isinstance(running.executor, BatchMember | SystemExecutor)
+        if interrupts and is_alone and not withdrawn:
+            self._registry.interrupt(running)
         return withdrawn
 
     def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:

@@ -12,10 +12,10 @@ import tenacity
 
 from actors.model.backoff import RetryPolicy, wait_half_jittered
 from actors.model.definition import Definition
+from actors.model.interruption import current_attempt
 from actors.model.outcome import Outcome
 from actors.model.task import StoredTask
 from actors.model.task_executor import TaskExecutor
-from scheduler.node.current_attempt import current_attempt
 
 ImmediateWork = Callable[[], "Future[Outcome | None]"]
 """Does a task's work but for waiting; the future resolves to its outcome."""

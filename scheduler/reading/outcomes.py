@@ -1,7 +1,7 @@
 """The outcome of a command, found by the place in its receipt.
 
-Decides which row of the store belongs to the command; the caller decides the meaning of a missing
-one.
+Decides which row of the store belongs to the command, and if the attempt that ran then has ended;
+the caller decides the meaning of a missing row.
 """
 
 from msgspec.structs import replace
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from actors.model.key import TaskKey, TaskPair
 from actors.model.log_offset import RECORDS_MAX, era_of, kept_offset
 from actors.model.ownership import Claim
-from actors.model.status import CommandOutcome, RecordedOutcome
+from actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
 from actors.ports.store import Stores
 from scheduler.futures.steps import Steps
 from scheduler.reading.pairs import several_keys
@@ -31,13 +31,29 @@ def found_outcome(
     if era:
         if offset >= RECORDS_MAX:
             return None
-        found = yield store.find_outcome(partition, kept_offset(era, offset))
+        offset = kept_offset(era, offset)
+        found = yield store.find_outcome(partition, offset)
     if found is None or not _is_of(found, name):
         return None
     if found.outcome is CommandOutcome.SEVERAL_TASKS:
         pair = TaskPair(*found.key[1:])
         return replace(found, several=(yield from several_keys(stores, partition, pair)))
+    if found.outcome is CommandOutcome.RUNNING and (
+        yield from _has_ended(stores, partition, found.key, offset)
+    ):
+        return replace(found, outcome=CommandOutcome.CANCELLED)
     return found
+
+
+def _has_ended(stores: Stores, partition: int, key: TaskKey, offset: int) -> Steps[bool]:
+    """Return whether the attempt has ended that ran when the command at ``offset`` cancelled it."""
+    asked = stores.status.find_completions(partition, (key,))
+    attempts = yield stores.status.find_attempts(partition, (key,))
+    closed = (yield asked).get(key)
+    if closed is None or closed.result is not CompletionResult.CANCELLED:
+        return False
+    ends = [row.attempt for row in attempts if row.finished_ms is not None]
+    return closed.offset == offset and closed.attempts in ends
 
 
 def _is_of(found: RecordedOutcome, name: TaskKey | TaskPair | None) -> bool:

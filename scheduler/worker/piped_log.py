@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors.model.display import logged_stack, storable_text
+from actors.model.interruption import current_attempt
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.current_attempt import current_attempt
 from scheduler.node.process_frames import FrameKind, Logged
 from scheduler.ports.user_places import ProcessPlan
 

@@ -17,6 +17,7 @@ from functools import partial
 from actors.model.attempts import Attempt, AttemptEnded
 from actors.model.display import UNSHOWN_STACK, message_of
 from actors.model.events import AttemptFailed, AttemptStarted, Event
+from actors.model.interruption import look_too
 from actors.model.key import TaskKey
 from actors.model.task import FRESH, StoredTask
 from actors.model.task_executor import TaskExecutor
@@ -143,6 +144,11 @@ class AttemptProcess:
         self._ends: dict[int, AttemptEnded] = {}
         """By the identity of the attempt."""
         self._all_ended = threading.Event()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the node asks what runs here to end."""
+        return self._place.asked_seq == self.at_hand[0] != 0
 
     def serve(self) -> None:
         """Run what comes until the node asks for a stop, or is gone."""
@@ -320,6 +326,7 @@ def become(
         users = loaded(plan)
         process = AttemptProcess(pipe, tickets, page, place, users, _memory_of(plan))
         lines.look_at(lambda: process.at_hand)
+        look_too(lambda: process.is_asked)
         users.middleware.start()
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         pipe.send(

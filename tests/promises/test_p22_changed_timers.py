@@ -8,9 +8,9 @@ from contextvars import copy_context
 import pytest
 
 from actors.model.definition import Definition, DefinitionName
+from actors.model.interruption import note_attempt
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.door_settings import TimerSettings
-from scheduler.node.current_attempt import note_attempt
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.system_tasks import LeaseEnded, SystemDependencies

@@ -36,7 +36,7 @@ READ_WHEN_DECLARED = {
     "name": "of a codec, when the codecs are put together",
     "blocks": "as name",
 }
-SET = {"attempt", "attempts", "fence", "fences"}
+SET = {"attempt", "attempts", "fence", "fences", "cancelled"}
 """What an executor is told, just before it is called: the place ``attribute``."""
 OWN = (
     "asyncio.",

@@ -77,6 +77,8 @@ class FakeRunner:
         self.settled: list[Attempt] = []
         self.abandoned: list[int] = []
         self.drained: list[int] = []
+        self.interrupted: list[Attempt] = []
+        """Attempts that were asked to end."""
         self.slow: list[Attempt] = []
         self.slow_ms = SLOW_MS
         """For how long they run."""
@@ -154,13 +156,17 @@ class FakeRunner:
         self.started = [each for each in self.started if each.attempt is not attempt]
         self.started.append(Started(attempt, None, listener))
 
-    def withdraw(self, attempt: Attempt, *, limited: bool = False) -> bool:
+    def withdraw(
+        self, attempt: Attempt, *, limited: bool = False, interrupts: bool = False
+    ) -> bool:
         """Drop an attempt where the test says that none has a worker yet."""
         if limited and not self.is_limited:
             return False
         waits = self.waits_for_a_worker or attempt in self.waiting
         if waits:
             self.started = [each for each in self.started if each.attempt is not attempt]
+        elif interrupts:
+            self.interrupted.append(attempt)
         return waits
 
     def settle(self, attempts: Sequence[Attempt]) -> None:

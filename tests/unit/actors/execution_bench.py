@@ -227,11 +227,20 @@ class Bench:
         """Whether it waits for tasks that were left to the store."""
         return self.harness.persistence.has(LoadOrdering)
 
-    def withdraw(self, withdrawal: Withdrawal = Withdrawal.CLOSE, key: TaskKey = TASK.key) -> Probe:
+    def withdraw(
+        self,
+        withdrawal: Withdrawal = Withdrawal.CLOSE,
+        key: TaskKey = TASK.key,
+        interrupts_up_to: int | None = None,
+    ) -> Probe:
         """Ask for a key; the answer is in the probe."""
         asker = Probe()
-        self.tell(WithdrawTask(key, withdrawal, asker))
+        self.tell(WithdrawTask(key, withdrawal, asker, interrupts_up_to))
         return asker
+
+    def interrupt(self, key: TaskKey = TASK.key, offset: int = 8) -> Probe:
+        """Ask for a key, and for the end of its code, by a command at an offset."""
+        return self.withdraw(key=key, interrupts_up_to=offset)
 
     def pause(self, *ordering_ids: str) -> None:
         """Have these ordering ids paused, and no others."""

@@ -5,16 +5,19 @@ from msgspec.structs import replace
 
 from actors.messages import (
     RecordOutcomes,
+    StartTasks,
+    TaskWithdrawn,
     UpdateTask,
     WithdrawTask,
 )
-from actors.model.attempts import Ending
+from actors.model.attempts import Ending, state_after
 from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.status import CompletionResult
+from actors.model.status import AttemptResult, CompletionResult
+from actors.model.task import FRESH
 from actors.ports.log import Position
-from tests.builders import a_stored_task
+from tests.builders import a_stored_task, an_attempt
 from tests.unit.actors.execution_bench import TASK, WAIT_MS, Bench, holding_of
-from tests.unit.probes import Probe
+from tests.unit.probes import EPOCH, Probe
 
 
 def test_p6_the_next_attempt_uses_the_latest_data() -> None:
@@ -297,3 +300,128 @@ def test_p6_a_dead_letter_has_the_latest_data() -> None:
     letter.set_result(Position(0, 1))
     bench.run()
     assert bench.record_completion().offset == 9
+
+
+# What runs is asked to end.
+
+
+def test_p6_an_attempt_that_a_command_ends_is_not_tried_again() -> None:
+    """Its end is history, and uses up no attempt."""
+    bench = Bench()
+    attempt = bench.begin()
+
+    asker = bench.interrupt()
+    bench.end(Ending.CANCELLED)
+    record = bench.record_attempt()
+    bench.advance(WAIT_MS * 10)
+
+    assert bench.runner.interrupted == [attempt]
+    answer = asker.take(TaskWithdrawn)
+    assert (answer.result, answer.attempt) == (WithdrawalResult.RUNNING, 1)
+    assert (record.attempt, record.used, record.result) == (1, 0, AttemptResult.DROPPED)
+    assert record.finished_ms is not None, "it would be taken for a suspect"
+    assert not bench.runner.started and bench.is_over
+
+
+def test_p4_what_waits_behind_code_that_is_asked_to_end_starts_after_its_end_is_durable() -> None:
+    """A thread may take as long as it likes."""
+    bench = Bench(slots=2)
+    bench.begin()
+    bench.execute(a_stored_task(due_in_ms=1, uniqueness_key="next", offset=1))
+
+    bench.interrupt()
+    while_it_runs = list(bench.running)
+    bench.end(Ending.CANCELLED)
+    before_it_is_durable = list(bench.running)
+    bench.record_attempt()
+    bench.answer_check()
+
+    assert while_it_runs == [TASK.key.uniqueness_key] and not before_it_is_durable
+    assert bench.running == ["next"]
+
+
+def test_p6_an_attempt_is_asked_to_end_by_a_second_command() -> None:
+    """The first one let it end by itself."""
+    bench = Bench()
+    attempt = bench.begin()
+
+    bench.withdraw()
+    asked_before = list(bench.runner.interrupted)
+    asker = bench.interrupt()
+
+    assert not asked_before and bench.runner.interrupted == [attempt]
+    assert holding_of(asker) is WithdrawalResult.RUNNING
+
+
+def test_p12_a_command_that_is_read_again_ends_no_later_task() -> None:
+    """A record behind it has opened the key once more."""
+    bench = Bench()
+    bench.begin(replace(TASK, offset=9))
+
+    bench.interrupt(offset=8)
+
+    assert not bench.runner.interrupted
+
+
+def test_p6_a_key_that_is_scheduled_again_while_its_code_ends_runs_again_after_that() -> None:
+    """With all its attempts; their numbers go on."""
+    bench = Bench()
+    bench.begin()
+    bench.interrupt()
+
+    bench.tell(UpdateTask(replace(TASK, offset=9)))
+    while_it_runs = len(bench.runner.started)
+    bench.end(Ending.CANCELLED)
+    record = bench.record_attempt()
+    bench.load(replace(TASK, offset=9, attempts=state_after(FRESH, record)))
+
+    assert while_it_runs == 1
+    assert (bench.runner.only.number, bench.runner.only.task.attempts.used) == (2, 0)
+
+
+def test_p5_an_attempt_without_a_worker_is_withdrawn_and_not_asked_to_end() -> None:
+    """Its code is never called."""
+    bench = Bench()
+    bench.runner.waits_for_a_worker = True
+    bench.begin()
+
+    asker = bench.interrupt()
+
+    assert holding_of(asker) is WithdrawalResult.WITHDRAWN and not bench.runner.interrupted
+
+
+def test_a_command_while_a_success_is_recorded_comes_too_late_to_end_anything() -> None:
+    """The key is done."""
+    bench = Bench()
+    bench.begin()
+    bench.end()
+
+    asker = bench.interrupt()
+    bench.record_completion()
+
+    assert holding_of(asker) is WithdrawalResult.ABSENT and not bench.runner.interrupted
+
+
+def test_p16_an_attempt_of_an_earlier_tree_is_asked_to_end_and_its_key_is_read_again() -> None:
+    """That tree may have been told of a later record."""
+    attempt = an_attempt(task=TASK, epoch=EPOCH)
+    bench = Bench(left=[attempt])
+
+    asker = bench.interrupt()
+    bench.tell(StartTasks())
+    bench.end(Ending.CANCELLED)
+    bench.record_attempt()
+
+    assert holding_of(asker) is WithdrawalResult.RUNNING
+    assert bench.runner.interrupted == [attempt] and bench.asks_store
+
+
+def test_p3_code_of_an_owner_before_the_last_one_is_asked_to_end_too() -> None:
+    """It runs here, whatever its end proves."""
+    attempt = an_attempt(task=TASK, epoch=EPOCH - 1)
+    bench = Bench(left=[attempt])
+
+    asker = bench.interrupt()
+
+    assert holding_of(asker) is WithdrawalResult.RUNNING
+    assert bench.runner.interrupted == [attempt]

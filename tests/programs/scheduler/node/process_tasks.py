@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from datetime import timedelta
 
@@ -57,6 +58,21 @@ async def awaits() -> Drop:
 async def hangs_async() -> None:
     """Wait for ever."""
     await asyncio.sleep(1_000)
+
+
+@app.task("async-waits", run_in="process", retry=ONCE)
+async def waits_async() -> None:
+    """Wait for ever, without a timeout."""
+    await asyncio.get_running_loop().create_future()
+
+
+@app.task("looks", run_in="process", retry=ONCE)
+def looks() -> None:
+    """Run until that is to end."""
+    pause = threading.Condition()
+    with pause:
+        while not app.cancelled:
+            pause.wait(0.01)
 
 
 @app.task("raises", run_in="process", retry=ONCE)

@@ -9,6 +9,7 @@ import pytest
 
 from actors.model.attempts import Ending
 from actors.model.errors import InvalidExecutor
+from actors.model.events import AttemptStarted
 from actors.model.settings import ExecutionSettings
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.process_plan import plan_of
@@ -266,3 +267,43 @@ def test_nothing_is_made_in_the_node() -> None:
     users = UserExecutors.of(None, {"a": Counted}).with_processes("thread")
     assert users.make("a") is users.make("a")
     assert next(made) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "error_class", "grace_ms"),
+    [
+        ("looks", None, 60_000),
+        ("async-waits", "CancelledError", 60_000),
+        ("sleeps", "ProcessDied", 0),
+    ],
+)
+def test_p6_what_a_command_asks_to_end_ends_and_is_killed_where_it_does_not(
+    kind: str, error_class: str | None, grace_ms: int
+) -> None:
+    """The next attempt runs in a process that nobody asked."""
+    with ProcessBench(kill_grace_ms=grace_ms) as bench:
+        attempt = bench.start(kind, {"s": 1_000})
+        bench.until_begun()
+
+        withdrawn = bench.runner.withdraw(attempt, interrupts=True)
+        ended = bench.ended()
+
+        assert not withdrawn
+        assert (ended.ending, ended.error_class) == (Ending.CANCELLED, error_class)
+        assert bench.run("async").ending is Ending.DROPPED
+
+
+def test_p6_what_waits_in_a_process_is_never_called_once_it_was_asked_to_end() -> None:
+    """What runs before it goes on."""
+    with ProcessBench() as bench:
+        first = bench.start("looks")
+        bench.until_begun()
+        second = bench.start("told")
+
+        withdrawn = bench.runner.withdraw(second, interrupts=True)
+        bench.runner.withdraw(first, interrupts=True)
+        ends = {bench.ended().attempt for _ in range(1 if withdrawn else 2)}
+
+        assert ends == ({first} if withdrawn else {first, second})
+        begun = [event.key for event in bench.telemetry.of(AttemptStarted)]
+        assert begun == [first.task.key]

@@ -354,3 +354,34 @@ def test_no_record_is_written_of_a_number_that_json_has_not(number: float) -> No
         encode_parts(a_key(), {"price": number, "note": "null"})
 
     assert b'"note":"null"' in encode_parts(a_key(), {"price": 1.5, "note": "null"})
+
+
+@pytest.mark.parametrize("by_pair", [False, True])
+def test_a_cancel_that_ends_code_is_written_and_read(by_pair: bool) -> None:
+    """A node that does not know the member takes it for a cancel."""
+    value = encode_command(Command(CommandKind.CANCEL, a_key(), running=True, by_pair=by_pair))
+
+    read = decode_record(a_record(value=value, offset=4))
+
+    assert isinstance(read, Command) and read.running and read.by_pair is by_pair
+    assert value.endswith(b',"command":"cancel","running":true}')
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        (b'"command":"cancel","running":"yes"', "\"running\" is 'yes'"),
+        (b'"command":"drop","running":true', '"running" belongs to a cancel'),
+    ],
+)
+def test_p10_what_ends_code_is_not_guessed(members: bytes, reason: str) -> None:
+    """A command that cannot be meant is put aside."""
+    with pytest.raises(PoisonRecord, match=reason):
+        decode_record(a_record(value=b"{" + _KEY + b"," + members + b"}"))
+
+
+def test_a_task_may_have_a_member_of_any_kind_that_commands_know() -> None:
+    """Members that say nothing of a task are ignored."""
+    value = b"{" + _KEY + b',"taskData":{},"running":"yes"}'
+
+    assert isinstance(decode_record(a_record(value=value)), StoredTask)

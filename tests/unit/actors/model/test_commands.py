@@ -33,6 +33,9 @@ def _command(kind: CommandKind, *, to_ms: int = NOW_MS + 90_000) -> Command:
     return Command(kind, a_key(), OFFSET, recorded_ms=NOW_MS, to_ms=to)
 
 
+_CANCEL_RUNNING = Command(CommandKind.CANCEL, a_key(), OFFSET, NOW_MS, running=True)
+
+
 def _known(
     *,
     row: StoredTask | None = None,
@@ -430,3 +433,43 @@ def test_p12_a_retry_without_data_says_so(
     known = KnownTask(None, a_completion(result=result, offset=5), _LAST_3, running=False)
 
     assert _decide(CommandKind.RETRY, known) == Decision(outcome)
+
+
+def test_a_cancel_counts_the_attempt_that_runs() -> None:
+    """Its row is written when it ends."""
+    known = KnownTask(a_stored_task(offset=1), None, FRESH, running=True, running_attempt=1)
+
+    decision = _decide(CommandKind.CANCEL, known)
+
+    assert decision.outcome is CommandOutcome.RUNNING
+    assert decision.completion is not None and decision.completion.attempts == 1
+
+
+def test_p12_what_was_cancelled_while_it_ran_is_cancelled_once_more_to_end_it() -> None:
+    """The later command closes the key, so its outcome tells when the code has ended."""
+    completion = a_completion(result=CompletionResult.CANCELLED, offset=5)
+    known = KnownTask(a_stored_task(offset=1), completion, FRESH, running=True, running_attempt=1)
+
+    decision = decide(_CANCEL_RUNNING, known, None, NOW_MS)
+
+    assert decision.outcome is CommandOutcome.RUNNING
+    assert decision.completion is not None and decision.completion.offset == OFFSET
+
+
+@pytest.mark.parametrize(
+    ("running", "result", "outcome"),
+    [
+        (False, CompletionResult.CANCELLED, CommandOutcome.ALREADY_CLOSED),
+        (False, CompletionResult.SUCCESS, CommandOutcome.ALREADY_CLOSED),
+        (True, CompletionResult.DROPPED, CommandOutcome.RUNNING),
+    ],
+)
+def test_p5_a_command_that_ends_code_changes_nothing_of_another_closed_key(
+    running: bool, result: CompletionResult, outcome: CommandOutcome
+) -> None:
+    """Where nothing runs there is nothing to end; what was dropped stays so while its code ends."""
+    known = _known(completion=a_completion(result=result, offset=5), running=running)
+
+    decision = decide(_CANCEL_RUNNING, known, None, NOW_MS)
+
+    assert decision == Decision(outcome)

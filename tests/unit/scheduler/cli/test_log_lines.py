@@ -9,10 +9,10 @@ import pytest
 from actors.kernel.simulated import VirtualClock
 from actors.model import events
 from actors.model.attempts import Attempt
+from actors.model.interruption import note_attempt
 from actors.model.status import AttemptResult
 from scheduler.adapters.telemetry import LoggingTelemetry
 from scheduler.cli.log_lines import JsonLines
-from scheduler.node.current_attempt import note_attempt
 from tests.builders import NOW_MS, a_key, a_stored_task
 
 

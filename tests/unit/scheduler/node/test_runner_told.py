@@ -1,9 +1,11 @@
 """NodeRunner: what is told of an attempt, to its listener, to operators and to user code."""
 
+import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import SimpleQueue
 
 import pytest
@@ -14,6 +16,7 @@ from actors.model.events import AttemptFailed, AttemptStarted, Event
 from actors.model.outcome import Retry
 from actors.model.status import AttemptResult
 from actors.model.task import AttemptState, Task
+from actors.model.task_executor import TaskExecutor
 from actors.ports.runner import Executable
 from scheduler.adapters.clock import SystemClock
 from scheduler.node.endings import ERROR_STACK_CHARS_MAX
@@ -253,3 +256,114 @@ def test_a_listener_that_fails_is_logged_and_costs_no_worker(
 
     assert ended.ending is Ending.DONE
     assert "a worker failed outside user code" in caplog.text
+
+
+# A command asks what runs to end.
+
+
+def test_p6_a_coroutine_that_is_asked_to_end_is_cancelled(bench: Bench) -> None:
+    """Nobody is told of a failure: this end was wanted."""
+    executor = Waiting()
+    attempt = bench.run(executor)
+    assert executor.begun.wait(TIMEOUT_S)
+
+    withdrawn = bench.runner.withdraw(attempt, interrupts=True)
+    ended = bench.ended()
+
+    assert not withdrawn and executor.cancelled.is_set()
+    assert (ended.ending, ended.error_class, ended.ruling) == (
+        Ending.CANCELLED,
+        "CancelledError",
+        None,
+    )
+    assert not bench.telemetry.of(AttemptFailed)
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_p6_code_in_a_thread_sees_that_it_is_to_end(bench: Bench, raises: bool) -> None:
+    """Whatever it makes of that counts for nothing, and the next attempt is not asked."""
+    begun, told, seen = threading.Event(), threading.Event(), []
+
+    class Long(TaskExecutor):
+        def execute(self, task: Task) -> None:
+            seen.append(self.cancelled)
+            begun.set()
+            assert told.wait(TIMEOUT_S)
+            seen.append(self.cancelled)
+            if raises:
+                raise ValueError("asked to end")
+
+    executor = Long()
+    attempt = bench.run(executor)
+    assert begun.wait(TIMEOUT_S)
+    bench.runner.withdraw(attempt, interrupts=True)
+    told.set()
+    first = bench.ended()
+    bench.run(executor)
+    bench.ended()
+
+    assert first.ending is Ending.CANCELLED
+    assert seen[:3] == [False, True, False]
+
+
+def test_p6_a_coroutine_that_swallows_its_cancellation_runs_on(bench: Bench) -> None:
+    """It is asked again by a second command."""
+    stubborn = Stubborn()
+    attempt = bench.run(stubborn)
+    assert stubborn.begun.wait(TIMEOUT_S)
+
+    bench.runner.withdraw(attempt, interrupts=True)
+    assert stubborn.swallowed.wait(TIMEOUT_S)
+    still_runs = attempt in bench.runner.long_running(attempt.partition, 0)
+    bench.runner.withdraw(attempt, interrupts=True)
+
+    assert still_runs and bench.ended().ending is Ending.CANCELLED
+
+
+def test_what_ended_before_it_was_asked_counts(bench: Bench) -> None:
+    """Its end is on its way."""
+    attempt = bench.run(Blocking())
+    ended = bench.ends.get(timeout=TIMEOUT_S)
+
+    withdrawn = bench.runner.withdraw(attempt, interrupts=True)
+
+    assert not withdrawn and ended.ending is Ending.DONE
+
+
+def test_blocking_code_that_awaits_ends_when_its_coroutine_has_ended(bench: Bench) -> None:
+    """Its thread waits for what the coroutine does last."""
+    begun, cleans_up, may_end = threading.Event(), threading.Event(), threading.Event()
+
+    async def awaited() -> None:
+        loop = asyncio.get_running_loop()
+        begun.set()
+        try:
+            await loop.create_future()
+        finally:
+            cleans_up.set()
+            await loop.run_in_executor(None, may_end.wait, TIMEOUT_S)
+
+    attempt = bench.run(Blocking(awaited))
+    assert begun.wait(TIMEOUT_S)
+
+    bench.runner.withdraw(attempt, interrupts=True)
+    assert cleans_up.wait(TIMEOUT_S)
+    still_runs = bench.ends.empty() and bench.runner.unsettled(attempt.partition)
+    may_end.set()
+
+    assert still_runs and bench.ended().ending is Ending.CANCELLED
+
+
+class Stubborn(Waiting):
+    """Swallows its first cancellation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.swallowed = threading.Event()
+
+    async def execute(self, task: Task) -> None:
+        """Wait for ever, twice."""
+        with suppress(asyncio.CancelledError):
+            await super().execute(task)
+        self.swallowed.set()
+        await super().execute(task)

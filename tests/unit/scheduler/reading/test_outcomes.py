@@ -6,7 +6,14 @@ from msgspec.structs import replace
 from actors.model.key import TaskKey, TaskPair
 from actors.model.log_offset import RECORDS_MAX, kept_offset
 from actors.model.ownership import initial_watermark
-from actors.model.status import CommandOutcome, RecordedOutcome
+from actors.model.status import (
+    AttemptRecord,
+    AttemptResult,
+    CommandOutcome,
+    Completion,
+    CompletionResult,
+    RecordedOutcome,
+)
 from actors.ports.store import Stores
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.futures.steps import begun
@@ -64,3 +71,42 @@ def test_an_offset_that_no_topic_has_has_no_outcome(store: Stores) -> None:
     _note_second_topic(store)
 
     assert _found(store, RECORDS_MAX, None) is None
+
+
+RUNNING = RecordedOutcome(CommandOutcome.RUNNING, TaskKey(3, "a", "run"))
+CLOSED = Completion(RUNNING.key, CompletionResult.CANCELLED, offset=9, attempts=2, finished_ms=5)
+END = AttemptRecord(RUNNING.key, 2, AttemptResult.DROPPED, started_ms=4, finished_ms=6)
+
+
+def test_what_ran_when_it_was_cancelled_reads_as_cancelled_once_its_end_is_stored(
+    store: Stores,
+) -> None:
+    """Until then its code may run."""
+    store.ownership.insert_outcome(0, 9, RUNNING, 1)
+    store.status.insert_completions(0, (CLOSED,), 1)
+    store.status.insert_attempts(0, (replace(END, attempt=1),), 2)
+
+    before = _found(store, 9, RUNNING.key)
+    store.status.insert_attempts(0, (END,), 3)
+    after = _found(store, 9, RUNNING.key)
+
+    assert before == RUNNING and after == replace(RUNNING, outcome=CommandOutcome.CANCELLED)
+
+
+@pytest.mark.parametrize(
+    ("closed", "end"),
+    [
+        (replace(CLOSED, offset=8), END),
+        (replace(CLOSED, result=CompletionResult.SUCCESS), END),
+        (CLOSED, replace(END, finished_ms=None)),
+    ],
+)
+def test_another_end_says_nothing_of_what_ran(
+    store: Stores, closed: Completion, end: AttemptRecord
+) -> None:
+    """Another command closed the key, the attempt ended well, or only its start is stored."""
+    store.ownership.insert_outcome(0, 9, RUNNING, 1)
+    store.status.insert_completions(0, (closed,), 1)
+    store.status.insert_attempts(0, (end,), 2)
+
+    assert _found(store, 9, RUNNING.key) == RUNNING

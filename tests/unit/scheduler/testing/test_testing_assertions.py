@@ -10,9 +10,9 @@ import tenacity
 
 from actors.model.attempts import Attempt
 from actors.model.errors import TaskInThePast, TaskTooLarge
+from actors.model.interruption import current_attempt
 from actors.model.status import AttemptResult
 from scheduler import Drop, RetryPolicy, Task, TaskExecutor
-from scheduler.node.current_attempt import current_attempt
 from scheduler.testing import Execution, execute_task
 from tests.unit.scheduler.testing.testing_bench import Failing, Noting, Waiting, a_scheduler, a_task
 

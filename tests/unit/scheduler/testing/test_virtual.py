@@ -11,10 +11,10 @@ from actors.kernel.simulated import VirtualClock
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.errors import StoreUnavailable
 from actors.model.events import AttemptAbandoned, AttemptStarted
+from actors.model.interruption import current_attempt
 from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import Task
 from actors.ports.runner import Executable
-from scheduler.node.current_attempt import current_attempt
 from scheduler.testing import RecordingTelemetry
 from scheduler.testing.virtual import virtual_runner
 from tests.builders import NOW_MS, RecordingExecutable, a_stored_task, an_attempt

@@ -9,10 +9,10 @@ import pytest
 
 from actors.model.definition import Definition, DefinitionName
 from actors.model.errors import LogUnavailable
+from actors.model.interruption import note_attempt
 from actors.model.task import Task
 from actors.ports.log import Position
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.node.current_attempt import note_attempt
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.recurring.executor import RunRecurring
