@@ -499,6 +499,7 @@ class _NodeConnections:
                 loans=runner.loans,
                 rates=runner.rates,
                 kinds_without_order=executors.concurrency_per_id,
+                where=runner.where,
             ),
             stores=self.stores,
             runner=runner,

@@ -81,6 +81,8 @@ class RunningTask(msgspec.Struct, frozen=True, rename="camel"):
     kind: str | None = None
     started_ms: int | None = None
     """Time at which its user code was called; None from a node that does not report it."""
+    where: str = ""
+    """``thread``, ``loop``, ``process`` or ``batch``; empty from a node that does not report it."""
 
 
 class DeclaredLimit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -156,6 +156,8 @@ class ShownExecution(Answer, frozen=True):
     node: str
     started: Instant | None = None
     """The time when its user code was called."""
+    where: str | None = None
+    """``thread``, ``loop``, ``process`` or ``batch``."""
 
 
 class ShownLimit(Answer, frozen=True):

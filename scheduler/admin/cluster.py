@@ -218,6 +218,7 @@ class Cluster:
                     attempt=each.attempt,
                     node=node.report.node,
                     started=instant_text(each.started_ms),
+                    where=each.where or None,
                 )
                 for node in self._alive()
                 for each in node.report.running
@@ -311,6 +312,7 @@ class Cluster:
                     attempt=each.attempt,
                     node=node,
                     started=instant_text(each.started_ms),
+                    where=each.where or None,
                 )
                 for node, each in found
             ],

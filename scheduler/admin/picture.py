@@ -207,6 +207,8 @@ class ExecutedTask(Answer, frozen=True):
     node: str
     started: Instant | None
     """The time when its user code was called; null if the node does not report it."""
+    where: str | None
+    """``thread``, ``loop``, ``process`` or ``batch``; null if the node does not report it."""
 
 
 class ShownExecutions(Answer, frozen=True):

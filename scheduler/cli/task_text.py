@@ -68,7 +68,7 @@ def view_lines(
         "data": _data(value, data_chars_max),
         "running": None if running is None else _runs(running, now_ms),
         "limited": None if limited is None else _waits_for(limited),
-        **({} if closed is None else _closed(closed)),
+        **({} if closed is None else _closed(closed, runs=running is not None)),
     }
     yield from fact_lines({name: fact for name, fact in facts.items() if fact is not None})
     for attempt in view.attempts:
@@ -99,11 +99,20 @@ def run_ms(started: str | None, now_ms: int) -> int | None:
     return None if started is None else max(0, now_ms - parse_instant(started))
 
 
+_WHERE = {
+    "thread": " in a thread",
+    "loop": " on the event loop",
+    "process": " in a process",
+    "batch": " in a batch",
+}
+
+
 def _runs(running: ShownExecution, now_ms: int) -> str:
     """Return where an attempt runs and for how long, in words."""
     ran_ms = run_ms(running.started, now_ms)
     told = "" if ran_ms is None else f", for {cell_of('forMs', ran_ms)}"
-    return f"attempt {running.attempt} on {running.node}{told}"
+    where = _WHERE.get(running.where or "", "")
+    return f"attempt {running.attempt} on {running.node}{where}{told}"
 
 
 def _waits_for(limited: ShownLimit) -> str:
@@ -127,10 +136,14 @@ def _attempts(view: TaskView) -> int:
     return max([closed, *(attempt.attempt for attempt in view.attempts)])
 
 
-def _closed(completion: Mapping[str, object]) -> dict[str, str]:
+def _closed(completion: Mapping[str, object], *, runs: bool) -> dict[str, str]:
     """Return in words why a key is closed, or that it was opened again."""
     attempts, result = completion["attempts"], completion["result"]
     said = [f"after {attempts} attempt{'' if attempts == 1 else 's'}"]
+    if runs and attempts:
+        said = [f"while attempt {attempts} runs"]
+    elif not attempts:
+        said = ["before its first attempt"]
     is_open = result == CompletionResult.REOPENED
     if not is_open:
         said[0] = f"{result} {said[0]}"

@@ -193,7 +193,7 @@ def running(
             typer.echo(as_json(found))
         elif found.running:
             now_ms = service.clock.now_ms()
-            columns = ("started", "forMs", "kind", "node", "attempt", "key")
+            columns = ("started", "forMs", "kind", "node", "where", "attempt", "key")
             print_rows([_executed(each, now_ms) for each in found.running], columns)
             if found.count > len(found.running):
                 say(f"{found.count - len(found.running)} more are not listed")

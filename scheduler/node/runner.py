@@ -31,6 +31,9 @@ _PATIENCE = 10
 """So many times as long as any other may what waits for another task run before its queue is left
 to the store: read again, the queue would cost the store what the other task is waiting for."""
 
+_WORDS = {"async": "loop", "processes": "process"}
+"""What the workers of a pool are, for pools of others than threads."""
+
 
 class NodeRunner:
     """Implements ``actors.ports.runner.Runner``, whatever its workers are."""
@@ -118,6 +121,16 @@ class NodeRunner:
             if now_ms - begun_ms >= at_least_ms * (_PATIENCE if waits else 1):
                 running_ms[running.attempt] = now_ms - begun_ms
         return running_ms
+
+    def where(self, attempt: Attempt) -> str:
+        """Return in what an attempt runs, for those who look; empty where it does not."""
+        running = self._registry.find(attempt)
+        if running is None:
+            return ""
+        if isinstance(running.executor, BatchMember) and not attempt.suspect:
+            return "batch"
+        # A suspect waits with nobody for the thread that it runs in.
+        return _WORDS.get(self._workers.pool_of(running) or "", "thread")
 
     def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
         """Return the attempts of a partition that run or whose outcome is not settled."""

@@ -69,6 +69,8 @@ class Reported:
     loans: LoanDesk | None = None
     rates: Callable[[], NodeRates] = lambda: NO_RATES
     kinds_without_order: Collection[str | None] = ()
+    where: Callable[[Attempt], str] = lambda _attempt: ""
+    """In what an attempt runs."""
 
 
 class Reporter:
@@ -200,7 +202,7 @@ class Reporter:
             tree_failures=int(self._telemetry.meters.only("tree_rebuilds_total").value),
             partitions=self._partitions(states, running),
             running_count=len(running),
-            running=_longest(running, now_ms),
+            running=_longest(running, now_ms, self._reported.where),
             blocked_count=blocked_count,
             blocked=blocked,
             failing_count=failing_count,
@@ -273,7 +275,9 @@ class Reporter:
         )
 
 
-def _longest(running: Mapping[Attempt, float], now_ms: int) -> tuple[RunningTask, ...]:
+def _longest(
+    running: Mapping[Attempt, float], now_ms: int, where: Callable[[Attempt], str]
+) -> tuple[RunningTask, ...]:
     """Return the attempts that have run longest, the longest first."""
     listed = nlargest(LISTED_MAX, running.items(), key=lambda each: each[1])
     return tuple(
@@ -283,6 +287,7 @@ def _longest(running: Mapping[Attempt, float], now_ms: int) -> tuple[RunningTask
             attempt.number,
             attempt.task.kind,
             now_ms - round(ran_ms),
+            where(attempt),
         )
         for attempt, ran_ms in listed
     )

@@ -125,7 +125,7 @@ def test_large_data_is_cut_until_all_is_asked_for(looking: Looking) -> None:
 
 
 def test_what_was_cancelled_and_runs_on_is_cancelling(looking: Looking) -> None:
-    """With the attempt and how long it has run; nothing more can be done to it."""
+    """With the attempt and how long it has run; its code can be asked to end."""
     key = looking.schedule("runs-on", in_s=0.2, work_ms=12_000)
     looking.until(lambda: str(key) in looking.running.service.cluster.executions())
     looking.open("task", key=str(key))
@@ -136,7 +136,9 @@ def test_what_was_cancelled_and_runs_on_is_cancelling(looking: Looking) -> None:
     assert "cancelled while an attempt runs" in said
     looking.page.locator(".task-head .pill", has_text="cancelling").wait_for()
     looking.page.get_by_text("Cancelled, and still running").wait_for()
-    assert "attempt 1, for" in looking.page.locator(".pairs").inner_text()
+    assert "in a thread (attempt 1, for" in looking.page.locator(".pairs").inner_text()
+    looking.press("Cancel what runs")
+    assert "asked to end" in looking.confirm(1)
 
 
 def test_an_empty_installation_names_the_command_and_draws_no_axes(

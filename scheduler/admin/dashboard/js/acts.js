@@ -22,6 +22,10 @@ const SAID = {
     "Cancel",
     "No further attempt is made; an attempt that is running may finish. Scheduling the same key again reopens it.",
   ],
+  "cancel-running": [
+    "Cancel what runs",
+    "No further attempt is made, and the code that runs is asked to end: a coroutine is cancelled, a process is ended, and a thread sees self.cancelled. Nothing that it comes to counts. Scheduling the same key again reopens it.",
+  ],
   drop: [
     "Drop",
     "The task is closed for good, and the tasks behind it go on. This cannot be undone.",
@@ -32,13 +36,13 @@ const UNBLOCKED = {
     "The task that blocks each ordering id gets a full set of attempts. If it succeeds, the tasks behind it run in order.",
   drop: "The task that blocks each ordering id is closed for good, and the tasks behind it run in order. This cannot be undone.",
 };
-const DANGEROUS = new Set(["cancel", "drop"]);
+const DANGEROUS = new Set(["cancel", "cancel-running", "drop"]);
 /** Which actions make sense in which state. */
 const FITTING = {
   pending: ["run-now", "reschedule", "cancel", "drop"],
   limited: ["reschedule", "cancel", "drop"],
-  running: ["cancel", "drop"],
-  cancelling: [],
+  running: ["cancel", "cancel-running", "drop"],
+  cancelling: ["cancel-running"],
   retrying: ["retry", "run-now", "reschedule", "cancel", "drop"],
   blocked: ["retry", "cancel", "drop"],
   failure: ["retry"],

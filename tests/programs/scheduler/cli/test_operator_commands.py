@@ -178,9 +178,10 @@ def test_what_runs_is_listed_as_running_and_cancelled_as_cancelling(folder: Path
         assert answer(folder, "list", "--state", "pending", "--ordering-id", "r")["tasks"] == []
         (told,) = answer(folder, "running")["running"]
         assert (told["key"], told["kind"], told["attempt"]) == (key, None, 1)
+        assert told["where"] == "thread"
         assert told["started"] >= key.partition(",")[0]
         heading, row = invoke(folder, "running").stdout.splitlines()
-        assert heading.split() == ["STARTED", "FOR", "KIND", "NODE", "ATTEMPT", "KEY"]
+        assert heading.split() == ["STARTED", "FOR", "KIND", "NODE", "WHERE", "ATTEMPT", "KEY"]
         assert row.endswith(key)
         told = invoke(folder, "cancel", key)
         assert told.stdout.startswith("cancelled while an attempt runs: it may end")
@@ -189,9 +190,17 @@ def test_what_runs_is_listed_as_running_and_cancelled_as_cancelling(folder: Path
         assert (cancelled["key"], cancelled["running"]["attempt"]) == (key, 1)
         shown = invoke(folder, "show", key).stdout
         assert shown.startswith("state           cancelling\n")
-        assert "running         attempt 1 on" in shown
+        assert "running         attempt 1 on" in shown and " in a thread, for " in shown
+        assert "cancelled while attempt 1 runs, at" in shown
+        asked = invoke(folder, "cancel", key, "--running", "--wait", "0.3")
+        assert asked.stdout.startswith("cancelled and asked to end: its code still runs")
+        assert (asked.exit_code, "`hourhand running`" in asked.stderr) == (0, True)
     finally:
         Nothing.released.set()
+    until(lambda: answer(folder, "show", key)["state"] == "cancelled")
+    (attempt,) = answer(folder, "show", key)["attempts"]
+    assert (attempt["attempt"], attempt["result"]) == (1, "dropped")
+    assert "cancelled after 1 attempt, at" in invoke(folder, "show", key).stdout
 
 
 def test_pauses_are_made_listed_and_lifted(folder: Path) -> None:

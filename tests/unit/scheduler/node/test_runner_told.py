@@ -6,6 +6,7 @@ import threading
 from collections.abc import Awaitable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 
 import pytest
@@ -256,6 +257,19 @@ def test_a_listener_that_fails_is_logged_and_costs_no_worker(
 
     assert ended.ending is Ending.DONE
     assert "a worker failed outside user code" in caplog.text
+
+
+@pytest.mark.parametrize(("is_async", "where"), [(False, "thread"), (True, "loop")])
+def test_who_looks_is_told_where_an_attempt_runs(bench: Bench, is_async: bool, where: str) -> None:
+    """A suspect runs in a thread, too, whatever it is."""
+    waiting, go = Waiting(), threading.Event()
+    attempt = bench.run(waiting if is_async else Blocking(partial(go.wait, TIMEOUT_S)))
+
+    told = bench.runner.where(attempt)
+    go.set()
+    bench.runner.withdraw(attempt, interrupts=True)
+
+    assert told == where and bench.runner.where(an_attempt()) == ""
 
 
 # A command asks what runs to end.

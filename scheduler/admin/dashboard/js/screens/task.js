@@ -26,7 +26,14 @@ const MARKS = {
   retry: "retry",
   reschedule: "move",
   cancel: "stop",
+  "cancel-running": "stop",
   drop: "drop",
+};
+const WHERE = {
+  thread: ", in a thread",
+  loop: ", on the event loop",
+  process: ", in a process",
+  batch: ", in a batch",
 };
 const OPEN = new Set(["pending", "limited", "running", "retrying", "blocked"]);
 const LOOK_MS = 3_000;
@@ -196,7 +203,7 @@ function facts(task, waits) {
     task.waits && ["Waits", h("ul", { class: "waits" }, task.waits.map(reason))],
     task.running && [
       "Running on",
-      `${task.running.node} (attempt ${task.running.attempt}${task.running.started ? `, for ${since(task.running.started)}` : ""})`,
+      `${task.running.node}${WHERE[task.running.where] ?? ""} (attempt ${task.running.attempt}${task.running.started ? `, for ${since(task.running.started)}` : ""})`,
     ],
     task.completion?.reason && ["Reason", task.completion.reason],
     task.completion?.movedTo && ["Moved to", when(task.completion.movedTo, { exact: true })],
@@ -259,7 +266,7 @@ function timeline(task) {
       tone: "warn",
       title: "Cancelled, and still running",
       words:
-        "Its code may end, and no further attempt starts. Where the code never ends, stop the node it runs on.",
+        "Its code may end, and no further attempt starts. Cancel what runs to ask it to end; where a thread does not look at self.cancelled, stop the node it runs on.",
     });
   else if (task.completion && !OPEN.has(task.state)) {
     const { started, finished, attempts } = task.completion;
