@@ -155,7 +155,7 @@ def _plant_an_attempt_after_the_end(story: Story, key: TaskKey) -> None:
     ("arguments", "complaint"),
     [
         (("load", "missing.parquet"), "the input cannot be read: Path does not exist"),
-        (("load", "tasks.xml"), "say so with --format parquet, csv or json"),
+        (("load", "tasks.xml"), "give it with --format parquet, csv or json"),
         (("load", "a.csv", "--timezone", "Mars/Base"), "'Mars/Base' is unknown"),
         (("load", "a.csv", "--past", "maybe"), "--past 'maybe' is neither run nor reject"),
         (("load", "a.csv", "--column", "when"), "--column takes NAME=VALUE"),

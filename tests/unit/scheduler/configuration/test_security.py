@@ -71,7 +71,7 @@ OAUTH_MISTAKES: dict[str, tuple[Any, str]] = {
     "a provider of two words": ({"oauth": {"provider": "a b:c"}}, "provider"),
     "a provider beside a user": (
         {**LOGIN, "oauth": {"provider": "app:token"}},
-        "which of them logs in",
+        "leave one of them out",
     ),
     "a secret and no provider": ({"oauth": {"client_secret": SECRET}}, "client_secret would have"),
     "a region for OIDC": ({"oauth": {**OIDC, "region": "eu-west-1"}}, "region would have no"),

@@ -186,7 +186,7 @@ def test_other_data_under_its_name_is_damage(tmp_path: Path) -> None:
     assert claim is not None
     _files(tmp_path)[0].write_bytes(b"atad")
 
-    with pytest.raises(PayloadDamaged, match="not what was put there"):
+    with pytest.raises(PayloadDamaged, match="not the data that was put there"):
         codec.decode(claim.data, None, b"")
 
 
