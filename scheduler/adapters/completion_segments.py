@@ -47,11 +47,12 @@ class Segment(NamedTuple):
 
 
 def plain_by_hour(
-    completions: Iterable[Completion], write_time: int
+    completions: Iterable[Completion], write_time: int, rows_min: int = SEGMENT_ROWS_MIN
 ) -> tuple[Mapping[int, list[Completion]], list[Completion]]:
     """Return the completions for segments, by hour in milliseconds, and those for rows.
 
-    A writer with write times below every owner's may use one twice: its completions are rows.
+    Fewer than ``rows_min`` of an hour are rows.  A writer with write times below every owner's may
+    use one twice: its completions are rows.
     """
     by_hour: dict[int, list[Completion]] = {}
     rows: list[Completion] = []
@@ -60,7 +61,7 @@ def plain_by_hour(
             by_hour.setdefault(hour_of(each.key.scheduled_ms), []).append(each)
         else:
             rows.append(each)
-    for hour_ms in [hour for hour, found in by_hour.items() if len(found) < SEGMENT_ROWS_MIN]:
+    for hour_ms in [hour for hour, found in by_hour.items() if len(found) < rows_min]:
         rows += by_hour.pop(hour_ms)
     return by_hour, rows
 

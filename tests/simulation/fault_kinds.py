@@ -168,7 +168,7 @@ def _held_save(world: FaultyWorld, rng: random.Random) -> None:
         end_owner(5)
         look()
 
-    world.network.next_save = hold
+    world.network.next_of["save_watermark"] = hold
 
 
 def _clock(world: FaultyWorld, rng: random.Random) -> None:
@@ -213,6 +213,7 @@ FAULTS: Mapping[str, Fault] = {
     "store_fails": server_faults.store_fails,
     "store_slow": server_faults.store_slow,
     "save_late": server_faults.save_late,
+    "status_late": server_faults.status_late,
     "pages": server_faults.pages,
     "log_fails": server_faults.log_fails,
     "broker": server_faults.broker,

@@ -206,6 +206,15 @@ class CompletionsRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadAmiss:
+    """A read of completions was answered other than rows alone would have been."""
+
+    at_ms: float
+    partition: int
+    complaint: str
+
+
+@dataclass(frozen=True, slots=True)
 class Claimed:
     """A partition got a new owner epoch."""
 
@@ -375,6 +384,7 @@ Entry = (
     | OutcomeStored
     | RowsRemoved
     | CompletionsRemoved
+    | ReadAmiss
     | Claimed
     | Committed
     | WatermarkSaved

@@ -38,6 +38,7 @@ from tests.simulation.history import (
     CompletionsRemoved,
     Happened,
     OutcomeStored,
+    ReadAmiss,
     Revoked,
     RowsRemoved,
     RowStored,
@@ -358,6 +359,12 @@ def pauses_hold(run: Run) -> Complaints:
             yield f"{start.key} started {start.paused_ms:.0f} ms after it was paused"
 
 
+def segments_read_as_rows(run: Run) -> Complaints:
+    """Where many successes are one row, each read has the answer that rows would give (P5, P8)."""
+    for read in run.history.of(ReadAmiss):
+        yield f"partition {read.partition} at {read.at_ms:.0f}: {read.complaint}"
+
+
 def liveness(run: Run) -> Complaints:
     """When faults stop, everything is executed or closed in bounded time."""
     for sentence in run.truth.unfinished():
@@ -399,6 +406,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     pauses_hold,
     holds_rebuild_nothing,
     what_is_used_up_has_its_letter,
+    segments_read_as_rows,
     liveness,
 )
 """Every invariant, in the order of the promises."""

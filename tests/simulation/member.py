@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+import msgspec
+
 from actors.kernel.context import ActorContext, RequestFailed, context_of
 from actors.kernel.simulated import SimulatedSystem
 from actors.kernel.supervision import FailureListener
@@ -43,6 +45,7 @@ from tests.simulation.execution import SimulatedRunner
 from tests.simulation.history import Sampled
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.sealing import around, node_codecs
+from tests.simulation.segment_files import SegmentFiles
 from tests.simulation.user_code import (
     NOT_HOSTILE,
     ProcessKilled,
@@ -116,6 +119,16 @@ class Site:
     middleware_raises: float = 0.0
     runs: Mapping[str | None, int] = field(default_factory=dict)
     """The kinds whose batches hold several tasks of one ordering id."""
+    segments: SegmentFiles | None = None
+    """Where completions are, where many of them are one row."""
+
+    def stores(self, deliver: Deliver, rng: random.Random) -> Stores:
+        """Open a node's way to the store; one of four writes rows where others write segments."""
+        stores = open_memory_stores(self.data, deliver)
+        if self.segments is None:
+            return stores
+        status = self.segments.status(deliver, writes_segments=rng.random() < 0.75)
+        return msgspec.structs.replace(stores, status=status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +178,7 @@ class Member:
         self._execution = self._make_runner(site)
         self.runner, self.workers = self._execution.runner, self._execution.workers
         self.system: TracingSystem
-        stores = open_memory_stores(site.data, deliver)
+        stores = site.stores(deliver, rng)
         self.node = self._make_node(site, stores)
         self._reporter = self._make_reporter(stores) if site.lend else None
         self._report_at_ms = 0.0

@@ -48,8 +48,8 @@ class Network:
     """How dead letters fare, where that differs from all else that is appended."""
     broken: set[tuple[str, int]] = field(default_factory=set)
     """Kind and partition of requests that all fail without effect."""
-    next_save: Callable[[str, Request[Any]], None] | None = None
-    """Who carries the next save of a watermark, and for whom, where that is another matter."""
+    next_of: dict[str, Callable[[str, Request[Any]], None]] = field(default_factory=dict)
+    """Who carries the next request of a kind, and for whom, where that is another matter."""
     around_commits: Callable[[], AbstractContextManager[None]] = nullcontext
     """What is so while a commit takes effect."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -62,19 +62,19 @@ class Network:
     def clear(self) -> None:
         """Let every new request be served soon."""
         self.store, self.log = Weather(), Weather()
-        self.commits, self.next_save, self.letters = Weather(), None, None
-        self.broken = set()
+        self.commits, self.letters = Weather(), None
+        self.next_of, self.broken = {}, set()
         self.around_commits = nullcontext
 
     def to_store(self, sender: str) -> Deliver:
         """Return one node's way to the store."""
 
         def carry(request: Request[Any]) -> None:
-            if request.kind == "save_watermark" and self.next_save is not None:
-                take, self.next_save = self.next_save, None
-                take(sender, request)
-            else:
+            take = self.next_of.pop(request.kind, None)
+            if take is None:
                 self.through(self.store, sender, request)
+            else:
+                take(sender, request)
 
         return carry
 

@@ -193,6 +193,8 @@ class Scenario(_Part):
     assignors: tuple[str, ...] = ("cooperative-sticky", "range", "roundrobin")
     pace: float = 1.0
     """Everything but the network takes this many times longer than what is said here."""
+    segments: bool = False
+    """Whether the store keeps many successes in one row, as the embedded one does."""
     skew_ms: int = 1_500
     """Wall clocks are off by up to this much either way."""
     workload: Workload = Workload()

@@ -5,10 +5,13 @@ Each decides how bad it is, from the run's random numbers.  When one comes is fo
 
 import random
 from functools import partial
+from typing import Any
 
+from scheduler.adapters.memory.delivery import Request
 from tests.simulation.faulty_world import FaultyWorld, last
 from tests.simulation.history import Happened
 from tests.simulation.network import SLOW_ANSWER_MS, Weather
+from tests.simulation.task_maker import SICK
 
 
 def store_fails(world: FaultyWorld, rng: random.Random) -> None:
@@ -35,7 +38,7 @@ def save_late(world: FaultyWorld, rng: random.Random) -> None:
     """
     late_ms = rng.choice((800.0, 2_500.0)) * world.pace
     weather = Weather(takes_effect_late=1.0, late_ms=late_ms)
-    world.network.next_save = partial(world.network.through, weather)
+    world.network.next_of["save_watermark"] = partial(world.network.through, weather)
 
     def send() -> None:
         world.send_late_tasks()
@@ -43,6 +46,29 @@ def save_late(world: FaultyWorld, rng: random.Random) -> None:
     for _ in range(6):
         world.after(rng.uniform(100.0, 4_000.0) * world.pace, send)
     world.note(Happened(world.now_ms(), "save late", "", world.now_ms() + 5_000.0 * world.pace))
+
+
+def status_late(world: FaultyWorld, rng: random.Random) -> None:
+    """A write or delete of completions fails, and has its effect hours later, in a later owner's
+    time; meanwhile tasks come for hours that were swept.
+    """
+    kind = rng.choice(("insert_completions", "delete_statuses", "delete_statuses"))
+    late_ms = rng.choice((2_500.0, 8_000.0, 20_000.0)) * world.pace
+    weather = Weather(takes_effect_late=1.0, late_ms=late_ms)
+
+    def carry(sender: str, request: Request[Any]) -> None:
+        world.network.through(weather, sender, request)
+        world.note(Happened(world.now_ms(), f"{kind} late", "", world.now_ms() + late_ms))
+        for _ in range(8):
+            world.after(rng.uniform(100.0, 1_500.0) * world.pace, send)
+
+    def send() -> None:
+        if world.members:
+            ago_ms = round(rng.uniform(3_600.0, 14_400.0) * world.pace)
+            due_ms = rng.choice(world.members).clock.now_ms() - ago_ms
+            world.send_planned(f"{SICK}late{rng.randrange(1_000)}", due_ms, ["ok:5"])
+
+    world.network.next_of[kind] = carry
 
 
 def pages(world: FaultyWorld, rng: random.Random) -> None:

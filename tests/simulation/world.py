@@ -28,6 +28,7 @@ from tests.simulation.history import (
     Happened,
     History,
     LeftToLoad,
+    ReadAmiss,
     Stopped,
     TransactionEnded,
 )
@@ -37,6 +38,7 @@ from tests.simulation.network import Network
 from tests.simulation.outbox_world import open_outbox
 from tests.simulation.recorder import Recorder
 from tests.simulation.scenario import Scenario
+from tests.simulation.segment_files import SegmentFiles
 from tests.simulation.task_maker import rules_of
 from tests.simulation.truth import Truth
 from tests.simulation.unordered import PLACES
@@ -75,6 +77,7 @@ class World:
         self._starts, self._rejoining = dict[str, int](), dict[str, float]()
         self.doors = open_doors(self, scenario.doors, self._fork)
         self.outbox = open_outbox(self, scenario.outbox, self._fork)
+        self.segments = SegmentFiles(self.data, self._read_amiss) if scenario.segments else None
         self._site = self._make_site()
         self.faults = FaultInjector(self, scenario.faults, self._fork())
         self.driver = make_driver(self, self._fork)
@@ -98,6 +101,7 @@ class World:
             sealed=load.sealed,
             middleware_raises=load.middleware_raises,
             runs=load.runs_by_kind,
+            segments=self.segments,
         )
 
     @property
@@ -139,11 +143,14 @@ class World:
         self._run_until(self.now_ms() + self.scenario.paced(10_000.0))
         for member in self.members:
             member.end()
+        if self.segments is not None:
+            self.segments.compare(self.scenario.partitions)
 
     def counts(self) -> Counter[str]:
         """Return how often each kind of fault was injected, and each strange thing met."""
         sources = (self.network, self.recorder, self.driver.producers, self.driver.outside)
-        return sum((source.counts for source in sources), Counter(self.faults.counts))
+        counts = sum((source.counts for source in sources), Counter(self.faults.counts))
+        return counts if self.segments is None else counts + self.segments.counts
 
     def _make_peace(self) -> None:
         """End every fault; what is gone comes back, what is paused goes on."""
@@ -276,6 +283,9 @@ class World:
     def note(self, entry: Asked | Happened | LeftToLoad) -> None:
         """Keep what happened."""
         self.history.add(entry)
+
+    def _read_amiss(self, partition: int, complaint: str) -> None:
+        self.history.add(ReadAmiss(self.now_ms(), partition, complaint))
 
     def note_transaction(self, entry: TransactionEnded) -> None:
         """Keep what became of a transaction of the application."""

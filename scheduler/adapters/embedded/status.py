@@ -13,7 +13,7 @@ from actors.model.status import (
     Completion,
     CompletionResult,
 )
-from scheduler.adapters.completion_segments import merged, plain_by_hour
+from scheduler.adapters.completion_segments import SEGMENT_ROWS_MIN, merged, plain_by_hour
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.rows import (
     ATTEMPT_HISTORY,
@@ -53,10 +53,20 @@ _ATTEMPTS = f"SELECT {ATTEMPT_HISTORY.selected} FROM attempt_history WHERE"
 class EmbeddedStatus:
     """Rows of ``task_status``, ``completion_segment`` and ``attempt_history``."""
 
-    def __init__(self, database: Database, *, in_segments: bool = True) -> None:
-        """``in_segments``: True to write segments; they are always read."""
+    def __init__(
+        self,
+        database: Database,
+        *,
+        in_segments: bool = True,
+        segment_rows_min: int = SEGMENT_ROWS_MIN,
+    ) -> None:
+        """``in_segments``: True to write segments; they are always read.
+
+        ``segment_rows_min``: fewer successes of an hour are rows.
+        """
         self._database = database
         self._in_segments = in_segments
+        self._segment_rows_min = segment_rows_min
 
     def insert_completions(
         self, partition: int, completions: Sequence[Completion], write_time: int
@@ -66,7 +76,7 @@ class EmbeddedStatus:
         by_hour: Mapping[int, Sequence[Completion]] = {}
         others: Iterable[Completion] = distinct
         if self._in_segments:
-            by_hour, others = plain_by_hour(distinct, write_time)
+            by_hour, others = plain_by_hour(distinct, write_time, self._segment_rows_min)
         rows: list[Row] = [
             (
                 partition,
