@@ -7,7 +7,9 @@ the times at which they were made, never by the clock of this node: a call that 
 a crash decides the same.
 
 The row has no expiry before the last of these windows has ended, which is decided behind every
-call of the windows, however late: an outage or pause of weeks makes no second task.
+call of the windows, however late: an outage or pause of weeks makes no second task.  A further
+task gives the row its expiry, behind the one that ends the last window.  So the end of a window
+finds the row, however often and however late it is tried.
 """
 
 from datetime import timedelta
@@ -33,6 +35,8 @@ from scheduler.services.system_tasks import SystemDependencies
 
 _WINDOW_END = "end:"
 """Prefix of the uniqueness key of a window's end; the key of its call follows."""
+_EXPIRY = "over:"
+"""Prefix of the key of the task that lets the row expire; it sorts behind each window's end."""
 
 
 class DebouncedCall(RequestedTask, frozen=True):
@@ -42,6 +46,8 @@ class DebouncedCall(RequestedTask, frozen=True):
     """The end of its window; the task is not due before it."""
     call: str | None = None
     """At the end of a window: the call that opened it."""
+    over: bool = False
+    """True once its window was ended: the row may expire if no other window is open."""
 
 
 class LastCall(msgspec.Struct, frozen=True):
@@ -88,16 +94,21 @@ class DecideDebounced(SystemExecutor):
         """Record the last call; make its task at the end of its window."""
         try:
             request = msgspec.convert(task.data, DebouncedCall)
-            _wanted, window_end = request.task, from_millis(request.until_ms)
+            _wanted, _window_end = request.task, from_millis(request.until_ms)
         except (msgspec.ValidationError, InvalidKey, ValueError, OverflowError) as error:
             return Drop(f"its data is not a call for a debounced task: {error}")
         found = await settled(
             self._dependencies.definitions.find(name_of_request(task.ordering_id))
         )
         last = None if found is None else msgspec.json.decode(found.rule, type=LastCall)
+        if request.over:
+            if last is not None and last.until_ms <= request.until_ms:
+                expires_ms = self._dependencies.clock.now_ms() + ROW_KEPT_MS
+                await self._save(task.ordering_id, found, last, expires_ms)
+            return None
         if request.call is not None:
             # A missing row has expired, and no call came after this one.
-            return await self._end(task, request, found, last)
+            return await self._end(task, request, last)
         call = LastCall(task.key.scheduled_ms, task.uniqueness_key, request.until_ms)
         if last is not None and last.is_after(call):
             return Drop("a later call was decided before this one")
@@ -107,29 +118,33 @@ class DecideDebounced(SystemExecutor):
                 call = msgspec.structs.replace(call, until_ms=until_ms)
             await self._save(task.ordering_id, found, call, None)
         end = msgspec.structs.replace(request, call=call.call)
-        await settled(
-            self._dependencies.appender.append(
-                Task.model_construct(
-                    ordering_id=task.ordering_id,
-                    scheduled_time=window_end,
-                    uniqueness_key=f"{_WINDOW_END}{call.call}",
-                    data=end.as_data(),
-                )
-            )
-        )
+        await self._append_behind(task, end, f"{_WINDOW_END}{call.call}")
         return None
 
     async def _end(
-        self, task: Task, request: DebouncedCall, found: Definition | None, last: LastCall | None
+        self, task: Task, request: DebouncedCall, last: LastCall | None
     ) -> Outcome | None:
         """Make the task of the last call; let the row expire once no window is open."""
         is_last = last is None or last.call == request.call
         if is_last:
             await settled(self._dependencies.appender.append(request.task))
         if last is not None and last.until_ms <= request.until_ms:
-            expires_ms = self._dependencies.clock.now_ms() + ROW_KEPT_MS
-            await self._save(task.ordering_id, found, last, expires_ms)
+            over = msgspec.structs.replace(request, over=True)
+            await self._append_behind(task, over, f"{_EXPIRY}{request.call}")
         return None if is_last else Drop("a later call came before its window ended")
+
+    async def _append_behind(self, task: Task, request: DebouncedCall, unique: str) -> None:
+        """Have what a request asks for done at the end of its window, behind this task."""
+        await settled(
+            self._dependencies.appender.append(
+                Task.model_construct(
+                    ordering_id=task.ordering_id,
+                    scheduled_time=from_millis(request.until_ms),
+                    uniqueness_key=unique,
+                    data=request.as_data(),
+                )
+            )
+        )
 
     async def _save(
         self, ordering_id: str, found: Definition | None, call: LastCall, expires_ms: int | None

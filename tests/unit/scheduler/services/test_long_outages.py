@@ -4,17 +4,20 @@ The store of the test kit expires rows as Cassandra does, with nobody there to s
 """
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import timedelta
 
 import pytest
 
 from actors.model.definition import Definition, DefinitionKind
+from actors.model.errors import StoreUnavailable
 from actors.model.operator_config import OperatorConfig
 from actors.model.pauses import Pause, PauseScope
 from actors.model.task import Task
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.records.appending import TaskAppender
 from scheduler.services.debounced_tasks import debounced_call
+from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.unique_tasks import unique_request
 from scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.testing.testing_bench import Noting
@@ -35,7 +38,7 @@ class Bench:
         self._begin_ms = self.scheduler.clock.now_ms()
         self._appender = TaskAppender(MemoryWriter(self.scheduler.broker), 4)
 
-    def call(self, number: int) -> None:
+    def call(self, number: int, window: timedelta = HOUR) -> None:
         """Have one call reach the log, whenever that is."""
         asked_ms = self._begin_ms + 1_000 * number
         task = Task(
@@ -44,7 +47,7 @@ class Bench:
             uniqueness_key="digest",
             data={"number": number},
         )
-        self._appender.append(self._make(task, HOUR, asked_ms, f"call{number:04}")).result(0)
+        self._appender.append(self._make(task, window, asked_ms, f"call{number:04}")).result(0)
 
     def pass_weeks(self, weeks: int) -> None:
         """Let time pass while no node runs."""
@@ -120,6 +123,36 @@ def test_a_pause_of_weeks_makes_no_second_task(make: Make, weeks: int) -> None:
         bench.call(number)
     bench.scheduler.advance(weeks=weeks)
     bench.pause()
+    bench.scheduler.advance(hours=2)
+
+    assert bench.ran == 1
+
+
+@WEEKS
+@pytest.mark.parametrize("name", ["save", "append"])
+def test_an_outage_between_the_end_of_the_last_window_and_its_record_makes_no_second_task(
+    monkeypatch: pytest.MonkeyPatch, name: str, weeks: int
+) -> None:
+    """A call with a long window was replaced by one with a short window; the node dies with each
+    write of the end of the long one done, and its outcome not.
+    """
+    bench = Bench(debounced_call)
+    for number, window in enumerate((5 * HOUR, HOUR)):
+        bench.call(number, window)
+    bench.scheduler.advance(hours=3)
+    owner = {"save": DefinitionBook, "append": TaskAppender}[name]
+    real: Callable[..., Future[None]] = getattr(owner, name)
+
+    def fails(own: object, *asked: object) -> "Future[None]":
+        real(own, *asked)
+        failed: Future[None] = Future()
+        failed.set_exception(StoreUnavailable("the node died here"))
+        return failed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, fails)
+        bench.scheduler.advance(hours=2, seconds=1)
+    bench.pass_weeks(weeks)
     bench.scheduler.advance(hours=2)
 
     assert bench.ran == 1
