@@ -31,6 +31,7 @@ from actors.ports.store import Stores
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Deliver
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from scheduler.adapters.memory.tables import View
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import Settings
 from scheduler.node.attempts import RunningAttempt
@@ -44,6 +45,7 @@ from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
 from tests.simulation.history import Sampled
 from tests.simulation.loop import SimulatedLoop
+from tests.simulation.older import OlderOwnership, older_settings
 from tests.simulation.sealing import around, node_codecs
 from tests.simulation.segment_files import SegmentFiles
 from tests.simulation.user_code import (
@@ -121,10 +123,15 @@ class Site:
     """The kinds whose batches hold several tasks of one ordering id."""
     segments: SegmentFiles | None = None
     """Where completions are, where many of them are one row."""
+    older: float = 0.0
+    """Share of processes that are of the version before."""
 
-    def stores(self, deliver: Deliver, rng: random.Random) -> Stores:
+    def stores(self, deliver: Deliver, rng: random.Random, *, is_older: bool) -> Stores:
         """Open a node's way to the store; one of four writes rows where others write segments."""
         stores = open_memory_stores(self.data, deliver)
+        if is_older:
+            ownership = OlderOwnership(self.data, View(deliver))
+            stores = msgspec.structs.replace(stores, ownership=ownership)
         if self.segments is None:
             return stores
         status = self.segments.status(deliver, writes_segments=rng.random() < 0.75)
@@ -168,6 +175,7 @@ class Member:
         self._poll_at_ms = self._wake_ms = 0.0
         self._observer, self._pace = site.observer, site.pace
         self.knows_kinds = not site.unknowing or rng.random() >= site.unknowing
+        self.is_older = bool(site.older) and rng.random() < site.older
         self.log = WatchedLog(site.broker, site.settings, clock, site.observer.delivered)
         self.lease = WatchedLease(
             clock, self.log.lease_ends_ms, lambda held: site.observer.held(self, held)
@@ -178,7 +186,7 @@ class Member:
         self._execution = self._make_runner(site)
         self.runner, self.workers = self._execution.runner, self._execution.workers
         self.system: TracingSystem
-        stores = site.stores(deliver, rng)
+        stores = site.stores(deliver, rng, is_older=self.is_older)
         self.node = self._make_node(site, stores)
         self._reporter = self._make_reporter(stores) if site.lend else None
         self._report_at_ms = 0.0
@@ -235,12 +243,13 @@ class Member:
 
         group = site.settings.group
         make_executor = self._executors(site, stores)
+        tree = older_settings(site.settings.tree) if self.is_older else site.settings.tree
         return Node(
             log=self.log,
             lease=self.lease,
             clock=self.clock,
             effects=Effects(
-                settings=site.settings.tree,
+                settings=tree,
                 partition_count=len(site.broker.partitions),
                 stores=stores,
                 writer=MemoryWriter(site.broker, None, site.settings.client.record_bytes_max),

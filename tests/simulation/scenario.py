@@ -195,6 +195,8 @@ class Scenario(_Part):
     """Everything but the network takes this many times longer than what is said here."""
     segments: bool = False
     """Whether the store keeps many successes in one row, as the embedded one does."""
+    older: float = 0.0
+    """Share of node processes that are of the version before, until there is peace."""
     skew_ms: int = 1_500
     """Wall clocks are off by up to this much either way."""
     workload: Workload = Workload()

@@ -102,6 +102,7 @@ class World:
             middleware_raises=load.middleware_raises,
             runs=load.runs_by_kind,
             segments=self.segments,
+            older=scenario.older,
         )
 
     @property
@@ -172,9 +173,9 @@ class World:
             if clock.is_far:
                 what = f"{CLOCK_RIGHT} {clock.set_right()}"
                 self.note(Happened(self.now_ms(), what, name, self.now_ms()))
-        self._site = replace(self._site, unknowing=0.0)
+        self._site = replace(self._site, unknowing=0.0, older=0.0)
         for member in self.members:
-            if not member.knows_kinds:
+            if member.is_older or not member.knows_kinds:
                 # Deployed anew, as its operator would.
                 self.stop_member(member)
                 self.rejoin_after(member, 0.0)
@@ -306,8 +307,7 @@ class World:
         if name not in self._clocks:
             self._clocks[name] = NodeClock(self.clock, self.rng.randint(-skew_ms, skew_ms))
         process = f"{name}.{self._starts[name]}"
-        self.note(Happened(self.now_ms(), "start", process, self.now_ms()))
-        self._members[name] = Member(
+        member = self._members[name] = Member(
             process,
             site=self._site,
             clock=self._clocks[name],
@@ -315,7 +315,9 @@ class World:
             rng=self._fork(),
             woken=self._wakes.wake,
         )
-        self._wakes.add(self._members[name])
+        what = "start of the version before" if member.is_older else "start"
+        self.note(Happened(self.now_ms(), what, process, self.now_ms()))
+        self._wakes.add(member)
 
     def stop_member(self, member: Member) -> None:
         """Ask a node to stop gracefully."""
