@@ -23,6 +23,7 @@ from actors.messages import (
     LoadStatuses,
     MeetSiblings,
     OutcomesRecorded,
+    RecordCheckpoints,
     RecordOutcomes,
     RecordStarts,
     Siblings,
@@ -30,12 +31,19 @@ from actors.messages import (
     TaskCheck,
     TasksChecked,
 )
-from actors.model.attempts import NO_STATUS, KeyStatus, attempt_state, started_record
+from actors.model.attempts import (
+    NO_STATUS,
+    CheckpointMade,
+    KeyStatus,
+    attempt_state,
+    started_record,
+)
 from actors.model.key import TaskKey
 from actors.model.known_completions import KnownCompletions
 from actors.model.ownership import Ownership
 from actors.model.status import AttemptRecord, Completion, CompletionResult
 from actors.model.task import StoredTask
+from actors.model.task_checkpoint import TaskCheckpoint
 from actors.ports.effects import Effects
 
 WRITES_IN_FLIGHT_MAX = 2
@@ -50,8 +58,20 @@ class _WriteGroup:
 
     completions: dict[TaskKey, Completion] = field(default_factory=dict)
     attempts: list[AttemptRecord] = field(default_factory=list)
+    checkpoints: list[TaskCheckpoint] = field(default_factory=list)
     replies: list[tuple[Recipient, object]] = field(default_factory=list)
     starts: list["Future[None]"] = field(default_factory=list)
+
+
+class _LastCheckpointsWritten(msgspec.Struct, frozen=True):
+    group: _WriteGroup
+    attempts_write_time: int
+    completions_write_time: int
+
+
+class _CheckpointsWritten(msgspec.Struct, frozen=True):
+    made: tuple[CheckpointMade, ...]
+    error: BaseException | None
 
 
 class _AttemptsWritten(msgspec.Struct, frozen=True):
@@ -78,6 +98,9 @@ Message = (
     CheckTasks
     | RecordOutcomes
     | RecordStarts
+    | RecordCheckpoints
+    | _CheckpointsWritten
+    | _LastCheckpointsWritten
     | _AttemptsWritten
     | _GroupWritten
     | LoadStatuses
@@ -94,6 +117,7 @@ class CompletionTracker(Actor):
 
     def __init__(self, effects: Effects, ownership: Ownership, known: KnownCompletions) -> None:
         self._store = effects.stores.status
+        self._checkpoints = effects.stores.checkpoints
         self._ownership = ownership
         self._siblings: Siblings
         self._known = known
@@ -113,14 +137,22 @@ class CompletionTracker(Actor):
                 self._group.attempts += [started_record(each, now_ms) for each in attempts]
                 self._group.starts.append(recorded)
                 self._write_group()
+            case RecordCheckpoints(made=made):
+                self._record_checkpoints(made)
+            case _CheckpointsWritten(made=made, error=error):
+                for each in made:
+                    each.answer(error)
+            case _LastCheckpointsWritten():
+                times = message.attempts_write_time, message.completions_write_time
+                self._write_attempts(message.group, *times)
             case _AttemptsWritten(group=group, completions_write_time=write_time):
                 self._write_completions(group, write_time)
             case _GroupWritten(group=group):
                 self._finish_group(group)
             case LoadStatuses(after=after, up_to=up_to):
                 self._load(after, up_to)
-            case FindStatuses(keys=keys):
-                self._find(keys)
+            case FindStatuses(keys=keys, with_checkpoints=with_checkpoints):
+                self._find(keys, with_checkpoints=with_checkpoints)
             case _StatusesRead(answer=answer, keys=keys):
                 self._answer(answer, keys)
             case _ChecksRead(checks=checks, completions=completions):
@@ -181,7 +213,7 @@ class CompletionTracker(Actor):
     # Make outcomes durable.
 
     def _record_outcomes(self, message: RecordOutcomes) -> None:
-        assert message.completions or message.records, "nothing has ended"
+        assert message.completions or message.records or message.checkpoints, "nothing has ended"
         group = self._group
         completions = tuple(
             [
@@ -194,6 +226,7 @@ class CompletionTracker(Actor):
         self._remember(completions)
         for record in message.records:
             assert record.finished_ms is not None, "it would be taken for a suspect"
+        group.checkpoints += message.checkpoints
         group.attempts += message.records
         group.replies.append((message.reply_to, OutcomesRecorded(completions, message.records)))
         self._write_group()
@@ -207,7 +240,7 @@ class CompletionTracker(Actor):
 
     def _write_group(self) -> None:
         group = self._group
-        empty = not (group.completions or group.attempts)
+        empty = not (group.completions or group.attempts or group.checkpoints)
         if empty or len(self._in_flight) >= WRITES_IN_FLIGHT_MAX:
             return
         self._group = _WriteGroup()
@@ -215,9 +248,23 @@ class CompletionTracker(Actor):
         assert len(self._in_flight) <= WRITES_IN_FLIGHT_MAX, "more would make groups smaller"
         assert group.replies or group.starts, "nobody waits for this write"
         # Both times are taken now: of two groups under way, the later one must win.
+        checkpoints_write_time = self._ownership.next_write_time() if group.checkpoints else 0
         attempts_write_time = self._ownership.next_write_time()
         completions_write_time = self._ownership.next_write_time()
         assert attempts_write_time < completions_write_time, "attempts come before what they end in"
+        if not group.checkpoints:
+            self._write_attempts(group, attempts_write_time, completions_write_time)
+            return
+        # Before the outcome: the next attempt begins where this one stopped, whoever makes it.
+        last = self._checkpoints.insert_checkpoints(
+            self._ownership.partition, group.checkpoints, checkpoints_write_time
+        )
+        written = _LastCheckpointsWritten(group, attempts_write_time, completions_write_time)
+        self._context.pipe(last, lambda _none: written)
+
+    def _write_attempts(
+        self, group: _WriteGroup, attempts_write_time: int, completions_write_time: int
+    ) -> None:
         if not group.attempts:
             self._write_completions(group, completions_write_time)
             return
@@ -236,6 +283,19 @@ class CompletionTracker(Actor):
             self._ownership.partition, tuple(group.completions.values()), write_time
         )
         self._context.pipe(written, lambda _none: _GroupWritten(group))
+
+    def _record_checkpoints(self, made: tuple[CheckpointMade, ...]) -> None:
+        """Write checkpoints of attempts that run; the node tries again what the store fails."""
+        written = self._checkpoints.insert_checkpoints(
+            self._ownership.partition,
+            [each.checkpoint for each in made],
+            self._ownership.next_write_time(),
+        )
+        self._context.pipe(
+            written,
+            lambda _none: _CheckpointsWritten(made, None),
+            lambda error: _CheckpointsWritten(made, error),
+        )
 
     def _finish_group(self, group: _WriteGroup) -> None:
         del self._in_flight[id(group)]
@@ -258,24 +318,30 @@ class CompletionTracker(Actor):
     def _load(self, after: TaskKey, up_to: TaskKey) -> None:
         assert after <= up_to, "a range of keys ends before it begins"
         partition = self._ownership.partition
-        read = gather(
-            (
-                self._store.load_completions(partition, after, up_to),
-                self._store.load_attempts(partition, after, up_to),
-            )
-        )
+        completions = self._store.load_completions(partition, after, up_to)
+        attempts = self._store.load_attempts(partition, after, up_to)
+        if self._is_past(after):
+            checkpoints = self._checkpoints.load_checkpoints(partition, after, up_to)
+            read = gather((completions, attempts, checkpoints))
+        else:
+            read = gather((completions, attempts))
         self._context.pipe(read, lambda rows: _StatusesRead(StatusesFound(_joined(*rows)), ()))
 
-    def _find(self, keys: tuple[TaskKey, ...]) -> None:
+    def _find(self, keys: tuple[TaskKey, ...], *, with_checkpoints: bool) -> None:
         assert keys, "nothing is asked for"
         partition = self._ownership.partition
-        read = gather(
-            (
-                self._store.find_completions(partition, keys),
-                self._store.find_attempts(partition, keys),
-            )
-        )
+        completions = self._store.find_completions(partition, keys)
+        attempts = self._store.find_attempts(partition, keys)
+        if with_checkpoints and any(map(self._is_past, keys)):
+            checkpoints = self._checkpoints.find_checkpoints(partition, keys)
+            read = gather((completions, attempts, checkpoints))
+        else:
+            read = gather((completions, attempts))
         self._context.pipe(read, lambda rows: _StatusesRead(StatusesFound(_joined(*rows)), keys))
+
+    def _is_past(self, key: TaskKey) -> bool:
+        """Whether a task of the key can have been attempted (P2), and so have a checkpoint."""
+        return key.scheduled_ms <= self._context.clock.now_ms()
 
     def _answer(self, answer: StatusesFound, keys: Iterable[TaskKey]) -> None:
         """Remember what the read taught, and prefer what was closed while it was under way."""
@@ -293,11 +359,16 @@ class CompletionTracker(Actor):
 def _joined(
     completions: Mapping[TaskKey, Completion] | Sequence[Completion],
     attempts: Sequence[AttemptRecord],
+    checkpoints: Sequence[TaskCheckpoint] = (),
 ) -> Mapping[TaskKey, KeyStatus]:
-    """Bring the completion and the attempt rows of each key together."""
+    """Bring the completion, the attempt rows and the checkpoint of each key together."""
     found = completions if isinstance(completions, Mapping) else {c.key: c for c in completions}
     rows_of = {key: tuple(rows) for key, rows in groupby(attempts, lambda row: row.key)}
-    return {
+    joined = {
         key: KeyStatus(found.get(key), attempt_state(rows_of.get(key, ()), found.get(key)))
         for key in {**found, **rows_of}
     }
+    for each in checkpoints:
+        known = joined.get(each.key, NO_STATUS)
+        joined[each.key] = replace(known, attempts=known.attempts.with_checkpoint(each))
+    return joined

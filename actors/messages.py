@@ -11,7 +11,7 @@ from concurrent.futures import Future
 import msgspec
 
 from actors.kernel.ref import NearRecipient, Recipient
-from actors.model.attempts import Attempt, KeyStatus
+from actors.model.attempts import Attempt, CheckpointMade, KeyStatus
 from actors.model.band import BandName
 from actors.model.budget import PartitionBudget
 from actors.model.codec import Command, LogRecord
@@ -22,6 +22,7 @@ from actors.model.operator_config import OperatorConfig
 from actors.model.ownership import Assignment, Straggler
 from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
+from actors.model.task_checkpoint import TaskCheckpoint
 
 
 class AssignPartitions(msgspec.Struct, frozen=True):
@@ -162,6 +163,8 @@ class FindStatuses(msgspec.Struct, frozen=True):
     """TaskPersistence to CompletionTracker: statuses of single keys."""
 
     keys: tuple[TaskKey, ...]
+    with_checkpoints: bool = False
+    """Whether a task of them may be passed on with what its attempts left behind."""
 
 
 class StatusesFound(msgspec.Struct, frozen=True):
@@ -265,12 +268,20 @@ class RecordStarts(msgspec.Struct, frozen=True):
     recorded: "Future[None]"
 
 
+class RecordCheckpoints(msgspec.Struct, frozen=True):
+    """PartitionExecutor to CompletionTracker: make checkpoints of running attempts durable."""
+
+    made: tuple[CheckpointMade, ...]
+
+
 class RecordOutcomes(msgspec.Struct, frozen=True):
     """To CompletionTracker: these keys are closed (or reopened), these attempts have ended."""
 
     completions: tuple[Completion, ...]
     records: tuple[AttemptRecord, ...]
     reply_to: Recipient
+    checkpoints: tuple[TaskCheckpoint, ...] = ()
+    """The last ones of attempts that ended, durable before anything else here."""
 
 
 class OutcomesRecorded(msgspec.Struct, frozen=True):

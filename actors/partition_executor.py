@@ -30,7 +30,7 @@ from actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from actors.model.attempts import finished_event
+from actors.model.attempts import CheckpointMade, finished_event
 from actors.model.commands import WithdrawalResult
 from actors.model.events import orderings_measured
 from actors.model.key import first_key_at
@@ -57,6 +57,7 @@ class _StoredFrom(NamedTuple):
 Message = (
     ExecuteTasks
     | AttemptsEnded
+    | CheckpointMade
     | OutcomesRecorded
     | TasksChecked
     | OrderingLoaded
@@ -104,6 +105,8 @@ class PartitionExecutor(Actor):
                 self._execute(tasks)
             case AttemptsEnded():
                 self._take_ended()
+            case CheckpointMade():
+                self._take_checkpoint(message)
             case OutcomesRecorded():
                 self._take_recorded(message)
             case TasksChecked():
@@ -173,6 +176,7 @@ class PartitionExecutor(Actor):
             assert attempt.partition == ownership.partition, "another partition's attempt"
             self._reached_ms = max(self._reached_ms, key.scheduled_ms)
             self._busy(key.ordering_id).adopt(attempt)
+        effects.runner.tell_checkpoints(ownership.partition, self._context.tell)
         self._context.after(effects.settings.window.slow_attempt_ms, _SlowCheckDue())
 
     def _busy(self, ordering_id: str) -> OrderingExecutor:
@@ -219,6 +223,11 @@ class PartitionExecutor(Actor):
             elif ended.ending.is_of_user_code:
                 # It counts no more; operators are told of it all the same.
                 self._turn.emit(finished_event(ended))
+
+    def _take_checkpoint(self, made: CheckpointMade) -> None:
+        """Have a checkpoint made durable, unless it is an earlier owner's."""
+        if self._ownership.continues(made.attempt.epoch):
+            self._turn.made.append(made)
 
     def _pass_on(
         self, message: OrderingLoaded | AttemptDue | LetterAcknowledged | LookAgain

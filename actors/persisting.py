@@ -135,7 +135,8 @@ class Persisting:
         withdrawal = WithdrawTask(command.key, why, self._asker, up_to)
         withdrawn = yield Ask(self._siblings.partition_scheduler, withdrawal)
         rows = yield self._stores.schedule.find_tasks(self._partition, command.keys)
-        found = yield Ask(self._siblings.completion_tracker, FindStatuses(command.keys))
+        asked = FindStatuses(command.keys, with_checkpoints=True)
+        found = yield Ask(self._siblings.completion_tracker, asked)
         status = found.statuses.get(command.key, NO_STATUS)
         assert withdrawn.key == command.key, "another key was withdrawn"
         row = rows.get(command.key)

@@ -86,7 +86,8 @@ class ScheduleReader:
     def _statuses_of(self, keys: Sequence[TaskKey]) -> Steps[Mapping[TaskKey, KeyStatus]]:
         if not keys:
             return {}
-        found = yield Ask(self._completion_tracker, FindStatuses(tuple(keys)))
+        asked = FindStatuses(tuple(keys), with_checkpoints=True)
+        found = yield Ask(self._completion_tracker, asked)
         statuses: Mapping[TaskKey, KeyStatus] = found.statuses
         return statuses
 

@@ -254,7 +254,9 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self.phase = Phase.RECORDING
             completion = closing_completion(self.task, CompletionResult.SUCCESS, None, ended)
             turn.completions.append(completion)
-        elif not ending.is_of_user_code:
+            return
+        self._take_checkpoint(ended)
+        if not ending.is_of_user_code:
             turn.settled.append(ended.attempt)
             self.attempt = None
             self.parent.void_run(self)
@@ -267,6 +269,14 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         else:
             turn.emit(finished_event(ended))
             self._follow_up(ended)
+
+    def _take_checkpoint(self, ended: AttemptEnded) -> None:
+        """Have the last checkpoint of an attempt durable before its outcome, for the next one."""
+        last, turn = ended.checkpoint, self.turn
+        if last is None or not turn.ownership.continues(ended.attempt.epoch):
+            return
+        turn.last_checkpoints.append(last)
+        self.task = replace(self.task, attempts=self.task.attempts.with_checkpoint(last))
 
     def _take_uncalled(self, ended: AttemptEnded) -> None:
         """Follow up an attempt that has not called ``execute``."""
@@ -617,7 +627,9 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         """Forget the attempt: its task is tried again, without one attempt less."""
         attempt, ended, turn = self.attempt, self.ended, self.turn
         self.attempt = self.ended = None
-        if ended is not None and ended.ending.is_of_user_code:
-            turn.emit(finished_event(ended))
+        if ended is not None:
+            self._take_checkpoint(ended)
+            if ended.ending.is_of_user_code:
+                turn.emit(finished_event(ended))
         if attempt is not None and not turn.withdraw(attempt):
             turn.settled.append(attempt)

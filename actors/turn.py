@@ -16,6 +16,7 @@ from actors.kernel.ref import Recipient
 from actors.messages import (
     CheckTasks,
     LoadOrdering,
+    RecordCheckpoints,
     RecordOutcomes,
     RecordStarts,
     Siblings,
@@ -23,7 +24,7 @@ from actors.messages import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from actors.model.attempts import Attempt, AttemptEnded, finished_event
+from actors.model.attempts import Attempt, AttemptEnded, CheckpointMade, finished_event
 from actors.model.codec import letter_of
 from actors.model.commands import WithdrawalResult
 from actors.model.events import Event, TasksSucceeded
@@ -31,6 +32,7 @@ from actors.model.key import TaskKey
 from actors.model.ownership import Ownership
 from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
+from actors.model.task_checkpoint import TaskCheckpoint
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.log import Position
@@ -123,6 +125,10 @@ class Turn:
         """Ends of attempts that closed their tasks, durably."""
         self.completions: list[Completion] = []
         self.records: list[AttemptRecord] = []
+        self.last_checkpoints: list[TaskCheckpoint] = []
+        """Those of attempts that ended, to be durable before what follows from it."""
+        self.made: list[CheckpointMade] = []
+        """Checkpoints of attempts that run."""
         self.checks: list[StoredTask] = []
         """Tasks of which only the tracker can tell whether they are closed."""
         self._reads: list[LoadOrdering] = []
@@ -138,10 +144,14 @@ class Turn:
             finished, self.succeeded = tuple(map(finished_event, self.succeeded)), []
             self.emit(TasksSucceeded(self.ownership.partition, finished))
         siblings, me = self._siblings, self._context
-        if self.completions or self.records:
-            outcomes = RecordOutcomes(tuple(self.completions), tuple(self.records), me)
-            self.completions, self.records = [], []
+        if self.completions or self.records or self.last_checkpoints:
+            last = tuple(self.last_checkpoints)
+            outcomes = RecordOutcomes(tuple(self.completions), tuple(self.records), me, last)
+            self.completions, self.records, self.last_checkpoints = [], [], []
             siblings.completion_tracker.tell(outcomes)
+        if self.made:
+            made, self.made = tuple(self.made), []
+            siblings.completion_tracker.tell(RecordCheckpoints(made))
         if self.checks:
             checks, self.checks = tuple(self.checks), []
             siblings.completion_tracker.tell(CheckTasks(checks, me))

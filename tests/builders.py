@@ -9,6 +9,7 @@ import msgspec
 from pydantic import JsonValue
 
 from actors.model.attempts import Attempt
+from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
 from actors.model.codec import Headers, LogRecord, encode_task
 from actors.model.key import TaskKey
 from actors.model.outcome import Outcome
@@ -135,6 +136,7 @@ class RecordingExecutable:
     def __init__(self, *outcomes: Outcome | Exception | None) -> None:
         self.attempt = 0
         self.fence = 0
+        self.hourhand_checkpoints: AttemptCheckpoints = NO_ATTEMPT
         self.ran: list[Task] = []
         self._outcomes = list(outcomes)
 

@@ -12,6 +12,7 @@ from actors.model.events import AttemptFinished
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import FRESH, AttemptState, StoredTask
+from actors.model.task_checkpoint import TaskCheckpoint
 
 
 class Attempt(msgspec.Struct, frozen=True, eq=False):
@@ -52,6 +53,15 @@ class Attempt(msgspec.Struct, frozen=True, eq=False):
 
 StartRecorder = Callable[[Sequence[Attempt]], "Future[None]"]
 """Makes starts durable, called from any thread; one for all attempts of a partition's tree."""
+
+
+class CheckpointMade(msgspec.Struct, frozen=True, eq=False):
+    """A checkpoint of an attempt that runs, to be made durable."""
+
+    attempt: Attempt
+    checkpoint: TaskCheckpoint
+    answer: Callable[[BaseException | None], object]
+    """Told None once it is durable, or else what its write failed with; from any thread."""
 
 
 class Ending(StrEnum):
@@ -96,6 +106,8 @@ class AttemptEnded(msgspec.Struct, frozen=True):
     """True if the retry policy allows no further attempt after this error."""
     ruling: RetryRuling | None = None
     """The decision of the executor's policy on a failed attempt; None for the default policy."""
+    checkpoint: TaskCheckpoint | None = None
+    """The last one that the attempt made, unless it ended well."""
 
     @property
     def result(self) -> AttemptResult:
@@ -223,7 +235,8 @@ def attempt_state(rows: Sequence[AttemptRecord], completion: Completion | None) 
 def state_after(before: AttemptState, record: AttemptRecord) -> AttemptState:
     """Return the state of a task after one more recorded attempt."""
     state = attempt_state((record,), None)
-    return replace(state, failed_ms=before.failed_ms or state.failed_ms)
+    failed_ms = before.failed_ms or state.failed_ms
+    return replace(state, failed_ms=failed_ms, checkpoint=before.checkpoint)
 
 
 class KeyStatus(msgspec.Struct, frozen=True):

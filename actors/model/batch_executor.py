@@ -7,8 +7,11 @@ into a batch.
 from abc import abstractmethod
 from collections.abc import Awaitable, Sequence
 from datetime import timedelta
+from typing import Any
 
+from actors.model.checkpoint_value import AttemptCheckpoints, checkpoint_text, checkpoint_value
 from actors.model.display import shown
+from actors.model.errors import InvalidCheckpoint
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
@@ -43,6 +46,41 @@ class BatchExecutor(TaskExecutor):
     """Number of the attempt of each task of the current batch, in the order of the tasks."""
     fences: Sequence[int] = ()
     """The fence of each task, as ``TaskExecutor.fence``."""
+    hourhand_members: Sequence[tuple[Task, AttemptCheckpoints]] = ()
+    """The node's: where the checkpoints of each task go."""
+
+    def checkpoint(self, value: object, task: Task | None = None) -> None:
+        """Note how far a task of the batch is, as ``TaskExecutor.checkpoint`` does; a batch of one
+        task need not name it.
+
+        Raises InvalidCheckpoint, also for a task that is not in the batch.
+        """
+        text = checkpoint_text(value)
+        members = self.hourhand_members
+        if task is None:
+            if len(members) > 1:
+                raise InvalidCheckpoint(
+                    f"the batch has {len(members)} tasks: say which one the checkpoint is of,"
+                    " self.checkpoint(value, task)"
+                )
+            found = [made for _, made in members]
+        else:
+            # A task may have been opened, or read, in between: its key tells which one it is.
+            found = [made for each, made in members if each is task or each.key == task.key]
+            if members and not found:
+                raise InvalidCheckpoint(
+                    f"the task {shown(str(task.key))} is not in the batch that runs: give one of"
+                    " the tasks that execute_many was called with"
+                )
+        for made in found:
+            made.make(text)
+
+    @property
+    def checkpointed(self) -> Sequence[Any]:  # type: ignore[explicit-any]
+        """The newest checkpoint of the attempts before of each task, in the order of the tasks;
+        None for a task without one.
+        """
+        return tuple(checkpoint_value(made.found) for _, made in self.hourhand_members)
 
     @abstractmethod
     def execute_many(
@@ -58,6 +96,7 @@ class BatchExecutor(TaskExecutor):
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
         """Run a batch of one task."""
         self.attempts, self.fences = (self.attempt,), (self.fence,)
+        self.hourhand_members = ((task, self.hourhand_checkpoints),)
         returned = self.execute_many((task,))
         if isinstance(returned, Awaitable):
             return _awaited(returned)

@@ -181,7 +181,7 @@ def _bring_back(command: Command, known: KnownTask, now_ms: int) -> Decision:
 
 
 def _reopen(command: Command, known: KnownTask, now_ms: int) -> Decision:
-    """Let the key run again with all its attempts; their numbers continue."""
+    """Let the key run again with all its attempts; their numbers continue, from its checkpoint."""
     last = known.attempts.last
     if known.completion is not None:
         last = max(last, known.completion.attempts)
@@ -193,7 +193,7 @@ def _reopen(command: Command, known: KnownTask, now_ms: int) -> Decision:
         finished_ms=now_ms,
         reason="by command",
     )
-    attempts = AttemptState(last=last)
+    attempts = AttemptState(last=last, checkpoint=known.attempts.checkpoint)
     if command.body is not None:
         row = StoredTask(command.key, command.body, command.offset, attempts)
         return Decision(CommandOutcome.APPLIED, completion, row=row)

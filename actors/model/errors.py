@@ -15,6 +15,7 @@
     │   ├── SparkNotStarted           no Java 17, another Python, or a user without a name
     │   ├── InvalidExecutor           nothing that could run a task at the path given
     │   ├── NotConnected              scheduled through a registry without an open client
+    │   ├── InvalidCheckpoint         a checkpoint that is not JSON, or too large
     │   ├── NoSuchSchedule            a recurring schedule that is not there
     │   ├── InvalidQuery              a question in SQL that cannot be answered
     │   ├── UnknownConnection         no connection of a database that an outbox could be in
@@ -131,6 +132,12 @@ class NotConnected(CallerError, RuntimeError):
     """A task was scheduled through a registry that no open client belongs to."""
 
     code = "not-connected"
+
+
+class InvalidCheckpoint(CallerError, ValueError):
+    """A checkpoint is not JSON, is too large, or names no task of its batch."""
+
+    code = "invalid-checkpoint"
 
 
 class NoSuchSchedule(CallerError, ValueError):

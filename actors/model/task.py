@@ -30,6 +30,7 @@ from actors.model.priority import PRIORITY_MAX, carried_priority, split_members
 from actors.model.problem_words import PROBLEMS_MAX, problem_text
 from actors.model.row_text import data_of
 from actors.model.sealed import SealedMembers, is_sealed, read_envelope, split_envelope
+from actors.model.task_checkpoint import TaskCheckpoint
 
 ID_BYTES_MAX = 32_760
 """Longest ordering id or uniqueness key, in UTF-8 bytes: Cassandra holds 65,535 bytes of
@@ -215,6 +216,15 @@ class AttemptState(msgspec.Struct, frozen=True, gc=False):
     none."""
     error_class: str | None = None
     """The error of the last attempt."""
+    checkpoint: TaskCheckpoint | None = None
+    """The newest checkpoint of these attempts."""
+
+    def with_checkpoint(self, made: TaskCheckpoint | None) -> "AttemptState":
+        """Return the state with a checkpoint, unless it has that one or a later one."""
+        if made is None or made is self.checkpoint:
+            return self
+        newest = made if self.checkpoint is None else self.checkpoint.later_of(made)
+        return self if newest is self.checkpoint else replace(self, checkpoint=newest)
 
 
 FRESH = AttemptState()
@@ -315,8 +325,9 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def held_bytes(self) -> int:
         """Approximate bytes in memory while it waits."""
-        key = self.key
-        return len(self.body) + len(key.ordering_id) + len(key.uniqueness_key) + HELD_BYTES
+        key, checkpoint = self.key, self.attempts.checkpoint
+        held = len(self.body) + len(key.ordering_id) + len(key.uniqueness_key) + HELD_BYTES
+        return held if checkpoint is None else held + len(checkpoint.body)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StoredTask):
@@ -349,5 +360,7 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
         no later record; neither may undo the other.
         """
         attempts = max(self.attempts, other.attempts, key=lambda state: state.last)
+        for each in (self.attempts, other.attempts):
+            attempts = attempts.with_checkpoint(each.checkpoint)
         overdue = self.overdue_when_loaded or other.overdue_when_loaded
         return replace(other.later_of(self), attempts=attempts, overdue_when_loaded=overdue)

@@ -7,9 +7,15 @@ It holds the values that user code gets and those that it declares; the role of 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from actors.model.backoff import RetryPolicy
+from actors.model.checkpoint_value import (
+    NO_ATTEMPT,
+    AttemptCheckpoints,
+    checkpoint_text,
+    checkpoint_value,
+)
 from actors.model.flow import FairShare, Limit
 from actors.model.interruption import AskedToEnd
 from actors.model.outcome import Outcome
@@ -48,6 +54,24 @@ class TaskExecutor(ABC):
     """True once ``cancel_task(key, running=True)`` has asked the current attempt to end.  Blocking
     code reads it in the thread that ``execute`` is called in, and returns; its result does not
     count then."""
+
+    hourhand_checkpoints: AttemptCheckpoints = NO_ATTEMPT
+    """The node's: where the checkpoints of the attempt that runs go."""
+
+    def checkpoint(self, value: object) -> None:
+        """Note how far the task is: any JSON value of at most 64 kB, the newest one counts.
+
+        It becomes durable within about a second, the last one before the attempt has failed, and
+        the next attempt finds it in ``checkpointed``.  Where it has the numbers ``done`` and
+        ``total``, operators see a bar.  Returns at once, from any thread that ``execute`` waits
+        for.  Raises InvalidCheckpoint.
+        """
+        self.hourhand_checkpoints.make(checkpoint_text(value))
+
+    @property
+    def checkpointed(self) -> Any:  # type: ignore[explicit-any]
+        """The newest checkpoint of the attempts of this task before this one; None without one."""
+        return checkpoint_value(self.hourhand_checkpoints.found)
 
     @abstractmethod
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:

@@ -7,7 +7,8 @@ successor adopts them (P16).
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from actors.model.attempts import Attempt, AttemptEnded
+from actors.model.attempts import Attempt, AttemptEnded, CheckpointMade
+from actors.model.checkpoint_value import AttemptCheckpoints
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 
@@ -17,15 +18,29 @@ class Executable(Protocol):
 
     attempt: int
     fence: int
+    hourhand_checkpoints: AttemptCheckpoints
 
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
         """Run the task once."""
 
 
 AttemptListener = Callable[[AttemptEnded], None]
+CheckpointListener = Callable[[CheckpointMade], object]
 
 
-class Runner(Protocol):
+class TellsCheckpoints(Protocol):
+    """Tells of the checkpoints that running attempts make."""
+
+    def tell_checkpoints(self, partition: int, listener: CheckpointListener) -> None:
+        """Tell checkpoints of the partition's attempts to ``listener`` from now on.
+
+        At most one each second of an attempt, and none of it while one is not answered; the newest
+        of each attempt that runs again, unless it is known to be durable.  The last one of an
+        attempt that did not end well comes with its end as well.
+        """
+
+
+class Runner(TellsCheckpoints, Protocol):
     """Runs attempts, at most one for each (partition, ordering id) at a time.
 
     Only one that needs no order, or that follows another one, runs beside them: the latter in the

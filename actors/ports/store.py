@@ -1,4 +1,4 @@
-"""Waiting tasks, ended ones, and the owners of partitions: three narrow stores.
+"""Waiting tasks, ended ones, checkpoints, and the owners of partitions: narrow stores.
 
 Common contract. Every method returns at once with a ``concurrent.futures.Future``. A future that
 resolves means durable (a write) or complete (a read); one that fails with StoreUnavailable leaves
@@ -26,6 +26,7 @@ from actors.model.key import TaskKey
 from actors.model.ownership import Claim, Watermark
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
 from actors.model.task import StoredTask
+from actors.model.task_checkpoint import TaskCheckpoint
 from actors.ports.definitions import DefinitionStore
 from actors.ports.oversight import OversightStore, TallyStore
 
@@ -150,7 +151,29 @@ class StatusStore(Protocol):
     def delete_statuses(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
     ) -> "Future[int]":
-        """Remove whole hours of completions and attempts, [first, end)."""
+        """Remove whole hours of completions, attempts and checkpoints, [first, end)."""
+
+
+class CheckpointStore(Protocol):
+    """Rows of ``task_checkpoint``: the newest checkpoint of each task that made one.
+
+    ``StatusStore.delete_statuses`` removes them, with the attempts of their hours.
+    """
+
+    def insert_checkpoints(
+        self, partition: int, checkpoints: Sequence[TaskCheckpoint], write_time: int
+    ) -> "Future[None]":
+        """Write checkpoints, replacing what their keys held below ``write_time``."""
+
+    def load_checkpoints(
+        self, partition: int, after: TaskKey, up_to: TaskKey
+    ) -> "Future[Sequence[TaskCheckpoint]]":
+        """Read all checkpoints with ``after`` < key <= ``up_to``, in key order."""
+
+    def find_checkpoints(
+        self, partition: int, keys: Sequence[TaskKey]
+    ) -> "Future[Sequence[TaskCheckpoint]]":
+        """Read the checkpoints of single keys, in key order; a key without one is left out."""
 
 
 class OwnershipStore(Protocol):
@@ -201,6 +224,7 @@ class Stores(msgspec.Struct, frozen=True):
 
     schedule: ScheduleStore
     status: StatusStore
+    checkpoints: CheckpointStore
     ownership: OwnershipStore
     definitions: DefinitionStore
     oversight: OversightStore

@@ -212,6 +212,7 @@ class TaskBatch:
         executor = self.executor
         executor.attempts = tuple(each.attempt for each in attempts)
         executor.fences = tuple(each.fence for each in attempts)
+        executor.hourhand_members = tuple((each.task, each.checkpoints) for each in attempts)
         return executor.execute_many(tuple(each.task for each in attempts))
 
 

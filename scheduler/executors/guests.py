@@ -124,6 +124,7 @@ class Guest(TaskExecutor):
             self._is_tried = True
             executor = self._executor = self._kind.make()
         executor.attempt, executor.fence = self.attempt, self.fence
+        executor.hourhand_checkpoints = self.hourhand_checkpoints
         return executor
 
 

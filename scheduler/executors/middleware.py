@@ -35,6 +35,7 @@ from actors.model.task_executor import TaskExecutor
 from scheduler.payloads.codec import OpenedTooLarge
 from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.payloads.open_budget import NoRoom, OpenedHere
+from scheduler.payloads.sealed_checkpoints import SealedCheckpoints
 from scheduler.ports.batches import BatchedAttempt, Batches, BatchLimits, TaskNotRun
 from scheduler.process.user_code import runs_async
 
@@ -233,6 +234,7 @@ class ExecutorWrapper(TaskExecutor):
     def _tell(self) -> None:
         """Set the executor's attempt."""
         self._executor.attempt, self._executor.fence = self.attempt, self.fence
+        self._executor.hourhand_checkpoints = self.hourhand_checkpoints
 
 
 class _Within(ExecutorWrapper):
@@ -290,9 +292,16 @@ class _Opening(ExecutorWrapper):
         super().__init__(executor)
         self._payloads = payloads
 
+    def _tell_of(self, task: Task) -> SealedCheckpoints:
+        """Tell the executor which attempt it is, and return its checkpoints, opened and sealed."""
+        self._tell()
+        checkpoints = SealedCheckpoints(self._payloads, task, self.hourhand_checkpoints)
+        self._executor.hourhand_checkpoints = checkpoints
+        return checkpoints
+
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
         """Run the task once; raises the errors of opening its data too."""
-        self._tell()
+        self._tell_of(task)
         with ExitStack() as held:
             here = held.enter_context(OpenedHere(self._payloads.budget))
             outcome = self._executor.execute(self._payloads.opened(task, here))
@@ -306,7 +315,7 @@ class _AsyncOpening(_Opening):
 
     async def execute(self, task: Task) -> Outcome | None:
         """Run the task once; raises the errors of opening its data too."""
-        self._tell()
+        await self._tell_of(task).open_before()
         with OpenedHere(self._payloads.budget) as here:
             opened = await _opened_async(self._payloads, task, here)
             outcome = self._executor.execute(opened)
@@ -353,7 +362,9 @@ class OpeningBatches:
         with OpenedHere(self._payloads.budget) as here:
             for place, attempt in read.places(attempts):
                 try:
-                    read.take(attempt, self._payloads.opened(attempt.task, here))
+                    opened = self._payloads.opened(attempt.task, here)
+                    checkpoints = self._sealed_checkpoints(attempt)
+                    read.take(attempt._replace(checkpoints=checkpoints), opened)
                 except NoRoom:
                     read.leave(place, attempt)
                 except BaseException as error:  # noqa: BLE001 - a codec is user code
@@ -366,7 +377,10 @@ class OpeningBatches:
         with OpenedHere(self._payloads.budget) as here:
             for place, attempt in read.places(attempts):
                 try:
-                    read.take(attempt, await _opened_async(self._payloads, attempt.task, here))
+                    checkpoints = self._sealed_checkpoints(attempt)
+                    await checkpoints.open_before()
+                    opened = await _opened_async(self._payloads, attempt.task, here)
+                    read.take(attempt._replace(checkpoints=checkpoints), opened)
                 except NoRoom:
                     read.leave(place, attempt)
                 except BaseException as error:
@@ -375,6 +389,9 @@ class OpeningBatches:
                         raise
                     read.failed[place] = error
             return read.outcomes(await self._batches.run_async(read.opened) if read.opened else ())
+
+    def _sealed_checkpoints(self, attempt: BatchedAttempt) -> SealedCheckpoints:
+        return SealedCheckpoints(self._payloads, attempt.task, attempt.checkpoints)
 
 
 class _OpenedBatch:

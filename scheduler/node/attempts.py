@@ -9,9 +9,12 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.interruption import ask_to_end, forget_asked
 from actors.model.key import TaskKey
+from actors.model.task_checkpoint import TaskCheckpoint
 from actors.ports.runner import AttemptListener, Executable
 from scheduler.node.endings import cancelled, not_started
 
@@ -29,6 +32,27 @@ class LimitStage(Protocol):
         """An attempt that was handed on has ended, or never begins."""
 
 
+class CheckpointDesk(Protocol):
+    """Takes checkpoints of running attempts, and has them made durable."""
+
+    def take(self, running: "RunningAttempt", text: bytes) -> None:
+        """Note the newest checkpoint of an attempt; from any thread."""
+
+
+class MadeCheckpoints:
+    """The checkpoints of one attempt, guarded by its lock."""
+
+    __slots__ = ("asked", "durable", "made_monotonic_ms", "newest")
+
+    def __init__(self, newest: TaskCheckpoint, now_ms: float) -> None:
+        self.newest = newest
+        self.made_monotonic_ms = now_ms
+        self.asked: TaskCheckpoint | None = None
+        """The one that a listener was told, and has not answered."""
+        self.durable: TaskCheckpoint | None = None
+        """The last one that is known to be durable."""
+
+
 class Room(Protocol):
     """A bounded number of places that attempts wait for."""
 
@@ -44,6 +68,8 @@ class RunningAttempt:
         "allowances",
         "attempt",
         "cancel",
+        "checkpoints",
+        "desk",
         "ended",
         "executor",
         "freed",
@@ -59,7 +85,11 @@ class RunningAttempt:
     )
 
     def __init__(
-        self, attempt: Attempt, executor: Executable, listener: AttemptListener | None
+        self,
+        attempt: Attempt,
+        executor: Executable,
+        listener: AttemptListener | None,
+        desk: CheckpointDesk | None = None,
     ) -> None:
         self.attempt = attempt
         self.executor = executor
@@ -86,6 +116,22 @@ class RunningAttempt:
         """What cancels an async attempt; None for a blocking one."""
         self.task: object = None
         """The task of the event loop that it is, or that runs its batch."""
+        self.desk = desk
+        self.checkpoints: MadeCheckpoints | None = None
+        """Those that it has made; few attempts make any."""
+
+    # What its code is given (``AttemptCheckpoints``).
+
+    @property
+    def found(self) -> bytes | None:
+        """The text of the newest checkpoint of the attempts before."""
+        checkpoint = self.attempt.task.attempts.checkpoint
+        return None if checkpoint is None else checkpoint.body
+
+    def make(self, text: bytes) -> None:
+        """Take the text of a checkpoint, unless the attempt has ended."""
+        if self.desk is not None:
+            self.desk.take(self, text)
 
 
 class AttemptRegistry:
@@ -97,12 +143,15 @@ class AttemptRegistry:
         wait in turn for it and for the interpreter's lock."""
         self._running: defaultdict[int, dict[str | TaskKey, RunningAttempt]] = defaultdict(dict)
         """By partition, then by the place of the attempt."""
+        self.desk: CheckpointDesk | None = None
+        """Takes the checkpoints of attempts that are added from now on."""
 
     def add(
         self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
     ) -> Sequence[RunningAttempt]:
         """Register attempts; in their places must be no other ones here (P3)."""
-        added = [RunningAttempt(attempt, executor, listener) for attempt, executor in starts]
+        desk = self.desk
+        added = [RunningAttempt(attempt, executor, listener, desk) for attempt, executor in starts]
         with self._lock:
             for running in added:
                 attempt = running.attempt
@@ -201,6 +250,9 @@ class AttemptRegistry:
                 ended = cancelled(ended)
             elif running.abandoned and running.cancel is not None and ended.ending in _CANCELLED:
                 ended = not_started(ended.attempt, ended.finished_ms)
+            made = running.checkpoints
+            if made is not None and ended.ending is not Ending.DONE:
+                ended = replace(ended, checkpoint=made.newest)
             running.ended = ended
             listener = running.listener
         if listener is not None:

@@ -249,6 +249,7 @@ def batched(begun: Begun) -> Sequence[BatchedAttempt]:
             each.attempt.number,
             each.attempt.epoch,
             cast("BatchMember", each.executor).around,
+            each,
         )
         for each, _ in begun
     ]

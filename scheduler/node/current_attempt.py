@@ -5,11 +5,13 @@ Decides nothing.
 
 from actors.model.attempts import Attempt
 from actors.model.interruption import note_attempt
-from actors.ports.runner import Executable
+from scheduler.node.attempts import RunningAttempt
 
 
-def tell_attempt(attempt: Attempt, executor: Executable) -> None:
+def tell_attempt(running: RunningAttempt) -> None:
     """Tell user code which attempt it is; setting an attribute may be its own code."""
+    attempt, executor = running.attempt, running.executor
     note_attempt(attempt)
     executor.attempt = attempt.number
     executor.fence = attempt.epoch
+    executor.hourhand_checkpoints = running

@@ -66,7 +66,7 @@ class ExecutorCalls:
         started_ms = calls.begin(running)
         watch, awaits = None, False
         try:
-            tell_attempt(attempt, executor)
+            tell_attempt(running)
             timeout_ms = timeout_ms_of(executor, attempt.timeout_ms)
             watch = self._watch(running, timeout_ms)
             outcome: object = executor.execute(attempt.task.to_task())
@@ -118,7 +118,7 @@ class ExecutorCalls:
         calls, attempt, executor = self._calls, running.attempt, running.executor
         limit = asyncio.timeout(None)
         try:
-            tell_attempt(attempt, executor)
+            tell_attempt(running)
             timeout_ms = timeout_ms_of(executor, attempt.timeout_ms)
             remaining_ms = left_ms(running, timeout_ms, calls.clock)
             if remaining_ms is not None:

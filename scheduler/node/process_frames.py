@@ -39,7 +39,7 @@ class FrameKind(IntEnum):
     LOGGED = 5
     STOP = 6
     CHECKPOINT = 7
-    """Of a process: kept for the progress of an attempt."""
+    """Of a process: the newest checkpoint of an attempt."""
     PLAN = 10
     """To the guardian, as all below to ``ENDED_PROCESS``."""
     START = 11
@@ -145,6 +145,16 @@ class Logged(msgspec.Struct, array_like=True):
     seq: int
     place: int
     """Of the attempt that wrote it, in the work ``seq``; -1 for none."""
+
+
+class SentCheckpoint(msgspec.Struct, array_like=True):
+    """The newest checkpoint of an attempt."""
+
+    seq: int
+    place: int
+    """Of the attempt, in the work ``seq``."""
+    text: bytes
+    """A row's text."""
 
 
 class StartProcess(msgspec.Struct, array_like=True):

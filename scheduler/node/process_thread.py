@@ -16,6 +16,7 @@ from contextlib import suppress
 from contextvars import Context
 from functools import partial
 
+from actors.model.checkpoint_value import SEALED_TEXT_BYTES_MAX
 from actors.model.display import log_raised
 from actors.model.errors import InvalidExecutor, SettingsInvalid
 from actors.model.settings import ExecutionSettings, RecoverySettings
@@ -33,6 +34,7 @@ from scheduler.node.process_frames import (
     Hello,
     Logged,
     RefusedProcess,
+    SentCheckpoint,
     Signalled,
     StartProcess,
     frame,
@@ -342,6 +344,8 @@ class ProcessThread:
             case FrameKind.LOGGED:
                 line = read_record(text, Logged)
                 self._log(line, self.pool.attempt_of(number, line.seq, line.place))
+            case FrameKind.CHECKPOINT:
+                self._take_checkpoint(number, read_record(text, SentCheckpoint))
             case FrameKind.HELLO:
                 version = read_record(text, Hello).version
                 if version != FRAMES_VERSION:
@@ -353,6 +357,13 @@ class ProcessThread:
                 self._is_up.set()
             case _:
                 raise FrameBroken(f"a frame of kind {kind} is unknown")
+
+    def _take_checkpoint(self, number: int, sent: SentCheckpoint) -> None:
+        if len(sent.text) > SEALED_TEXT_BYTES_MAX:
+            raise FrameBroken(f"a checkpoint of {len(sent.text)} bytes is too large")
+        running = self.pool.attempt_of(number, sent.seq, sent.place)
+        if running is not None:
+            running.make(sent.text)
 
     def _hear_guardian(self) -> None:
         assert self._control is not None, "it is registered"

@@ -12,10 +12,11 @@ from actors.model.events import AttemptAbandoned, LimitChanged
 from actors.model.flow import Limit
 from actors.model.operator_config import OperatorConfig
 from actors.model.settings import ExecutionSettings
-from actors.ports.runner import AttemptListener, Executable
+from actors.ports.runner import AttemptListener, CheckpointListener, Executable
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.batch_gathering import BatchGathering
 from scheduler.node.calls import Calls
+from scheduler.node.checkpoints import NodeCheckpoints
 from scheduler.node.durable_starts import DurableStarts
 from scheduler.node.fair_turns import FairTurns
 from scheduler.node.limiter import Limited, Limiter
@@ -47,6 +48,8 @@ class NodeRunner:
     ) -> None:
         self.calls, self._registry = calls, calls.registry
         self._workers = workers
+        self._checkpoints = NodeCheckpoints(calls.clock, workers.tell_later)
+        self._registry.desk = self._checkpoints
         clock, rules = calls.clock, limits.rules
         rooms = {
             "threads": settings.workers,
@@ -143,6 +146,10 @@ class NodeRunner:
     def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
         """Tell the attempt's end to ``listener`` from now on; at once where it ended."""
         self._registry.adopt(attempt, listener)
+
+    def tell_checkpoints(self, partition: int, listener: CheckpointListener) -> None:
+        """Tell checkpoints of the partition's attempts to ``listener`` from now on."""
+        self._checkpoints.tell(partition, listener, self._registry.of_partition(partition))
 
     def settle(self, attempts: Sequence[Attempt]) -> None:
         """Forget ended attempts: their outcomes are durable, or of no use any more."""

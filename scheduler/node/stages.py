@@ -47,5 +47,8 @@ class Workers(Protocol):
     def call_later(self, delay_ms: float, call: Callable[[], object]) -> Callable[[], object]:
         """Call something after a delay; return what calls that off."""
 
+    def tell_later(self, delay_ms: float, call: Callable[[], object]) -> object:
+        """Call something that waits only to spare the store."""
+
     def wake_later(self, delay_ms: float, call: Callable[[], object]) -> object:
         """Have the limits looked at after a delay, unless they are looked at anyway."""

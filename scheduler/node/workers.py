@@ -42,7 +42,7 @@ class NodeWorkers:
         self.processes = processes
         # Of their own: user code may block the other loop.
         self._timers = LoopThread(1, "hourhand-timers", machine)
-        self.call_later = self.wake_later = self._timers.call_later
+        self.call_later = self.tell_later = self.wake_later = self._timers.call_later
         self._loop = LoopThread(settings.async_attempts_max, machine=machine)
         self._executors = ExecutorCalls(calls, self._loop, self.watch, machine=machine)
         run = self._executors.run

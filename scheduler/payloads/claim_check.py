@@ -31,6 +31,7 @@ class ClaimCheck:
 
     name = "claim-check"
     blocks = True
+    keeps_elsewhere = True
 
     def __init__(self, url: str, threshold_bytes: int = 100_000, **options: Any) -> None:
         if type(threshold_bytes) is not int or threshold_bytes < 1:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from actors.model.checkpoint_value import CHECKPOINT_TEXT_BYTES_MAX
 from actors.model.codec import encode_object
 from actors.model.display import message_of, shown
 from actors.model.errors import (
@@ -28,7 +29,9 @@ from actors.model.sealed import (
     SealedMembers,
     SealingStep,
     envelope_of,
+    is_sealed,
     member_of_before,
+    with_envelope,
 )
 from actors.model.task import Task
 from scheduler.payloads.codec import OpenedTooLarge, PayloadCodec, bounded_form
@@ -159,6 +162,32 @@ class PayloadCodecs:
         except PayloadDamaged:
             return data
 
+    def sealed_checkpoint(self, text: bytes, task: Task) -> bytes:
+        """Return the text of a task's checkpoint sealed; PayloadUnavailable where a codec fails.
+
+        A codec that keeps data elsewhere is passed over: nothing would remove it there.
+        """
+        codecs = [each for each in self._codecs if not getattr(each, "keeps_elsewhere", False)]
+        envelope = self._enveloped(text, _bound_to_checkpoint(task), "task", task.kind, codecs)
+        return text if envelope is None else with_envelope(b"{}", _encode(envelope))
+
+    def opened_checkpoint(self, text: bytes, task: Task) -> bytes:
+        """Return the text of a task's checkpoint as it was made; raises as ``opened``."""
+        if not is_sealed(text):
+            return text
+        envelope = envelope_of(text)
+        if envelope is None:
+            raise PayloadDamaged(
+                "the envelope of the checkpoint is not one that this version reads"
+            )
+        self._require(envelope)
+        try:
+            return self._decoded(envelope, _bound_to_checkpoint(task), CHECKPOINT_TEXT_BYTES_MAX)
+        except OpenedTooLarge:
+            raise PayloadDamaged(
+                "the checkpoint would be larger than any when it is opened"
+            ) from None
+
     def require(self, text: bytes) -> None:
         """Raise PayloadSealed if this process lacks a codec or key for a row's data."""
         envelope = envelope_of(text)
@@ -197,8 +226,23 @@ class PayloadCodecs:
                 f" PayloadCodecs is {self._opened_bytes_max}: keep large data elsewhere, or raise"
                 " it on nodes and clients"
             )
+        envelope = self._enveloped(data, bound_to, bound, kind, self._codecs)
+        if envelope is None:
+            return plain
+        clear = {name: value for name, value in plain.items() if name in self.plain}
+        return SealedMembers(clear, envelope)
+
+    def _enveloped(
+        self,
+        data: bytes,
+        bound_to: bytes,
+        bound: Bound,
+        kind: str | None,
+        codecs: Sequence[PayloadCodec],
+    ) -> SealedData | None:
+        """Return data in its envelope; None where no codec did anything to it."""
         steps: list[SealingStep] = []
-        for codec in self._codecs:
+        for codec in codecs:
             try:
                 encoded = codec.encode(data, bound_to)
             except HourhandError:
@@ -217,10 +261,8 @@ class PayloadCodecs:
                     f"no payload codec sealed the data, and that of kind {shown(kind)} is required"
                     " to be: add a codec that seals all data, such as AesGcm"
                 )
-            return plain
-        envelope = SealedData(steps, b64encode(data).decode(), bound)
-        clear = {name: value for name, value in plain.items() if name in self.plain}
-        return SealedMembers(clear, envelope)
+            return None
+        return SealedData(steps, b64encode(data).decode(), bound)
 
     def _opened(
         self, envelope: SealedData, bound_to: bytes, here: OpenedHere | None, *, at_once: bool
@@ -296,6 +338,11 @@ def _require_size(name: str, size_bytes: object) -> None:
 def _bound_to_task(ordering_id: str, uniqueness_key: str, kind: str | None) -> bytes:
     # Without the time: a task that is moved keeps its data.
     return _encode([MEMBER, "task", ordering_id, uniqueness_key, kind])
+
+
+def _bound_to_checkpoint(task: Task) -> bytes:
+    # Apart from data: neither can be put in the place of the other.
+    return _encode([MEMBER, "checkpoint", task.ordering_id, task.uniqueness_key, task.kind])
 
 
 def _bound_to_schedule(name: str, kind: str | None) -> bytes:

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from actors.model.backoff import RetryPolicy
 from actors.model.batch_executor import BatchOutcome, raised
+from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
@@ -41,6 +42,7 @@ class BatchedAttempt(NamedTuple):
     fence: int
     around: Callable[[], AbstractContextManager[object]] | None = None
     """Returns a context manager that is entered before all else and left after it."""
+    checkpoints: AttemptCheckpoints = NO_ATTEMPT
 
 
 class Batches(Protocol):
@@ -104,7 +106,8 @@ class BatchMember(TaskExecutor):
 
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
         """Run a batch of one task: a suspect of a crash runs alone."""
-        attempts = (BatchedAttempt(task, self.attempt, self.fence),)
+        checkpoints = self.hourhand_checkpoints
+        attempts = (BatchedAttempt(task, self.attempt, self.fence, checkpoints=checkpoints),)
         if self.batches.runs_async:
             return self._awaited(attempts)
         (outcome,) = self.batches.run(attempts, _awaited_here)

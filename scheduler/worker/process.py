@@ -14,18 +14,20 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from actors.model.attempts import Attempt, AttemptEnded
+from actors.model.attempts import Attempt, AttemptEnded, CheckpointMade
 from actors.model.display import UNSHOWN_STACK, message_of
 from actors.model.events import AttemptFailed, AttemptStarted, Event
 from actors.model.interruption import look_too
 from actors.model.key import TaskKey
 from actors.model.task import FRESH, StoredTask
+from actors.model.task_checkpoint import TaskCheckpoint
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.user_executors import UserExecutors
 from scheduler.node.async_loop import LoopThread
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.batch_threads import BatchThreads
 from scheduler.node.calls import Calls
+from scheduler.node.checkpoints import NodeCheckpoints
 from scheduler.node.endings import ERROR_STACK_CHARS_MAX
 from scheduler.node.executor_calls import ExecutorCalls
 from scheduler.node.process_frames import (
@@ -38,6 +40,7 @@ from scheduler.node.process_frames import (
     Hello,
     RefusedProcess,
     SentAttempt,
+    SentCheckpoint,
     SentEnd,
     SentFailure,
     Work,
@@ -57,6 +60,8 @@ from scheduler.worker.user_loading import loaded
 
 _ASKED_LOOK_S = 0.05
 """So often it is looked whether an async attempt is asked to end."""
+CHECKPOINT_SENT_EVERY_MS = 100
+"""Between two checkpoints of an attempt on the pipe: the node has them durable each second."""
 TICKET_BYTES = 8
 _NOT_HERE = Attempt(StoredTask(TaskKey(0, "?", "?"), b"{}", 0), 0, 0, 0)
 """Stands for the attempt that another one follows, and whose batch is another one."""
@@ -135,6 +140,10 @@ class AttemptProcess:
             require_codecs=users.require_codecs,
         )
         self._loop = LoopThread(1)
+        self._checkpoints = NodeCheckpoints(
+            self._clock, self._loop.call_later, CHECKPOINT_SENT_EVERY_MS
+        )
+        self._calls.registry.desk = self._checkpoints
         self._executors = ExecutorCalls(self._calls, self._loop, self._limit, self._limit)
         self._batches = BatchThreads(self._calls, self._loop, self._limit, lambda call: call())
         self._made: dict[str | None, TaskExecutor] = {}
@@ -171,6 +180,8 @@ class AttemptProcess:
             list(zip(attempts, executors, strict=True)), self._take_end
         )
         self.at_hand = work.seq, added
+        for each in {attempt.partition for attempt in attempts}:
+            self._checkpoints.tell(each, self._send_checkpoint, ())
         if work.is_batch:
             self._run_batch(added)
         elif runs_async(added[0].executor):
@@ -234,6 +245,18 @@ class AttemptProcess:
                     if each.cancel is not None:
                         each.cancel()
 
+    def _send_checkpoint(self, made: CheckpointMade) -> None:
+        """Tell the node, which has it durable."""
+        self._send_text(made.attempt, made.checkpoint)
+        made.answer(None)
+
+    def _send_text(self, attempt: Attempt, checkpoint: TaskCheckpoint) -> None:
+        seq, added = self.at_hand
+        for place, running in enumerate(added):
+            if running.attempt is attempt:
+                sent = SentCheckpoint(seq, place, checkpoint.body)
+                self._pipe.send(FrameKind.CHECKPOINT, sent)
+
     def _take_end(self, ended: AttemptEnded) -> None:
         self._ends[id(ended.attempt)] = ended
         if len(self._ends) == len(self.at_hand[1]):
@@ -243,6 +266,9 @@ class AttemptProcess:
         ends = [
             self._sent(place, self._ends[id(attempt)]) for place, attempt in enumerate(attempts)
         ]
+        for attempt in attempts:
+            if (last := self._ends[id(attempt)].checkpoint) is not None:
+                self._send_text(attempt, last)
         self._calls.registry.settle(attempts)
         self.at_hand = 0, ()
         self._told.begun.clear()

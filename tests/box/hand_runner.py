@@ -14,7 +14,7 @@ from actors.kernel.simulated import VirtualClock
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.executor_attributes import policy_of
 from actors.model.key import TaskKey
-from actors.ports.runner import AttemptListener, Executable
+from actors.ports.runner import AttemptListener, CheckpointListener, Executable
 
 
 class Step(Enum):
@@ -121,6 +121,9 @@ class HandRunner:
             for run in self._runs.values()
             if run.step is Step.RUNNING and now_ms - run.begun_ms >= at_least_ms
         }
+
+    def tell_checkpoints(self, partition: int, listener: CheckpointListener) -> None:
+        """Tell nothing: no attempt here makes a checkpoint."""
 
     def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
         """Return what runs or is not settled."""

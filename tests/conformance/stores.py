@@ -7,6 +7,7 @@ How to bind it: in a test module, name the suite's classes and provide two fixtu
     class TestMemorySchedule(ScheduleSuite): ...
     class TestMemoryPaging(PagingSuite): ...
     class TestMemoryStatus(StatusSuite): ...
+    class TestMemoryCheckpoints(CheckpointSuite): ...
     class TestMemoryDefinitions(DefinitionSuite): ...
     class TestMemoryOversight(OversightSuite): ...
     class TestMemoryTallies(TallySuite): ...
@@ -37,6 +38,7 @@ open, as a node whose clock is so many minutes off; it too is closed after the t
 from collections.abc import Callable
 
 from actors.ports.store import Stores
+from tests.conformance.checkpoint_suite import CheckpointSuite
 from tests.conformance.definition_suite import DefinitionSuite
 from tests.conformance.oversight_suite import OversightSuite, TallySuite
 from tests.conformance.ownership_suite import OwnershipSuite
@@ -50,6 +52,7 @@ Reopen = Callable[[], Stores]
 
 __all__ = [
     "Beside",
+    "CheckpointSuite",
     "DefinitionSuite",
     "OversightSuite",
     "OwnershipSuite",

@@ -7,6 +7,7 @@ from cassandra.cluster import Cluster
 
 from actors.model.bucket import HOUR_MS
 from actors.ports.store import Stores
+from scheduler.adapters.cassandra.checkpoints import CassandraCheckpointStore
 from scheduler.adapters.cassandra.connection import open_connection
 from scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
 from scheduler.adapters.cassandra.migrate import migrate
@@ -21,6 +22,7 @@ from scheduler.configuration.settings import CassandraSettings, Settings
 from tests.conformance.store_values import HOUR_START_MS, done, task_at, write_time
 from tests.conformance.stores import (
     Beside,
+    CheckpointSuite,
     DefinitionSuite,
     OversightSuite,
     OwnershipSuite,
@@ -117,6 +119,7 @@ def _open_skewed(settings: Settings, skew_minutes: int) -> Stores:
     return Stores(
         schedule=CassandraScheduleStore(session),
         status=CassandraStatusStore(session),
+        checkpoints=CassandraCheckpointStore(session),
         ownership=CassandraOwnershipStore(session, retention_ms=86_400_000),
         definitions=CassandraDefinitionStore(session),
         oversight=CassandraOversightStore(session),
@@ -139,6 +142,10 @@ class TestCassandraWriters(WritersSuite):
 
 class TestCassandraStatus(StatusSuite):
     """``task_status`` and ``attempt_history``."""
+
+
+class TestCassandraCheckpoints(CheckpointSuite):
+    """``task_checkpoint``."""
 
 
 class TestCassandraDefinitions(DefinitionSuite):

@@ -10,6 +10,7 @@ from scheduler.adapters.embedded.stores import open_stores
 from scheduler.configuration.settings import EmbeddedSettings, Settings
 from tests.conformance.stores import (
     Beside,
+    CheckpointSuite,
     DefinitionSuite,
     OversightSuite,
     OwnershipSuite,
@@ -87,6 +88,10 @@ class TestEmbeddedWriters(WritersSuite):
 
 class TestEmbeddedStatus(StatusSuite):
     """``task_status`` and ``attempt_history``."""
+
+
+class TestEmbeddedCheckpoints(CheckpointSuite):
+    """``task_checkpoint``."""
 
 
 class TestEmbeddedDefinitions(DefinitionSuite):

@@ -8,6 +8,7 @@ from actors.ports.store import Stores
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from tests.conformance.stores import (
     Beside,
+    CheckpointSuite,
     DefinitionSuite,
     OversightSuite,
     OwnershipSuite,
@@ -65,6 +66,10 @@ class TestMemoryWriters(WritersSuite):
 
 class TestMemoryStatus(StatusSuite):
     """``task_status`` and ``attempt_history``."""
+
+
+class TestMemoryCheckpoints(CheckpointSuite):
+    """``task_checkpoint``."""
 
 
 class TestMemoryDefinitions(DefinitionSuite):

@@ -142,6 +142,8 @@ class SimulatedWorkers:
         """Call something after a delay; return what calls that off."""
         return self._loop.call_later(delay_ms / 1000, call).cancel
 
+    tell_later = call_later
+
     def wake_later(self, delay_ms: float, call: Callable[[], object]) -> object:
         """Have the limits looked at by ``SimulatedRunner``."""
 
@@ -222,7 +224,7 @@ class SimulatedWorkers:
 
     def _begin(self, slot: _Slot) -> None:
         running, attempt = slot.running, slot.running.attempt
-        tell_attempt(attempt, running.executor)
+        tell_attempt(running)
         slot.number = self._observer.attempt_started(running, slot.queued_ms)
         started_ms = self._calls.clock.now_ms()
         if slot.immediate is not None:

@@ -36,7 +36,12 @@ READ_WHEN_DECLARED = {
     "name": "of a codec, when the codecs are put together",
     "blocks": "as name",
 }
-SET = {"attempt", "attempts", "fence", "fences", "cancelled"}
+CALLED_BY_USERS = {"checkpoint", "checkpointed"}
+"""What user code calls of ours."""
+SET = {
+    *("attempt", "attempts", "fence", "fences", "cancelled"),
+    *("hourhand_checkpoints", "hourhand_members"),
+}
 """What an executor is told, just before it is called: the place ``attribute``."""
 OWN = (
     "asyncio.",
@@ -109,8 +114,8 @@ SITES = {
     "scheduler/node/executor_calls.py ExecutorCalls._execute_async execute": FORWARDED,
     "scheduler/payloads/codecs.py PayloadCodecs._decoded decode": "decode",
     "scheduler/payloads/codecs.py PayloadCodecs._lacking knows": "knows",
-    # In the thread of a client, which gets the error.
-    "scheduler/payloads/codecs.py PayloadCodecs._sealed encode": BUILT,
+    # In the thread of a client, which gets the error, or of code that makes a checkpoint.
+    "scheduler/payloads/codecs.py PayloadCodecs._enveloped encode": BUILT,
     "scheduler/ports/batches.py BatchMember.retry retry": FORWARDED,
     "scheduler/ports/batches.py BatchMember.timeout timeout": FORWARDED,
     "scheduler/testing/__init__.py execute_task execute": KIT,
@@ -154,7 +159,7 @@ class _Calls(ast.NodeVisitor):
 @cache
 def calls() -> frozenset[str]:
     """Return each place where a name of user code is read or called."""
-    wanted = names() - SET - set(READ_WHEN_DECLARED)
+    wanted = names() - SET - CALLED_BY_USERS - set(READ_WHEN_DECLARED)
 
     def found() -> Iterator[str]:
         for room in ROOMS:

@@ -10,7 +10,7 @@ from actors.model.codec import Headers, LogRecord
 from actors.model.executor_attributes import policy_of
 from actors.model.settings import WindowSettings
 from actors.ports.log import Position
-from actors.ports.runner import AttemptListener, Executable
+from actors.ports.runner import AttemptListener, CheckpointListener, Executable
 from scheduler.adapters.memory.delivery import Request
 from scheduler.futures.future_group import FutureWriter
 from tests.builders import NOW_MS
@@ -143,6 +143,9 @@ class FakeRunner:
         """Return what the test says to be slow, where that is long enough."""
         found = [each for each in self.slow if each.partition == partition]
         return dict.fromkeys(found, self.slow_ms) if self.slow_ms >= at_least_ms else {}
+
+    def tell_checkpoints(self, partition: int, listener: CheckpointListener) -> None:
+        """Tell nothing: no attempt here makes a checkpoint."""
 
     def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
         """Return what an earlier tree left."""

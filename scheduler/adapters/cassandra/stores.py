@@ -8,6 +8,7 @@ from cassandra.cluster import NoHostAvailable
 
 from actors.model.errors import SchemaMissing, StoreUnavailable
 from actors.ports.store import Stores
+from scheduler.adapters.cassandra.checkpoints import CassandraCheckpointStore
 from scheduler.adapters.cassandra.connection import named, open_connection, without_rights
 from scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
 from scheduler.adapters.cassandra.migrate import migrate, schema_scripts
@@ -46,6 +47,7 @@ def open_stores(settings: Settings) -> Stores:
         return Stores(
             schedule=CassandraScheduleStore(session),
             status=CassandraStatusStore(session, _in_segments(settings.cassandra, oversight)),
+            checkpoints=CassandraCheckpointStore(session),
             ownership=ownership,
             definitions=CassandraDefinitionStore(session),
             oversight=oversight,

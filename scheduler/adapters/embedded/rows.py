@@ -98,6 +98,8 @@ ATTEMPT_HISTORY = Table(
     ),
 )
 
+TASK_CHECKPOINT = Table("task_checkpoint", _TASK_KEY, ("attempt", "made_ms", "body", "fence"))
+
 
 def insert_rows(
     connection: sqlite3.Connection, rows: Sequence[Row], *, table: Table, kind: str

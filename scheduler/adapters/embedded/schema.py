@@ -181,5 +181,13 @@ STORE = Schema(
         """CREATE INDEX IF NOT EXISTS completion_segment_by_time
             ON completion_segment (partition, hour_ms, last_ms, first_ms, write_time)""",
     ),
+    overlooked=(
+        # A version before neither makes checkpoints nor gives tasks those that there are.
+        f"""CREATE TABLE IF NOT EXISTS task_checkpoint ({_KEY},
+            attempt INTEGER NOT NULL, made_ms INTEGER NOT NULL, body BLOB NOT NULL,
+            fence INTEGER NOT NULL, write_time INTEGER NOT NULL, checksum INTEGER,
+            PRIMARY KEY (partition, scheduled_ms, ordering_id, uniqueness_key)
+            ) WITHOUT ROWID""",
+    ),
     tally="UPDATE pair SET tally = tally + 1",
 )

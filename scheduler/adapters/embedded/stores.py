@@ -5,6 +5,7 @@ may write.
 """
 
 from actors.ports.store import Stores
+from scheduler.adapters.embedded.checkpoints import EmbeddedCheckpoints
 from scheduler.adapters.embedded.connection import version_of
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.definitions import EmbeddedDefinitions
@@ -42,6 +43,7 @@ def open_stores(settings: Settings) -> Stores:
     return Stores(
         schedule=EmbeddedSchedule(database),
         status=EmbeddedStatus(database, in_segments=in_segments),
+        checkpoints=EmbeddedCheckpoints(database),
         ownership=ownership,
         definitions=EmbeddedDefinitions(database),
         oversight=EmbeddedOversight(database),

@@ -95,7 +95,7 @@ class MemoryStatus:
         check_hours(first_hour_ms, end_hour_ms)
 
         def effect() -> int:
-            tables = (self._data.completions, self._data.attempts)
+            tables = (self._data.completions, self._data.attempts, self._data.checkpoints)
             span = (partition, first_hour_ms, end_hour_ms)
             held = set().union(*(rows.hours(*span) for rows in tables))
             for rows in tables:

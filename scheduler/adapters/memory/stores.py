@@ -5,6 +5,7 @@ the others'.
 """
 
 from actors.ports.store import Stores
+from scheduler.adapters.memory.checkpoints import MemoryCheckpoints
 from scheduler.adapters.memory.definitions import MemoryDefinitions
 from scheduler.adapters.memory.delivery import Deliver, at_once
 from scheduler.adapters.memory.oversight import MemoryOversight, MemoryTallies
@@ -22,6 +23,7 @@ def open_memory_stores(data: MemoryStores, deliver: Deliver = at_once) -> Stores
     return Stores(
         schedule=MemorySchedule(data, view),
         status=MemoryStatus(data, view),
+        checkpoints=MemoryCheckpoints(data, view),
         ownership=MemoryOwnership(data, view),
         definitions=MemoryDefinitions(data, view),
         oversight=MemoryOversight(data, view),

@@ -16,6 +16,7 @@ from actors.model.oversight import AuditEntry, AuditPlace, NodeReport
 from actors.model.ownership import Claim
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
 from actors.model.task import StoredTask
+from actors.model.task_checkpoint import TaskCheckpoint
 from actors.ports.clock import Clock
 from scheduler.adapters.memory.delivery import Deliver, Request
 
@@ -105,6 +106,7 @@ class MemoryStores:
         self.tasks: Rows[StoredTask] = Rows()
         self.completions: Rows[Completion] = Rows()
         self.attempts: Rows[AttemptRecord] = Rows()
+        self.checkpoints: Rows[TaskCheckpoint] = Rows()
         self.claims: dict[int, Claim] = {}
         self.outcomes: dict[tuple[int, int], tuple[int, RecordedOutcome]] = {}
         """By partition and offset: write time and outcome."""

@@ -41,7 +41,9 @@ from scheduler.observe.self_check import SHARE_MASK, SelfCheck
 
 _OF_THE_WHOLE = frozenset({"close", "installation_id"})
 """Methods of ``Stores`` that are not stores."""
-_GROUPED = frozenset({"insert_tasks", "insert_completions", "insert_attempts"})
+_GROUPED = frozenset(
+    {"insert_tasks", "insert_completions", "insert_attempts", "insert_checkpoints"}
+)
 """Writes that take many rows at a time: (partition, rows, write time)."""
 
 

@@ -294,6 +294,7 @@ class TracedRunner:
         self.long_running = runner.long_running
         self.unsettled = runner.unsettled
         self.adopt = runner.adopt
+        self.tell_checkpoints = runner.tell_checkpoints
         self.settle = runner.settle
         self.drain = runner.drain
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
 from actors.model.attempts import Attempt, AttemptEnded
+from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
 from actors.model.outcome import Drop, Outcome
 from actors.model.settings import ExecutionSettings
 from actors.model.task import StoredTask, Task
@@ -32,6 +33,7 @@ class Blocking:
     def __init__(self, work: Callable[[], object] = lambda: None) -> None:
         self.attempt = 0
         self.fence = 0
+        self.hourhand_checkpoints: AttemptCheckpoints = NO_ATTEMPT
         self.work = work
         self.thread = ""
 
@@ -47,6 +49,7 @@ class Waiting:
     def __init__(self) -> None:
         self.attempt = 0
         self.fence = 0
+        self.hourhand_checkpoints: AttemptCheckpoints = NO_ATTEMPT
         self.begun = threading.Event()
         self.cancelled = threading.Event()
 
@@ -65,6 +68,7 @@ class Quick:
 
     attempt = 0
     fence = 0
+    hourhand_checkpoints: AttemptCheckpoints = NO_ATTEMPT
 
     async def execute(self, task: Task) -> Outcome | None:
         """Drop the task."""

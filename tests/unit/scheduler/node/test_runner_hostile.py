@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from actors.model.attempts import Attempt, Ending
+from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.ports.runner import Executable
@@ -60,6 +61,7 @@ class _Raising:
 
     attempt = 0
     fence = 0
+    hourhand_checkpoints: AttemptCheckpoints = NO_ATTEMPT
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from actors.model.attempts import AttemptEnded, Ending
 from actors.model.backoff import RetryPolicy
+from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
 from actors.model.events import AttemptAbandoned, AttemptStuck
 from actors.model.task import Task
 from scheduler.testing import RecordingTelemetry
@@ -235,6 +236,7 @@ def test_an_attempt_abandoned_before_it_awaits_is_cancelled(bench: Bench) -> Non
     class AbandonedFirst:
         attempt = 0
         fence = 0
+        hourhand_checkpoints: AttemptCheckpoints = NO_ATTEMPT
 
         def execute(self, task: Task) -> Awaitable[None]:
             bench.runner.drain((0,), give_up="the test says so")

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Sequence
 
 from actors.model.attempts import Attempt
+from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
 from actors.model.flow import FlowRules
 from actors.model.outcome import Outcome
 from actors.model.task import StoredTask, Task
@@ -112,6 +113,7 @@ class Sync:
 
     attempt = 0
     fence = 0
+    hourhand_checkpoints: AttemptCheckpoints = NO_ATTEMPT
 
     def __init__(self) -> None:
         self.go = threading.Event()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from actors.kernel.simulated import VirtualClock
+from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
 from actors.model.events import LoopBlocked, LoopFreed, WorkersExhausted, WorkersFreed
 from actors.model.task import Task
 from scheduler.adapters.clock import SystemClock
@@ -195,6 +196,7 @@ def test_a_blocked_loop_is_told_with_its_task_and_code_and_not_as_exhausted_work
 
     class Blocks:
         attempt = fence = 0
+        hourhand_checkpoints: AttemptCheckpoints = NO_ATTEMPT
 
         async def execute(self, task: Task) -> None:
             begun.set()

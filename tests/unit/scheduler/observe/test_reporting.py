@@ -7,6 +7,7 @@ import pytest
 from actors.kernel.simulated import VirtualClock
 from actors.model import events
 from actors.model.bucket import hour_of
+from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
 from actors.model.kind import with_kind
 from actors.model.operator_config import OperatorConfig
 from actors.model.outcome import Outcome
@@ -41,6 +42,7 @@ class Works:
 
     attempt = 0
     fence = 0
+    hourhand_checkpoints: AttemptCheckpoints = NO_ATTEMPT
 
     def execute(self, task: Task) -> Outcome | None:
         """Do nothing."""

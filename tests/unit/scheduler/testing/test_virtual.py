@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
 from actors.model.errors import StoreUnavailable
 from actors.model.events import AttemptAbandoned, AttemptStarted
 from actors.model.interruption import current_attempt
@@ -25,6 +26,7 @@ class Async:
 
     attempt = 0
     fence = 0
+    hourhand_checkpoints: AttemptCheckpoints = NO_ATTEMPT
 
     async def execute(self, task: Task) -> Outcome | None:
         """Ask for a retry."""
