@@ -7,9 +7,12 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Self
 
+from msgspec.structs import replace
+
 from actors.model.attempts import Attempt, AttemptEnded
 from actors.model.kind import with_kind
 from actors.model.settings import ExecutionSettings, RecoverySettings
+from actors.model.task_checkpoint import TaskCheckpoint
 from scheduler.adapters.clock import SystemClock
 from scheduler.executors.process_plan import plan_of
 from scheduler.executors.registry import Hourhand
@@ -67,11 +70,19 @@ class ProcessBench:
         self.runner.close()
         self.workers.close()
 
-    def start(self, kind: str, data: object = None, **more: object) -> Attempt:
-        """Start an attempt of a kind."""
+    def start(
+        self,
+        kind: str,
+        data: object = None,
+        *,
+        found: TaskCheckpoint | None = None,
+        **more: object,
+    ) -> Attempt:
+        """Start an attempt of a kind, after one that left a checkpoint."""
         self._count += 1
         body = with_kind(json.dumps(data or {}, separators=(",", ":")).encode(), kind)
         task = a_stored_task(due_in_ms=0, ordering_id=f"id-{self._count}", data=body)
+        task = replace(task, attempts=task.attempts.with_checkpoint(found))
         attempt = an_attempt(task=task, **more)  # type: ignore[arg-type]
         self.runner.start([(attempt, self.users.make(kind))], self.ends.put)
         return attempt
@@ -84,7 +95,7 @@ class ProcessBench:
 
     def run(self, kind: str, data: object = None, **more: object) -> AttemptEnded:
         """Run one attempt to its end."""
-        self.start(kind, data, **more)
+        self.start(kind, data, **more)  # type: ignore[arg-type]
         return self.ended()
 
     def until_begun(self) -> int:

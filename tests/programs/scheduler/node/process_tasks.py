@@ -172,3 +172,20 @@ class Noop(TaskExecutor):
 
     def execute(self, task: Task) -> None:
         """Do nothing."""
+
+
+@app.executor("checkpoints")
+class Checkpoints(TaskExecutor):
+    """Says what it found, makes some checkpoints, and dies where it is told to."""
+
+    run_in = "process"
+    retry = ONCE
+
+    def execute(self, task: Task) -> None:
+        """Make them, and fail."""
+        for number in range(3):
+            self.checkpoint({"done": number, "found": self.checkpointed})
+        if task.data.get("dies"):
+            time.sleep(1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise ValueError("no")

@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 
 from actors.model.attempts import Ending
+from actors.model.checkpoint_value import checkpoint_value
 from actors.model.errors import InvalidExecutor
 from actors.model.events import AttemptStarted
 from actors.model.settings import ExecutionSettings
@@ -115,6 +116,22 @@ def test_lines_of_a_log_reach_the_node_with_their_attempt(bench: ProcessBench) -
     assert line.message.startswith("logged by ")
     assert running is not None
     assert running.attempt is attempt
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_checkpoints_come_back_from_a_process_and_go_there(
+    bench: ProcessBench, *, dies: bool
+) -> None:
+    """The last one of a failure always, and that of a process that is killed a moment later."""
+    first = bench.run("checkpoints", {"dies": dies}).checkpoint
+    assert first is not None
+    assert checkpoint_value(first.body) == {"done": 2, "found": None}
+
+    again = bench.run("checkpoints", found=first).checkpoint
+
+    assert again is not None
+    found = {"done": 2, "found": None}
+    assert checkpoint_value(again.body) == {"done": 2, "found": found}
 
 
 def test_a_batch_runs_in_one_process(bench: ProcessBench) -> None:
