@@ -30,6 +30,7 @@ from actors.messages import WithdrawTask
 from actors.model.attempts import (
     Attempt,
     AttemptEnded,
+    CheckpointMade,
     Ending,
     closing_completion,
     failed_record,
@@ -55,6 +56,10 @@ _USED_UP = "attempts used up"
 """Why a task that failed is closed; other reasons name the error."""
 _CHECKS_APART = 60
 """How many checks of the wall clock a waiting attempt leaves out: there may be thousands."""
+
+
+def _unanswered(_error: BaseException | None) -> None:
+    """Do nothing: the attempt is over."""
 
 
 @dataclass(slots=True)
@@ -254,6 +259,9 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self.phase = Phase.RECORDING
             completion = closing_completion(self.task, CompletionResult.SUCCESS, None, ended)
             turn.completions.append(completion)
+            if ended.checkpoint is not None:
+                # To be shown: no attempt follows, and the outcome does not wait for it.
+                turn.made.append(CheckpointMade(ended.attempt, ended.checkpoint, _unanswered))
             return
         self._take_checkpoint(ended)
         if not ending.is_of_user_code:

@@ -107,7 +107,7 @@ class AttemptEnded(msgspec.Struct, frozen=True):
     ruling: RetryRuling | None = None
     """The decision of the executor's policy on a failed attempt; None for the default policy."""
     checkpoint: TaskCheckpoint | None = None
-    """The last one that the attempt made, unless it ended well."""
+    """The last one that the attempt made; None where it ended well and that is durable."""
 
     @property
     def result(self) -> AttemptResult:

@@ -92,6 +92,16 @@ def checkpoint_value(text: bytes | None) -> object:
     return _decode_value(text).value
 
 
+def shown_value(text: bytes) -> object:
+    """Return the value of a row's text that is not sealed, for people: the text, cut, where it
+    cannot be read.
+    """
+    try:
+        return checkpoint_value(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return shown(text)
+
+
 class Progress(msgspec.Struct, frozen=True):
     """How far a task is, as its checkpoint says."""
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
+from actors.model.checkpoint_value import progress_of, shown_value
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
 from actors.model.sealed import sealing_of
 from actors.model.status import (
@@ -24,6 +25,7 @@ from actors.model.status import (
     CompletionResult,
     RecordedOutcome,
 )
+from actors.model.task_checkpoint import TaskCheckpoint
 from scheduler.reading.inspector import TaskListing, TaskState, TaskView
 from scheduler.reading.task_filter import last_error
 from scheduler.records.receipt import CommandReceipt, Receipt
@@ -142,6 +144,35 @@ class ShownAttempt(Answer, frozen=True, kw_only=True):
         )
 
 
+class ShownCheckpoint(Answer, frozen=True, kw_only=True):
+    """The newest checkpoint of a task."""
+
+    attempt: int
+    """The number of the attempt that made it."""
+    made: Instant | UnsetType = UNSET
+    done: float | UnsetType = UNSET
+    """How much of ``total`` is done; both are left out where the value does not have them."""
+    total: float | UnsetType = UNSET
+    value: Annotated[Any, Meta(description="The checkpoint, any JSON value.")] = UNSET
+    sealed: str | UnsetType = UNSET
+    """For a sealed checkpoint, its codec and the id of its key; the value is not shown then."""
+
+    @classmethod
+    def of(cls, checkpoint: TaskCheckpoint, *, data: bool = True) -> Self:
+        """Show a checkpoint, with its value if ``data`` is True."""
+        sealed = sealing_of(checkpoint.body)
+        value = None if sealed is not None else shown_value(checkpoint.body)
+        progress = progress_of(value)
+        return cls(
+            attempt=checkpoint.attempt,
+            made=or_unset(instant_text(checkpoint.made_ms)),
+            done=UNSET if progress is None else progress.done,
+            total=UNSET if progress is None else progress.total,
+            value=value if data and sealed is None else UNSET,
+            sealed=or_unset(sealed),
+        )
+
+
 class ShownError(Answer, frozen=True):
     """The error of the last attempt, cut."""
 
@@ -225,6 +256,8 @@ class ShownTask(Answer, frozen=True):
     offset: int | UnsetType = UNSET
     completion: ShownCompletion | UnsetType = UNSET
     attempts: list[ShownAttempt] | UnsetType = UNSET
+    checkpoint: ShownCheckpoint | UnsetType = UNSET
+    """The newest checkpoint, of a single task that made one."""
     running: ShownExecution | UnsetType = UNSET
     limited: ShownLimit | UnsetType = UNSET
     waits: list[ShownWait] | UnsetType = UNSET
@@ -238,6 +271,7 @@ class ShownTask(Answer, frozen=True):
         """Show a task, with its data if ``data`` is True."""
         task, completion, failed = view.task, view.completion, last_error(view)
         sealed = None if task is None else sealing_of(task.body)
+        made = view.checkpoint
         return cls(
             key=str(view.key),
             ordering_id=view.key.ordering_id,
@@ -252,6 +286,7 @@ class ShownTask(Answer, frozen=True):
             offset=UNSET if task is None else task.offset,
             completion=UNSET if completion is None else ShownCompletion.of(completion),
             attempts=[ShownAttempt.of(each) for each in view.attempts],
+            checkpoint=UNSET if made is None else ShownCheckpoint.of(made, data=data),
             last_error=UNSET if failed is None else _shown_error(failed),
         )
 

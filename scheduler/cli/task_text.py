@@ -4,7 +4,9 @@ Decides which facts a person sees, and in which order. JSON has all of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from actors.model.checkpoint_value import Progress
 from actors.model.instant import parse_instant
 from actors.model.status import AttemptRecord, CompletionResult
 from scheduler.admin.answers import ShownExecution, ShownLimit, ShownTask, ShownWait, instant_text
@@ -13,6 +15,7 @@ from scheduler.cli.text_output import cell_of, coloured, due_text, fact_lines, o
 from scheduler.reading.inspector import TaskListing, TaskState, TaskView
 
 _ERROR_CHARS_MAX = 80
+_BAR_CHARS = 20
 _ENDED_WELL = frozenset(
     {TaskState.SUCCESS, TaskState.CANCELLING, TaskState.CANCELLED, TaskState.MOVED}
 )
@@ -66,6 +69,8 @@ def view_lines(
         "partition": value["partition"],
         "offset": value.get("offset"),
         "data": _data(value, data_chars_max),
+        "progress": _progress(value.get("checkpoint")),
+        "checkpoint": _checkpoint(value.get("checkpoint"), data_chars_max),
         "running": None if running is None else _runs(running, now_ms),
         "limited": None if limited is None else _waits_for(limited),
         **({} if closed is None else _closed(closed, runs=running is not None)),
@@ -80,10 +85,35 @@ def _data(task: Mapping[str, object], chars_max: int | None) -> object:
     """Return a task's data as text, cut; for sealed data the way it is sealed."""
     if "taskData" not in task:
         return task.get("sealed")
-    text = as_json(task["taskData"])
+    return _cut(as_json(task["taskData"]), chars_max)
+
+
+def _cut(text: str, chars_max: int | None) -> str:
     if chars_max is None or len(text) <= chars_max:
         return text
     return f"{text[:chars_max]}… ({len(text):,} characters; --all shows them)"
+
+
+def _progress(checkpoint: Mapping[str, Any] | None) -> str | None:
+    """Return how far a task is as a bar; None where its checkpoint does not say."""
+    if checkpoint is None or "done" not in checkpoint:
+        return None
+    done, total = checkpoint["done"], checkpoint["total"]
+    share = Progress(done, total).share
+    filled = int(share * _BAR_CHARS)
+    bar = "#" * filled + "." * (_BAR_CHARS - filled)
+    return f"[{bar}] {int(100 * share)} %, {done:,g} of {total:,g}"
+
+
+def _checkpoint(checkpoint: Mapping[str, Any] | None, chars_max: int | None) -> str | None:
+    """Return the newest checkpoint in words, its value cut."""
+    if checkpoint is None:
+        return None
+    made = cell_of("made", checkpoint["made"]) if "made" in checkpoint else "?"
+    said = f"attempt {checkpoint['attempt']} at {made}"
+    if "sealed" in checkpoint:
+        return f"{said}: {checkpoint['sealed']}"
+    return f"{said}: {_cut(as_json(checkpoint['value']), chars_max)}"
 
 
 def wait_lines(waits: Sequence[ShownWait]) -> Iterator[str]:

@@ -326,9 +326,11 @@ def found_task(
         stores.schedule.find_tasks(partition, [key]),
         stores.status.find_completions(partition, [key]),
         stores.status.find_attempts(partition, [key]),
+        stores.checkpoints.find_checkpoints(partition, [key]),
     )
     rows, completions, attempts = (yield asked[0]), (yield asked[1]), (yield asked[2])
-    view = view_of(key, partition, rows.get(key), completions.get(key), attempts)
+    made = next(iter((yield asked[3])), None)
+    view = view_of(key, partition, rows.get(key), completions.get(key), attempts, made)
     unread = offset is not None and not _has_read(claim, offset)
     if view.state is TaskState.UNKNOWN:
         return TaskInfo(key, view.state, absence=_absence(key, claim, offset))

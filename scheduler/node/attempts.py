@@ -251,7 +251,8 @@ class AttemptRegistry:
             elif running.abandoned and running.cancel is not None and ended.ending in _CANCELLED:
                 ended = not_started(ended.attempt, ended.finished_ms)
             made = running.checkpoints
-            if made is not None and ended.ending is not Ending.DONE:
+            well = ended.ending is Ending.DONE
+            if made is not None and not (well and made.newest is made.durable):
                 ended = replace(ended, checkpoint=made.newest)
             running.ended = ended
             listener = running.listener

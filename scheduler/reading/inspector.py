@@ -76,15 +76,17 @@ class Inspector:
     def show(self, key: TaskKey) -> TaskView:
         """Return everything stored about ``key``; its state is ``unknown`` if there is nothing."""
         partition = partition_of(key.ordering_id, self._partition_count)
-        found = self._stores.schedule.find_tasks(partition, [key])
+        rows = self._stores.schedule.find_tasks(partition, [key])
         completed = self._stores.status.find_completions(partition, [key])
         attempted = self._stores.status.find_attempts(partition, [key])
+        made = self._stores.checkpoints.find_checkpoints(partition, [key])
         return view_of(
             key,
             partition,
-            answered(found).get(key),
+            answered(rows).get(key),
             answered(completed).get(key),
             answered(attempted),
+            found[0] if (found := answered(made)) else None,
         )
 
     def list_tasks(

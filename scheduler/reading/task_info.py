@@ -11,8 +11,10 @@ from typing import Any, Self
 
 import msgspec
 
+from actors.model.checkpoint_value import shown_value
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis
 from actors.model.key import TaskKey
+from actors.model.sealed import is_sealed
 from actors.model.status import AttemptRecord, AttemptResult
 from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView
 
@@ -86,6 +88,9 @@ class TaskInfo(msgspec.Struct, frozen=True):
     """The reason of its end, if a ``Drop`` or an operator gave one."""
     absence: Absence | None = None
     """The reason why nothing is stored; None unless the state is ``unknown``."""
+    checkpoint: Any = None
+    """The newest checkpoint that its code made; None without one, where it is sealed, and in a
+    listing."""
     sealed: str | None = None
     """The reason why this client cannot open the data: its codec, the id of the key, and the
     missing part. None if it could."""
@@ -123,7 +128,14 @@ class TaskInfo(msgspec.Struct, frozen=True):
             finished_time=None if closed is None else _time(closed.finished_ms),
             moved_to=None if moved_ms is None else view.key._replace(scheduled_ms=moved_ms),
             reason=None if closed is None else closed.reason,
+            checkpoint=_checkpoint(view),
         )
+
+
+def _checkpoint(view: TaskView) -> object:
+    if view.checkpoint is None or is_sealed(view.checkpoint.body):
+        return None
+    return shown_value(view.checkpoint.body)
 
 
 def shown_attempts(records: Sequence[AttemptRecord]) -> tuple[AttemptInfo, ...]:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import StoredTask
+from actors.model.task_checkpoint import TaskCheckpoint
 
 
 class TaskState(StrEnum):
@@ -60,6 +61,8 @@ class TaskView:
     """None if the key never had a row, or the row was deleted after the key closed."""
     completion: Completion | None
     attempts: Sequence[AttemptRecord]
+    checkpoint: TaskCheckpoint | None = None
+    """The newest one; it is read of a single task alone."""
 
 
 def state_of(
@@ -87,10 +90,11 @@ def view_of(
     task: StoredTask | None,
     completion: Completion | None,
     attempts: Sequence[AttemptRecord],
+    checkpoint: TaskCheckpoint | None = None,
 ) -> TaskView:
     """Return a key with its stored rows, attempts sorted by number."""
     state = state_of(task, completion, attempts)
-    return TaskView(key, partition, state, task, completion, tuple(attempts))
+    return TaskView(key, partition, state, task, completion, tuple(attempts), checkpoint)
 
 
 @dataclass(frozen=True, slots=True)

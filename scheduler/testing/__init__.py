@@ -12,10 +12,11 @@ replaced by ones that stand still until ``advance``, ``run_due`` or ``drain`` mo
 import inspect
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Any, Self
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.bucket import HOUR_MS
+from actors.model.checkpoint_value import checkpoint_text, checkpoint_value
 from actors.model.codec import encode_data
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
@@ -490,13 +491,36 @@ class VirtualScheduler:
         return None if self._node is None else self._node.next_deadline_ms()
 
 
-def execute_task(executor: TaskExecutor, task: Task, *, attempt: int = 1, fence: int = 1) -> object:
+class _KitCheckpoints:
+    """Implements ``AttemptCheckpoints`` for one call."""
+
+    def __init__(self, found: object, made: list[Any]) -> None:
+        self.found = None if found is None else checkpoint_text(found)
+        self._made = made
+
+    def make(self, text: bytes) -> None:
+        self._made.append(checkpoint_value(text))
+
+
+def execute_task(
+    executor: TaskExecutor,
+    task: Task,
+    *,
+    attempt: int = 1,
+    fence: int = 1,
+    checkpointed: object = None,
+    checkpoints: list[Any] | None = None,
+) -> object:
     """Run one task through an executor as a node would, its data through JSON and back.
+
+    It finds ``checkpointed``, and what it makes is appended to ``checkpoints``.
 
     Returns the result of ``execute``, awaited if it is ``async``; exceptions are not caught. Works
     inside a running event loop as well, as ``VirtualScheduler`` does.
     """
     executor.attempt, executor.fence = attempt, fence
+    made = [] if checkpoints is None else checkpoints
+    executor.hourhand_checkpoints = _KitCheckpoints(checkpointed, made)
     outcome: object = executor.execute(StoredTask(task.key, encode_data(task), 0).to_task())
     return awaited(outcome) if inspect.isawaitable(outcome) else outcome
 

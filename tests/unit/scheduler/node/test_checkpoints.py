@@ -114,8 +114,8 @@ def test_what_the_store_failed_is_tried_again_a_second_later() -> None:
     assert (early, bench.bodies()) == (1, [b"1", b"1"])
 
 
-def test_the_last_one_comes_with_the_end_but_for_success() -> None:
-    """The tree has it durable before what follows; success needs none."""
+def test_the_last_one_comes_with_the_end() -> None:
+    """The tree has it durable before what follows from a failure; success is only shown with it."""
     bench = Bench()
     for ending in (Ending.FAILED, Ending.DONE):
         running = bench.start()
@@ -128,8 +128,22 @@ def test_the_last_one_comes_with_the_end_but_for_success() -> None:
 
     failed, done = bench.ended
     assert failed.checkpoint is not None and failed.checkpoint.body == b"2"
-    assert done.checkpoint is None
+    assert done.checkpoint is not None and done.checkpoint.body == b"2"
     assert bench.bodies() == [], "what has ended is handed over no more"
+
+
+def test_a_success_has_none_that_is_durable_already() -> None:
+    """But a failure has: the next attempt finds it in memory."""
+    bench = Bench()
+    for ending in (Ending.DONE, Ending.FAILED):
+        running = bench.start()
+        running.make(b"1")
+        bench.advance(1_000)
+        bench.told[-1].answer(None)
+        bench.registry.end(running, AttemptEnded(running.attempt, ending, 0, 0))
+        bench.registry.settle([running.attempt])
+
+    assert [each.checkpoint is None for each in bench.ended] == [True, False]
 
 
 def test_a_new_tree_is_told_again_what_may_be_lost() -> None:

@@ -215,6 +215,36 @@ def test_execute_task_calls_user_code_once_as_a_node_would() -> None:
     assert seen == [(3, 7, {"invoice": 42})]
 
 
+class _Counting(TaskExecutor):
+    retry = RetryPolicy(attempts_max=2)
+
+    def execute(self, task: Task) -> None:
+        done = (self.checkpointed or {"done": 0})["done"]
+        self.checkpoint({"done": done + 1})
+        self.checkpoint({"done": done + 2})
+        if done < 2:
+            raise LookupError("not yet")
+
+
+def test_execute_task_gives_a_checkpoint_and_collects_what_is_made() -> None:
+    """As the next attempt finds it."""
+    made: list[object] = []
+
+    execute_task(_Counting(), a_task(), checkpointed={"done": 5}, checkpoints=made)
+
+    assert made == [{"done": 6}, {"done": 7}]
+
+
+def test_the_kit_shows_the_checkpoints_of_its_tasks() -> None:
+    """The next attempt has found the first one's."""
+    scheduler = a_scheduler(_Counting)
+    task = a_task()
+    scheduler.schedule_task(task)
+    scheduler.advance(timedelta(hours=1))
+
+    assert scheduler.client.find_task(task.key).checkpoint == {"done": 4}
+
+
 def test_execute_task_awaits_and_lets_exceptions_through() -> None:
     """Both colours of ``execute``."""
     assert execute_task(Waiting(), a_task()) is None

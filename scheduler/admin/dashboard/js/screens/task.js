@@ -95,6 +95,7 @@ function open(parameters) {
         "div",
         { class: "columns" },
         card("What happened", { aside: counted(task.attempts.length, "attempt") }, timeline(task)),
+        task.checkpoint === undefined ? null : progress(task.checkpoint),
         card(
           "Data",
           { aside: "taskData" in task ? copier(indented(task.taskData)) : null },
@@ -114,6 +115,38 @@ function open(parameters) {
     );
     for (const each of element.querySelectorAll("summary"))
       each.parentElement.open = opened.has(each.textContent);
+  }
+
+  function progress({ attempt, made, done, total, value, sealed }) {
+    const share = total === undefined ? null : Math.min(1, Math.max(0, done / total));
+    return card(
+      "Progress",
+      { aside: made === undefined ? null : when(made) },
+      share === null
+        ? null
+        : h(
+            "div",
+            {
+              class: "bar",
+              role: "progressbar",
+              "aria-valuemin": 0,
+              "aria-valuemax": total,
+              "aria-valuenow": done,
+            },
+            h("i", { vars: { "--share": `${100 * share}%` } }),
+          ),
+      share === null
+        ? null
+        : h("p", {}, `${count(done)} of ${count(total)}, ${Math.floor(100 * share)} %`),
+      h("p", { class: "soft" }, `The last checkpoint, of attempt ${attempt}.`),
+      value !== undefined
+        ? json(value)
+        : h(
+            "p",
+            { class: "soft" },
+            sealed !== undefined ? `It is ${sealed}.` : "Hidden by admin.show_data.",
+          ),
+    );
   }
 
   function head(task) {
