@@ -297,9 +297,13 @@ def p6_the_last_record_wins(run: Run) -> Complaints:
             (r.offset for r in known if _brings_data(r, outcomes, start.partition)), default=-1
         )
         # Where its clock was set back, a key that was due waits once more, for the same moment as
-        # the record, and either may come first.
+        # the record, and either may come first; that moment is over at once where a clock leaps.
+        reaction_ms = REACTION_MS * run.pace
+        is_first = start.wall_ms < start.key.scheduled_ms + reaction_ms or run.clock_stepped(
+            start.node, start.at_ms, start.at_ms - reaction_ms
+        )
         waited_again = (
-            start.wall_ms < start.key.scheduled_ms + REACTION_MS * run.pace
+            is_first
             and run.clock_stepped(start.node, start.at_ms)
             and (start.number > 1 or (start.node, start.key) in refused)
         )

@@ -142,13 +142,13 @@ class Run:
         base_ms = self.wall_at_start_ms
         return max((abs(s.wall_ms - s.at_ms - base_ms) for s in self.started), default=0.0)
 
-    def clock_stepped(self, node: str, before_ms: float) -> bool:
-        """Whether the wall clock of a node's machine was stepped before some time."""
+    def clock_stepped(self, node: str, before_ms: float, after_ms: float = 0.0) -> bool:
+        """Whether the wall clock of a node's machine was stepped within some time."""
         machine = node.partition(".")[0]
         return any(
             each.what.startswith("clock")
             and each.node.partition(".")[0] == machine
-            and each.at_ms <= before_ms
+            and after_ms <= each.at_ms <= before_ms
             for each in self.history.of(Happened)
         )
 
