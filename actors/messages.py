@@ -193,7 +193,7 @@ class BandsChanged(msgspec.Struct, frozen=True):
     """How far tasks of ids on time are loaded; None where no id has a backlog any more."""
 
 
-class HoldOrderings(msgspec.Struct, frozen=True):
+class LoadStragglers(msgspec.Struct, frozen=True):
     """TaskPersistence to PartitionScheduler: ids with open tasks before the watermark."""
 
     stragglers: tuple[Straggler, ...]
@@ -322,9 +322,9 @@ class MeasureProgress(msgspec.Struct, frozen=True):
     """TaskPersistence through PartitionScheduler and PartitionExecutor; each adds what it holds."""
 
     earliest_ms: int | None
-    held: tuple[Straggler, ...]
+    stragglers: tuple[Straggler, ...]
     watermark_ms: int
-    """An ordering id with open tasks before this counts as held, whatever it does."""
+    """An ordering id with open tasks before this counts as a straggler, whatever it does."""
     reply_to: Recipient
 
 
@@ -332,9 +332,9 @@ class ProgressMeasured(msgspec.Struct, frozen=True):
     """PartitionExecutor to TaskPersistence."""
 
     earliest_ms: int | None
-    """Scheduled time of the first open task in memory, held orderings left out."""
-    held: tuple[Straggler, ...]
-    """Held orderings, earliest first."""
+    """Scheduled time of the first open task in memory, stragglers left out."""
+    stragglers: tuple[Straggler, ...]
+    """Earliest first."""
 
 
 class PauseTasks(msgspec.Struct, frozen=True):

@@ -106,7 +106,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         """Correct what the partition holds by what has come and gone since it was counted."""
         tasks = size_bytes = 0
         if self.front is not None:
-            tasks, size_bytes = 1, self.front.task.held_bytes
+            tasks, size_bytes = 1, self.front.task.size_bytes
         for part in (self.queue, self.run, self.unordered):
             if part is not None:
                 tasks += len(part)
@@ -124,7 +124,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         assert task.key.ordering_id == self.ordering_id, "each id has an executor of its own"
         turn = self.turn
         self.counted_tasks += 1
-        self.counted_bytes += task.held_bytes
+        self.counted_bytes += task.size_bytes
         is_alone = self.front is None and self.queue is None and self.unordered is None
         if is_alone and self.mode is OrderingMode.RUNNING and not turn.gathers(task):
             self.front = TaskExecutorRole(self, turn, task, self.executors)
@@ -345,11 +345,11 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         elif is_left:
             self._known_queue().spill_key(role.task.key)
 
-    def hold(self, role: TaskExecutorRole) -> None:
+    def mark_slow(self, role: TaskExecutorRole) -> None:
         """Leave what waits behind a task to the store: it takes long."""
         self.turn.touched[self.ordering_id] = None
         if role.is_unordered:
-            self._known_unordered().hold(role)
+            self._known_unordered().mark_slow(role)
             return
         role.is_slow = True
         if self.run:
@@ -357,11 +357,11 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         if self.queue is not None:
             self.queue.spill_all()
 
-    def hold_slow(self, key: TaskKey) -> None:
+    def note_long_running(self, key: TaskKey) -> None:
         """Note that the user code of a task runs for long."""
         role = self.at_hand(key)
         if role is not None and role.is_own and role.phase is not Phase.FOLLOWING:
-            self.hold(role)
+            self.mark_slow(role)
 
     # An earlier tree, commands, and letting go.
 

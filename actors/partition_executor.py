@@ -15,7 +15,7 @@ from actors.kernel.context import Look
 from actors.messages import (
     DrainTasks,
     ExecuteTasks,
-    HoldOrderings,
+    LoadStragglers,
     MeasureProgress,
     MeetSiblings,
     OrderingLoaded,
@@ -68,7 +68,7 @@ Message = (
     | UpdateTask
     | WithdrawTask
     | MeasureProgress
-    | HoldOrderings
+    | LoadStragglers
     | StartTasks
     | DrainTasks
     | MeetSiblings
@@ -121,9 +121,9 @@ class PartitionExecutor(Actor):
                 self._withdraw(message)
             case MeasureProgress():
                 self._measure_progress(message)
-            case HoldOrderings():
+            case LoadStragglers():
                 for straggler in message.stragglers:
-                    self._hold(straggler, message.watermark_ms)
+                    self._load_straggler(straggler, message.watermark_ms)
             case StartTasks():
                 self._start()
             case DrainTasks():
@@ -200,12 +200,12 @@ class PartitionExecutor(Actor):
         assert tasks[0].key <= tasks[-1].key, "what is due comes in key order (P4)"
         self._reached_ms = max(self._reached_ms, tasks[-1].key.scheduled_ms)
         turn, orderings = self._turn, self._orderings
-        any_held_back = self._stored or self._pause is not NOT_PAUSED
+        any_stored = self._stored or self._pause is not NOT_PAUSED
         for task in tasks:
             ordering_id = task.key.ordering_id
-            if any_held_back and self._is_held_back(ordering_id):
+            if any_stored and self._may_not_run(ordering_id):
                 self._note_stored(ordering_id, task.key.scheduled_ms)
-                turn.occupy(ordering_id, -1, -task.held_bytes)
+                turn.occupy(ordering_id, -1, -task.size_bytes)
                 continue
             ordering = orderings.get(ordering_id)
             if ordering is None:
@@ -279,13 +279,13 @@ class PartitionExecutor(Actor):
         else:
             ordering.withdraw(message)
 
-    def _hold(self, straggler: Straggler, watermark_ms: int) -> None:
+    def _load_straggler(self, straggler: Straggler, watermark_ms: int) -> None:
         """Let an id read what the watermark left behind it before it runs anything else."""
         if straggler.first_ms >= watermark_ms:
             # The watermark was lowered below it since; the ordinary load comes by.
             return
         self._reached_ms = max(self._reached_ms, watermark_ms)
-        if self._is_held_back(straggler.ordering_id):
+        if self._may_not_run(straggler.ordering_id):
             self._note_stored(straggler.ordering_id, straggler.first_ms)
             return
         span = first_key_at(straggler.first_ms), first_key_at(watermark_ms)
@@ -296,22 +296,22 @@ class PartitionExecutor(Actor):
         for attempt in self._effects.runner.long_running(self._ownership.partition, slow_ms):
             key = attempt.task.key
             if ordering := self._orderings.get(key.ordering_id):
-                ordering.hold_slow(key)
+                ordering.note_long_running(key)
         self._context.after(slow_ms, _SlowCheckDue())
 
     def _measure_progress(self, message: MeasureProgress) -> None:
         earliest_ms = message.earliest_ms
-        found = list(message.held)
+        found = list(message.stragglers)
         for ordering_id, first_ms, is_slow in self._open():
             if is_slow or first_ms < message.watermark_ms:
                 found.append(Straggler(ordering_id, first_ms))
             elif earliest_ms is None or first_ms < earliest_ms:
                 earliest_ms = first_ms
-        held = stragglers_of(found)
+        stragglers = stragglers_of(found)
         place, now_ms = self._ownership.partition, self._context.clock.now_ms()
-        measured = orderings_measured(place, len(self._orderings), held, earliest_ms, now_ms)
+        measured = orderings_measured(place, len(self._orderings), stragglers, earliest_ms, now_ms)
         self._effects.telemetry.emit(measured)
-        message.reply_to.tell(ProgressMeasured(earliest_ms, held))
+        message.reply_to.tell(ProgressMeasured(earliest_ms, stragglers))
 
     def _open(self) -> Iterable[tuple[str, int, bool]]:
         """Return each id that has open tasks, the time of the first, and whether it is slow."""
@@ -324,7 +324,7 @@ class PartitionExecutor(Actor):
 
     # What an operator pauses is left to the store, and read there when it may run again.
 
-    def _is_held_back(self, ordering_id: str) -> bool:
+    def _may_not_run(self, ordering_id: str) -> bool:
         pause = self._pause
         return pause.whole or ordering_id in pause.ordering_ids or ordering_id in self._stored
 
@@ -334,9 +334,9 @@ class PartitionExecutor(Actor):
             # Whatever waits is the next owner's, paused or not: an id that begins now ends late.
             return
         for ordering_id, ordering in self._orderings.items():
-            held_back = pause.whole or ordering_id in pause.ordering_ids
+            is_paused = pause.whole or ordering_id in pause.ordering_ids
             first_ms = ordering.first_ms()
-            if held_back and ordering_id not in self._stored and first_ms is not None:
+            if is_paused and ordering_id not in self._stored and first_ms is not None:
                 self._note_stored(ordering_id, first_ms)
                 ordering.pause()
         for ordering_id in tuple(self._stored):

@@ -17,8 +17,8 @@ from actors.messages import (
     BandsChanged,
     DrainTasks,
     ExecuteTasks,
-    HoldOrderings,
     LoadMeasured,
+    LoadStragglers,
     LowerCheckpoint,
     MeasureLoad,
     MeasureProgress,
@@ -72,7 +72,7 @@ Message = (
     | MeasureProgress
     | UpdateTask
     | WithdrawTask
-    | HoldOrderings
+    | LoadStragglers
     | StartTasks
     | DrainTasks
     | MeetSiblings
@@ -97,7 +97,7 @@ class PartitionScheduler(Actor):
         self._running = False
         self._draining = False
         self._is_paused = False
-        self._held: list[HoldOrderings] = []
+        self._stragglers: list[LoadStragglers] = []
         """What must reach the executor before the first task does."""
         self._timer: Timer | None = None
 
@@ -125,8 +125,8 @@ class PartitionScheduler(Actor):
                 self._update(message)
             case WithdrawTask():
                 self._withdraw(message)
-            case HoldOrderings():
-                self._hold(message)
+            case LoadStragglers():
+                self._take_stragglers(message)
             case StartTasks():
                 self._start()
             case DrainTasks():
@@ -176,7 +176,7 @@ class PartitionScheduler(Actor):
             return False
         if max([task.key.scheduled_ms for task in tasks]) > now_ms:
             return False
-        size_bytes = sum([task.held_bytes for task in tasks])
+        size_bytes = sum([task.size_bytes for task in tasks])
         if budget.due_bytes + size_bytes > band.most(budget.share_bytes):
             return False
         self._hand_on(sorted(tasks, key=_key_of), now_ms, band)
@@ -243,7 +243,7 @@ class PartitionScheduler(Actor):
             task = queue.take_due(now_ms, free - len(due))
             if task is None:
                 break
-            due_bytes += task.held_bytes
+            due_bytes += task.size_bytes
             due.append(task)
         if not due:
             return
@@ -312,16 +312,16 @@ class PartitionScheduler(Actor):
 
     def _measure_progress(self, message: MeasureProgress) -> None:
         assert message.earliest_ms is None, "the way begins here"
-        assert not message.held, "the way begins here"
+        assert not message.stragglers, "the way begins here"
         # What others hold may have changed the share.
         self._report_excess()
         first = self._bands.first()
         earliest_ms = None if first is None else first.scheduled_ms
-        held: list[Straggler] = []
-        for hold in self._held:
-            held.extend(hold.stragglers)
+        stragglers: list[Straggler] = []
+        for each in self._stragglers:
+            stragglers.extend(each.stragglers)
         self._siblings.partition_executor.tell(
-            replace(message, earliest_ms=earliest_ms, held=tuple(held))
+            replace(message, earliest_ms=earliest_ms, stragglers=tuple(stragglers))
         )
 
     def _update(self, message: UpdateTask) -> None:
@@ -338,12 +338,12 @@ class PartitionScheduler(Actor):
         self._bands.remove(message.key)
         self._siblings.partition_executor.tell(message)
 
-    def _hold(self, message: HoldOrderings) -> None:
+    def _take_stragglers(self, message: LoadStragglers) -> None:
         assert message.stragglers, "nobody is left behind"
         if self._running:
             self._siblings.partition_executor.tell(message)
         else:
-            self._held.append(message)
+            self._stragglers.append(message)
 
     def _start(self) -> None:
         if self._draining:
@@ -351,9 +351,9 @@ class PartitionScheduler(Actor):
             return
         assert not self._running, "a partition starts once"
         self._running = True
-        for hold in self._held:
-            self._siblings.partition_executor.tell(hold)
-        self._held.clear()
+        for each in self._stragglers:
+            self._siblings.partition_executor.tell(each)
+        self._stragglers.clear()
         self._execute_due()
         # Last: an id that adopted an attempt goes on with the earliest of what it was handed.
         self._siblings.partition_executor.tell(StartTasks())

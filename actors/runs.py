@@ -36,7 +36,7 @@ class TaskRun:
     @property
     def size_bytes(self) -> int:
         """What its tasks hold in memory."""
-        return sum([role.task.held_bytes for role in self._roles.values()])
+        return sum([role.task.size_bytes for role in self._roles.values()])
 
     @property
     def first_ms(self) -> int | None:

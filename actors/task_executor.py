@@ -158,7 +158,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             wait_ms = self._wait_left_ms(attempts)
             if wait_ms > 0:
                 self._wait(wait_ms)
-                self.parent.hold(self)
+                self.parent.mark_slow(self)
                 return
         if setback is not None and setback.exhausted is not None:
             self._give_up(setback.exhausted, None)
@@ -418,7 +418,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
                 self._write_letter()
             case "block":
                 self.phase = Phase.BLOCKED
-                self.parent.hold(self)
+                self.parent.mark_slow(self)
             case _:
                 assert_never(on_exhausted)
 
@@ -427,7 +427,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         self.phase = Phase.LETTER
         setback.letter = self.turn.write_letter(self.task, setback.used_up_reason)
         # The dead-letter topic may take nothing for long.
-        self.parent.hold(self)
+        self.parent.mark_slow(self)
 
     def take_letter(self, letter: "Future[Position]") -> None:
         """Close the task whose dead letter is written."""
@@ -491,7 +491,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
                 return
         if setback.is_held and not self.parent.is_ending:
             self.phase = Phase.BLOCKED
-            self.parent.hold(self)
+            self.parent.mark_slow(self)
         else:
             self.proceed()
 

@@ -24,7 +24,7 @@ class TaskParent(Protocol[RoleT_contra]):
     def void_run(self, role: RoleT_contra) -> None:
         """Have what is in the batch behind a task that is not done take its turn later (P4)."""
 
-    def hold(self, role: RoleT_contra) -> None:
+    def mark_slow(self, role: RoleT_contra) -> None:
         """Leave what waits behind a task to the store: it takes long."""
 
     def end(self, role: RoleT_contra, *, is_closed: bool) -> None:

@@ -16,8 +16,8 @@ from actors.kernel.operations import Operation, Operations, Resolved
 from actors.loading import BACKLOG_AT_START_MS, Loading, SearchDue
 from actors.messages import (
     DrainTasks,
-    HoldOrderings,
     LoadOrdering,
+    LoadStragglers,
     LoadTasks,
     LowerCheckpoint,
     MeetSiblings,
@@ -108,7 +108,7 @@ class TaskPersistence(Actor):
             # topic's record makes is stored before the topic: a third would count as the second.
             self._operations.begin(self._watermark.save(mark))
         if mark.stragglers:
-            hold = HoldOrderings(mark.stragglers, mark.watermark_ms)
+            hold = LoadStragglers(mark.stragglers, mark.watermark_ms)
             siblings.partition_scheduler.tell(hold)
         if mark.watermark_ms < self._context.clock.now_ms() - BACKLOG_AT_START_MS:
             # Before anything is loaded: what is on time waits for nothing else then.

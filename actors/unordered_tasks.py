@@ -81,7 +81,7 @@ class UnorderedTasks:
     @property
     def size_bytes(self) -> int:
         """What its tasks hold in memory."""
-        at_hand = sum([role.task.held_bytes for role, _ in self._at_hand.values()])
+        at_hand = sum([role.task.size_bytes for role, _ in self._at_hand.values()])
         return at_hand + sum([each.tasks.size_bytes for each in self._kinds.values()])
 
     def __len__(self) -> int:
@@ -241,7 +241,7 @@ class UnorderedTasks:
         if is_left:
             of_kind.tasks.spill_key(role.task.key)
 
-    def hold(self, role: TaskExecutorRole) -> None:
+    def mark_slow(self, role: TaskExecutorRole) -> None:
         """Note that a task takes long or waits."""
         if role.is_slow:
             return

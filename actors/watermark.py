@@ -106,10 +106,12 @@ class WatermarkKeeper:
         mark, now_ms = self.mark, self._clock.now_ms()
         loaded_ms, open_ms = self._reach.checkpoint.key.scheduled_ms, progress.earliest_ms
         floor_ms = mark.floor_ms(now_ms, lag_ms, loaded_ms, open_ms)
-        advanced = mark.advanced_to(floor_ms, progress.held, self._settings.stragglers_max)
+        advanced = mark.advanced_to(floor_ms, progress.stragglers, self._settings.stragglers_max)
         assert advanced.watermark_ms <= floor_ms, "something behind it is open (P8)"
         if advanced.watermark_ms < floor_ms:
-            self._emit(WatermarkHeld(self._partition, advanced.watermark_ms, len(progress.held)))
+            self._emit(
+                WatermarkHeld(self._partition, advanced.watermark_ms, len(progress.stragglers))
+            )
         assert self._durable_offset <= self.next_offset, "what was not read is not durable (P9)"
         return replace(advanced, next_offset=self._durable_offset)
 

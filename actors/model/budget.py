@@ -72,7 +72,7 @@ class PartitionBudget:
         return self._node.share_bytes
 
     @property
-    def held_bytes(self) -> int:
+    def used_bytes(self) -> int:
         """Bytes that it holds."""
         tasks_bytes = self._waiting_bytes + self._due_bytes
         return tasks_bytes + self._ids_bytes + self._handed_bytes
@@ -80,7 +80,7 @@ class PartitionBudget:
     @property
     def free_bytes(self) -> int:
         """Bytes that it may hold in addition; negative if it holds too much."""
-        return self._node.share_bytes - self.held_bytes
+        return self._node.share_bytes - self.used_bytes
 
     @property
     def waiting_bytes(self) -> int:
@@ -167,7 +167,7 @@ class PartitionBudget:
     def run(self, tasks: Sequence[StoredTask]) -> None:
         """Give due tasks a slot each; their bytes count from now on."""
         self._slots += len(tasks)
-        self._due_bytes += sum([task.held_bytes for task in tasks])
+        self._due_bytes += sum([task.size_bytes for task in tasks])
 
     def run_in(self, flow: str, ordering_id: str) -> None:
         """Note the flow of a task that gets a slot."""
@@ -178,7 +178,7 @@ class PartitionBudget:
 
     def release(self, tasks: Sequence[StoredTask]) -> None:
         """Release slots and bytes of due tasks that ended, or were left to the store."""
-        self.resize(sum([task.held_bytes for task in tasks]), 0)
+        self.resize(sum([task.size_bytes for task in tasks]), 0)
         if not self.has_flows:
             self.release_slots("", len(tasks))
             return
@@ -263,10 +263,10 @@ class NodeBudget:
         return self.limit_bytes // (2 * max(1, len(self._partitions)))
 
     @property
-    def held_bytes(self) -> int:
+    def used_bytes(self) -> int:
         """Current bytes, for readers on any thread."""
         partitions = tuple(self._partitions.values())
-        return sum(each.held_bytes for each in partitions) + self._polled_bytes
+        return sum(each.used_bytes for each in partitions) + self._polled_bytes
 
     def poll(self, size_bytes: int) -> None:
         """Count records that were given to the tree; a negative number removes durable ones."""

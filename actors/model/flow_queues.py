@@ -67,7 +67,7 @@ class FlowQueues:
         """Ready flows that have too many slots."""
         self._count = 0
         self.size_bytes = 0
-        """Bytes of the tasks in memory, by ``StoredTask.held_bytes``."""
+        """Bytes of the tasks in memory, by ``StoredTask.size_bytes``."""
 
     def __len__(self) -> int:
         return self._count
@@ -116,8 +116,8 @@ class FlowQueues:
         flow = ordering.flow
         flow.queue.add(task)
         self._count += 1
-        self.size_bytes += task.held_bytes
-        self._budget.wait_in(flow.name, 1, task.held_bytes)
+        self.size_bytes += task.size_bytes
+        self._budget.wait_in(flow.name, 1, task.size_bytes)
         if not flow.is_ready and flow.queue.first() == task.key:
             heapq.heappush(self._firsts, (task.key, flow.name))
 
@@ -156,7 +156,7 @@ class FlowQueues:
         assert tasks_min >= 0, "a number of tasks"
         assert tasks_max >= 0, "a number of tasks"
         tasks = sorted((t for f in self._flows.values() for t in f.queue.tasks()), key=_key_of)
-        fit = fitting((task.held_bytes for task in tasks), bytes_max)
+        fit = fitting((task.size_bytes for task in tasks), bytes_max)
         kept = min(tasks_max, len(tasks), max(fit, tasks_min))
         kept_by_flow = Counter(self._orderings[t.key.ordering_id].flow.name for t in tasks[:kept])
         for flow in tuple(self._flows.values()):
@@ -236,9 +236,9 @@ class FlowQueues:
     def _let_go(self, ordering: _HeldOrdering, task: StoredTask) -> None:
         """Count a task that left its queue."""
         self._count -= 1
-        self.size_bytes -= task.held_bytes
+        self.size_bytes -= task.size_bytes
         assert self.size_bytes >= 0, "more is let go of than was taken"
-        self._budget.wait_in(ordering.flow.name, -1, -task.held_bytes)
+        self._budget.wait_in(ordering.flow.name, -1, -task.size_bytes)
         ordering.tasks -= 1
         if not ordering.tasks:
             del self._orderings[task.key.ordering_id]

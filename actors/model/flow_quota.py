@@ -65,9 +65,9 @@ class FlowQuota:
             return False
         taken = self._taken[self._rules.flow_of(task)]
         taken[0] += 1
-        taken[1] += task.held_bytes
+        taken[1] += task.size_bytes
         self._tasks -= 1
-        self._bytes -= task.held_bytes
+        self._bytes -= task.size_bytes
         return True
 
     def is_over_quota(self, task: StoredTask) -> bool:

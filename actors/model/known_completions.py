@@ -17,14 +17,14 @@ from actors.model.task import StoredTask
 class KnownCompletions:
     """A dictionary with a bound; no I/O, no locks."""
 
-    __slots__ = ("_bound_ms", "_bytes_max", "_completions", "_completions_max", "_held_bytes")
+    __slots__ = ("_bound_ms", "_bytes_max", "_completions", "_completions_max", "_size_bytes")
 
     def __init__(self, bound_ms: int, completions_max: int, bytes_max: int) -> None:
         assert min(completions_max, bytes_max) > 0, "what was just closed is always known"
         self._completions: dict[TaskKey, Completion] = {}
         self._completions_max = completions_max
         self._bytes_max = bytes_max
-        self._held_bytes = 0
+        self._size_bytes = 0
         """Includes completions that were replaced, until it is counted again."""
         self._bound_ms = bound_ms
         """Every completion of a loaded key at or after this time is known."""
@@ -47,7 +47,7 @@ class KnownCompletions:
     def remember(self, *completions: Completion) -> bool:
         """Add completions; return True if the limit is exceeded."""
         self._completions.update([(each.key, each) for each in completions])
-        self._held_bytes += sum([each.held_bytes for each in completions])
+        self._size_bytes += sum([each.size_bytes for each in completions])
         return self._is_over()
 
     def forget_older(self, undurable: Collection[TaskKey]) -> None:
@@ -69,7 +69,7 @@ class KnownCompletions:
             self._count_bytes()
 
     def _count_bytes(self) -> None:
-        self._held_bytes = sum([each.held_bytes for each in self._completions.values()])
+        self._size_bytes = sum([each.size_bytes for each in self._completions.values()])
 
     def _is_over(self) -> bool:
-        return len(self._completions) > self._completions_max or self._held_bytes > self._bytes_max
+        return len(self._completions) > self._completions_max or self._size_bytes > self._bytes_max

@@ -62,7 +62,7 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
     reason: str | None = None
 
     @property
-    def held_bytes(self) -> int:
+    def size_bytes(self) -> int:
         """Approximate bytes in memory, with its key."""
         _, ordering_id, uniqueness_key = self.key
         chars = len(ordering_id) + len(uniqueness_key)

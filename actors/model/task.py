@@ -323,7 +323,7 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
         return len(self.body) + len(key.ordering_id) + len(key.uniqueness_key)
 
     @property
-    def held_bytes(self) -> int:
+    def size_bytes(self) -> int:
         """Approximate bytes in memory while it waits."""
         key, checkpoint = self.key, self.attempts.checkpoint
         held = len(self.body) + len(key.ordering_id) + len(key.uniqueness_key) + HELD_BYTES

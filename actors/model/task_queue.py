@@ -23,7 +23,7 @@ class TaskQueue:
         self._order: list[TaskKey] = []
         """A heap of the keys, some of them no longer in ``_tasks``."""
         self.size_bytes = 0
-        """Bytes of the tasks in memory, by ``StoredTask.held_bytes``."""
+        """Bytes of the tasks in memory, by ``StoredTask.size_bytes``."""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -47,7 +47,7 @@ class TaskQueue:
         if not self.update(task):
             heapq.heappush(self._order, task.key)
             self._tasks[task.key] = task
-            self.size_bytes += task.held_bytes
+            self.size_bytes += task.size_bytes
 
     def update(self, task: StoredTask) -> bool:
         """Replace a task by a later record of its key; return True if the key is here."""
@@ -55,14 +55,14 @@ class TaskQueue:
         if known is None:
             return False
         merged = self._tasks[task.key] = known.merged_with(task)
-        self.size_bytes += merged.held_bytes - known.held_bytes
+        self.size_bytes += merged.size_bytes - known.size_bytes
         return True
 
     def remove(self, key: TaskKey) -> StoredTask | None:
         """Remove a key; return its task, if it was here."""
         task = self._tasks.pop(key, None)
         if task is not None:
-            self.size_bytes -= task.held_bytes
+            self.size_bytes -= task.size_bytes
             assert self.size_bytes >= 0, "more is let go of than was taken"
         return task
 
@@ -91,7 +91,7 @@ class TaskQueue:
         while order:
             task = tasks.pop(heapq.heappop(order), None)
             if task is not None:
-                self.size_bytes -= task.held_bytes
+                self.size_bytes -= task.size_bytes
                 assert self.size_bytes >= 0, "more is let go of than was taken"
                 return task
         return None
@@ -120,7 +120,7 @@ class TaskQueue:
         assert tasks_min >= 0, "a number of tasks"
         assert tasks_max >= 0, "a number of tasks"
         keys = sorted(self._tasks)
-        fit = fitting((self._tasks[key].held_bytes for key in keys), bytes_max)
+        fit = fitting((self._tasks[key].size_bytes for key in keys), bytes_max)
         kept = min(tasks_max, len(keys), max(fit, tasks_min))
         for key in keys[kept:]:
             self.remove(key)
@@ -131,4 +131,4 @@ class TaskQueue:
 
 def fitting(sizes: Iterable[int], bytes_max: int) -> int:
     """Return the number of sizes, from the first on, that fit a bound together."""
-    return sum(1 for held_bytes in accumulate(sizes) if held_bytes <= bytes_max)
+    return sum(1 for size_bytes in accumulate(sizes) if size_bytes <= bytes_max)

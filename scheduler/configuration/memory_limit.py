@@ -36,7 +36,7 @@ def budget_bytes(nodes: int) -> int:
 def measures_of(memory: NodeBudget) -> dict[str, Callable[[], Mapping[str, float]]]:
     """Return the gauges of a budget."""
     return {
-        "memory_held_bytes": lambda: {"": float(memory.held_bytes)},
+        "memory_held_bytes": lambda: {"": float(memory.used_bytes)},
         "memory_limit_bytes": lambda: {"": float(memory.limit_bytes)},
     }
 

@@ -41,7 +41,7 @@ class BucketRules(msgspec.Struct, frozen=True):
     def fullness(self, records: int, budget: PartitionBudget) -> float:
         """Return the records of a partition as a share of its limits, by number and by bytes."""
         bytes_max = min(self.held_bytes_max, budget.share_bytes)
-        return max(records / self.held_records_max, budget.held_bytes / bytes_max)
+        return max(records / self.held_records_max, budget.used_bytes / bytes_max)
 
     def step_bytes(self, budget: PartitionBudget) -> int:
         """Return the size at which a step ends, without its last record: a driver copies the

@@ -35,8 +35,8 @@ class CalmEnd:
         self._box.complaints.append(sentence)
 
     @property
-    def _held_bytes(self) -> int:
-        return self._box.effects.memory.held_bytes
+    def _used_bytes(self) -> int:
+        return self._box.effects.memory.used_bytes
 
     def make_peace(self) -> None:
         """End what fails, and what pauses the whole partition."""
@@ -137,8 +137,8 @@ class CalmEnd:
         if not self.settle(lambda: not self.unfinished()):
             self._box.complaints += [f"P8: at the end {each}" for each in self.unfinished()]
             return
-        if not self.settle(lambda: not self._held_bytes, within_ms=5_000):
-            self._box.complaints.append(f"P13: {self._held_bytes} bytes are held when all is done")
+        if not self.settle(lambda: not self._used_bytes, within_ms=5_000):
+            self._box.complaints.append(f"P13: {self._used_bytes} bytes are used when all is done")
         self._probe_slots()
         self._probe_burst()
         self._probe_flows()
@@ -213,8 +213,8 @@ class CalmEnd:
         if held > tasks_max:
             self._complain(f"P13: {held} tasks are in memory, which may hold {tasks_max}")
         memory = box.effects.memory
-        if memory.held_bytes > memory.limit_bytes:
-            self._complain(f"P13: {memory.held_bytes} bytes are held, of {memory.limit_bytes}")
+        if memory.used_bytes > memory.limit_bytes:
+            self._complain(f"P13: {memory.used_bytes} bytes are used, of {memory.limit_bytes}")
         if not self.settle(lambda: not self.unfinished()):
             box.complaints += [f"P8: what memory had no room for: {x}" for x in self.unfinished()]
 

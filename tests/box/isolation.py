@@ -112,7 +112,7 @@ class Isolation:
         ids_bytes = sum(each.ids_bytes for each in memory._partitions.values())
         if ids_bytes > ids_most_bytes:
             self._complain(f"P13: {ids_bytes} bytes of ids are held, there are {ids_most_bytes}")
-        tasks_bytes = memory.held_bytes - ids_bytes
+        tasks_bytes = memory.used_bytes - ids_bytes
         most_bytes = sum(map(ledger.largest_bytes, ledger.open_keys()))
         if tasks_bytes > most_bytes:
             self._complain(f"P13: {tasks_bytes} bytes are held, open tasks have {most_bytes}")

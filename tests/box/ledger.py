@@ -225,7 +225,7 @@ class Ledger:
         of_id = (record for each in self._keys[key.ordering_id] for record in self._records[each])
         moved = any(isinstance(record, Command) for record in self._records[key])
         records = of_id if moved else self._records[key]
-        sizes = [record.held_bytes for record in records if isinstance(record, StoredTask)]
+        sizes = [record.size_bytes for record in records if isinstance(record, StoredTask)]
         return max(sizes, default=0)
 
     def known_keys(self) -> list[TaskKey]:

@@ -203,9 +203,9 @@ def test_a_checkpoint_counts_in_the_memory_that_a_task_holds() -> None:
     member = group.join()
     group.append(DUE)
     group.advance(1_100)
-    waiting_bytes = member.memory.held_bytes
+    waiting_bytes = member.memory.used_bytes
 
     group.advance(minutes=2)
 
-    assert waiting_bytes > task.held_bytes + 10_000
-    assert member.memory.held_bytes == 0
+    assert waiting_bytes > task.size_bytes + 10_000
+    assert member.memory.used_bytes == 0

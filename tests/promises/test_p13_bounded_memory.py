@@ -119,7 +119,7 @@ def test_p13_large_tasks_keep_to_a_budget_of_bytes(ids: int, size_bytes: int) ->
     assert len(set(group.journal.names)) == len(group.journal.names) == 400
     one_more = size_bytes / _share_bytes(group)
     assert _most_in_memory(heir) * size_bytes / _share_bytes(group) <= 1 + 2 * one_more
-    assert heir.memory.held_bytes == 0, "what ended is counted no more"
+    assert heir.memory.used_bytes == 0, "what ended is counted no more"
 
 
 def test_p13_large_records_are_polled_as_memory_allows_and_all_become_durable() -> None:

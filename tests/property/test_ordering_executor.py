@@ -114,7 +114,7 @@ class Conversation:
         assert tasks >= 0 and (tasks == 0) == (size == 0), "P13: what is here is counted"
         if self.stored and not self.is_draining:
             progress = self.bench.progress(NOW_MS - 3_600_000)
-            times = [each.first_ms for each in progress.held]
+            times = [each.first_ms for each in progress.stragglers]
             times += [] if progress.earliest_ms is None else [progress.earliest_ms]
             assert times and min(times) <= min(self.stored).scheduled_ms, "P8: it is not passed"
 
@@ -154,7 +154,7 @@ class Conversation:
             key = key._replace(scheduled_ms=late_ms, uniqueness_key=name)
             self.stored[key] = StoredTask(key, b"{}", 0)
             first_ms = late_ms if number % 2 else NOW_MS - 2_000
-            self.bench.hold(ID, first_ms, late_ms + 1)
+            self.bench.load_straggler(ID, first_ms, late_ms + 1)
 
     def _start(self, _number: int) -> None:
         if not self.is_draining:

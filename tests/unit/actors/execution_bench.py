@@ -11,8 +11,8 @@ from tenacity import wait_fixed
 from actors.messages import (
     CheckTasks,
     ExecuteTasks,
-    HoldOrderings,
     LoadOrdering,
+    LoadStragglers,
     MeasureProgress,
     OrderingLoaded,
     OutcomesRecorded,
@@ -154,9 +154,9 @@ class Bench:
             if self.tracker.has(CheckTasks):
                 self.answer_check()
 
-    def hold(self, ordering_id: str, first_ms: int, watermark_ms: int) -> None:
+    def load_straggler(self, ordering_id: str, first_ms: int, watermark_ms: int) -> None:
         """Tell that an id has open tasks from a time on, which the watermark passed."""
-        self.tell(HoldOrderings((Straggler(ordering_id, first_ms),), watermark_ms))
+        self.tell(LoadStragglers((Straggler(ordering_id, first_ms),), watermark_ms))
 
     def answer_check(self, *, closed: bool = False) -> None:
         """Answer the oldest question whether keys are closed."""
@@ -256,13 +256,13 @@ class Bench:
     @property
     def is_slow(self) -> bool:
         """Whether an id counts as one that the watermark passes."""
-        return bool(self.progress().held)
+        return bool(self.progress().stragglers)
 
     @property
     def is_over(self) -> bool:
         """Whether nothing is open here, and every slot and byte was given back."""
         progress = self.progress()
-        is_idle = progress.earliest_ms is None and not progress.held
+        is_idle = progress.earliest_ms is None and not progress.stragglers
         assert not is_idle or (self.slots, self.budget.due_bytes) == (0, 0)
         return is_idle
 

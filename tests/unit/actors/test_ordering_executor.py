@@ -112,8 +112,8 @@ def test_p13_what_is_held_in_memory_is_counted_by_the_newest_record() -> None:
         for name in "ab":
             bench.execute(later(name, offset, text))
             held = bench.budget.due_bytes
-            assert held >= later(name, offset, text).held_bytes
-    expected = sum(later(name, 10, "y" * 20).held_bytes for name in "ab")
+            assert held >= later(name, offset, text).size_bytes
+    expected = sum(later(name, 10, "y" * 20).size_bytes for name in "ab")
 
     assert bench.budget.due_bytes == expected and bench.slots == 2
 
@@ -350,7 +350,7 @@ def due_in(due_in_ms: int, offset: int = 0) -> StoredTask:
 def early_bench(*due_in_ms: int) -> Bench:
     """Return a bench whose id is a straggler and has read these tasks."""
     bench = Bench()
-    bench.hold(ID, NOW_MS - 10_000, UP_TO_MS)
+    bench.load_straggler(ID, NOW_MS - 10_000, UP_TO_MS)
     bench.load(*map(due_in, due_in_ms))
     return bench
 
@@ -451,7 +451,7 @@ def test_p8_what_a_drain_finds_slow_is_left_as_that() -> None:
     bench.tell(DrainTasks())
 
     assert bench.is_drained
-    assert [each.ordering_id for each in bench.progress().held] == [ID]
+    assert [each.ordering_id for each in bench.progress().stragglers] == [ID]
 
 
 def test_a_task_of_another_id_is_refused() -> None:

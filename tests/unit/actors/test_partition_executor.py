@@ -141,7 +141,7 @@ def test_p8_an_id_that_several_hold_is_one_straggler_from_its_first_task_on() ->
     bench.tell(MeasureProgress(None, known, NOW_MS, asker))
 
     held = (Straggler("x", NOW_MS - 90), Straggler("y", NOW_MS - 70))
-    assert asker.take(ProgressMeasured).held == held
+    assert asker.take(ProgressMeasured).stragglers == held
 
 
 def test_an_id_with_tasks_before_the_watermark_counts_as_one_that_it_passed() -> None:
@@ -239,14 +239,14 @@ def test_a_straggler_reads_what_lies_before_the_watermark_before_anything_else()
     """From its first incomplete task on; nothing of the id overtakes it."""
     bench = Bench()
 
-    bench.hold("x", NOW_MS - 50, NOW_MS - 20)
+    bench.load_straggler("x", NOW_MS - 50, NOW_MS - 20)
     bench.execute(_task("x"))
     early = bench.running
     progress = bench.progress(NOW_MS - 20)
     request = bench.load(_task("x", -50))
 
     assert (request.after, request.up_to) == (first_key_at(NOW_MS - 50), first_key_at(NOW_MS - 20))
-    assert not early and progress.held == (Straggler("x", NOW_MS - 50),)
+    assert not early and progress.stragglers == (Straggler("x", NOW_MS - 50),)
     assert bench.runner.only.task.key.scheduled_ms == NOW_MS - 50
 
 
@@ -254,7 +254,7 @@ def test_a_straggler_behind_a_watermark_that_was_lowered_again_has_nothing_to_re
     """The ordinary load comes by."""
     bench = Bench()
 
-    bench.hold("x", NOW_MS - 20, NOW_MS - 50)
+    bench.load_straggler("x", NOW_MS - 20, NOW_MS - 50)
 
     assert not bench.asks_store and bench.is_over
 

@@ -82,8 +82,8 @@ def test_p13_a_task_of_a_paused_id_is_left_to_the_store_with_its_slot_and_bytes(
     bench.execute(_x(-60))
 
     assert bench.runner.only.task == _y(-40)
-    assert (bench.slots, bench.budget.due_bytes) == (1, _y(-40).held_bytes)
-    assert bench.progress().held == (Straggler("x", NOW_MS - 70),)
+    assert (bench.slots, bench.budget.due_bytes) == (1, _y(-40).size_bytes)
+    assert bench.progress().stragglers == (Straggler("x", NOW_MS - 70),)
 
 
 def test_p13_an_id_whose_pause_is_over_reads_what_was_left_meanwhile() -> None:
@@ -98,7 +98,7 @@ def test_p13_an_id_whose_pause_is_over_reads_what_was_left_meanwhile() -> None:
 
     assert (request.after, request.up_to) == (first_key_at(NOW_MS - 50), first_key_at(NOW_MS - 19))
     assert [each.attempt.task for each in bench.runner.started] == [_y(-20), _x(-50)]
-    assert bench.progress().held == ()
+    assert bench.progress().stragglers == ()
 
 
 def test_p13_a_straggler_that_is_paused_reads_nothing_until_its_pause_is_over() -> None:
@@ -106,7 +106,7 @@ def test_p13_a_straggler_that_is_paused_reads_nothing_until_its_pause_is_over() 
     bench = Bench()
     bench.pause("x")
 
-    bench.hold("x", NOW_MS - 50, NOW_MS - 20)
+    bench.load_straggler("x", NOW_MS - 50, NOW_MS - 20)
     early = bench.asks_store
     bench.pause()
     request = bench.load()
@@ -159,7 +159,7 @@ def test_p14_a_pause_that_changes_while_the_partition_is_given_up_begins_nothing
     bench.finish()
 
     assert bench.is_drained and not bench.asks_store and not bench.runner.started
-    assert bench.progress().held == (Straggler("x", NOW_MS - 50),)
+    assert bench.progress().stragglers == (Straggler("x", NOW_MS - 50),)
 
 
 def test_p8_an_id_that_was_paused_with_an_adopted_attempt_reads_its_task_again() -> None:

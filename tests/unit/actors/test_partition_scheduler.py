@@ -5,8 +5,8 @@ import pytest
 from actors.messages import (
     DrainTasks,
     ExecuteTasks,
-    HoldOrderings,
     LoadMeasured,
+    LoadStragglers,
     LowerCheckpoint,
     MeasureLoad,
     MeasureProgress,
@@ -204,23 +204,23 @@ def test_stragglers_not_handed_on_yet_count_as_held() -> None:
     """Or the watermark would pass them without listing them."""
     bench = Bench(started=False)
     straggler = Straggler("x", NOW_MS - 50)
-    bench.tell(HoldOrderings((straggler,), NOW_MS))
+    bench.tell(LoadStragglers((straggler,), NOW_MS))
 
     bench.tell(MeasureProgress(None, (), NOW_MS, Probe()))
 
-    assert bench.executor.take(MeasureProgress).held == (straggler,)
+    assert bench.executor.take(MeasureProgress).stragglers == (straggler,)
 
 
 def test_p4_held_orderings_reach_the_executor_before_any_task() -> None:
     """What the watermark left behind runs first; old attempts are followed when all is there."""
     bench = Bench(started=False)
     bench.schedule(-1)
-    bench.tell(HoldOrderings((Straggler("x", NOW_MS - 50),), NOW_MS))
+    bench.tell(LoadStragglers((Straggler("x", NOW_MS - 50),), NOW_MS))
 
     bench.tell(StartTasks())
 
     kinds = [type(message) for message in bench.executor.messages]
-    assert kinds == [HoldOrderings, ExecuteTasks, StartTasks]
+    assert kinds == [LoadStragglers, ExecuteTasks, StartTasks]
 
 
 @pytest.mark.parametrize("withdrawal", Withdrawal)
@@ -279,7 +279,7 @@ def test_p15_a_partition_that_drains_while_it_catches_up_never_starts() -> None:
     """Held orderings would begin tasks that nobody drains."""
     bench = Bench(started=False)
     bench.schedule(-1)
-    bench.tell(HoldOrderings((Straggler("x", NOW_MS - 50),), NOW_MS))
+    bench.tell(LoadStragglers((Straggler("x", NOW_MS - 50),), NOW_MS))
     bench.tell(DrainTasks())
 
     bench.tell(StartTasks())

@@ -160,7 +160,7 @@ def test_p13_both_count() -> None:
     on_time(bench, 2_000)
 
     budget = bench.harness.siblings.budget
-    assert budget.waiting_bytes == 2 * task_due_in(1_000).held_bytes
+    assert budget.waiting_bytes == 2 * task_due_in(1_000).size_bytes
 
 
 @pytest.mark.parametrize("due_in_ms", [1_000, 2_000])

@@ -70,8 +70,8 @@ def test_p4_what_is_due_when_it_comes_goes_at_once_in_key_order() -> None:
     tasks = tuple(task_due_in(due) for due in (-3, -2, -1))
     assert bench.executor.take(ExecuteTasks).tasks == tasks
     budget = bench.harness.siblings.budget
-    assert budget.due_bytes == sum(task.held_bytes for task in tasks)
-    assert budget.waiting_bytes == task_due_in(60_000).held_bytes
+    assert budget.due_bytes == sum(task.size_bytes for task in tasks)
+    assert budget.waiting_bytes == task_due_in(60_000).size_bytes
 
 
 def test_p4_what_waits_for_room_goes_before_a_later_one_that_comes() -> None:

@@ -143,4 +143,4 @@ def test_the_five_that_it_makes_run_a_record_and_wait_for_a_store_that_cannot_be
     assert [each.held for each in topic.take_all(PartitionHoldUpdated)] == [False]
     assert told[0].reason == "the store cannot be read: no answer"
     assert [started.attempt.epoch for started in harness.runner.started] == [EPOCH]
-    assert harness.effects.memory.held_bytes > 0 and not harness.telemetry.of(TaskClosed)
+    assert harness.effects.memory.used_bytes > 0 and not harness.telemetry.of(TaskClosed)

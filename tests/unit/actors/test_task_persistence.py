@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from actors.loading import ORDERINGS_LOADED_MAX
 from actors.messages import (
     FindStatuses,
-    HoldOrderings,
     LoadOrdering,
     LoadStatuses,
+    LoadStragglers,
     LoadTasks,
     LogCaughtUp,
     LowerCheckpoint,
@@ -314,7 +314,7 @@ def test_stragglers_are_held_from_the_start() -> None:
 
     again = Bench(watermark=mark)
 
-    assert again.scheduler.take(HoldOrderings).stragglers == stragglers
+    assert again.scheduler.take(LoadStragglers).stragglers == stragglers
 
 
 def test_it_is_started_by_its_parent_only() -> None:

@@ -249,7 +249,7 @@ def test_the_backlog_ends_where_the_load_reaches_what_ids_on_time_have() -> None
     assert passed_on(bench)[0][-1] == task(2_000, "more").key
     assert task(1_000, "new").key not in passed_on(bench)[0]
     assert on_time_ms(bench) is None
-    assert bench.harness.effects.memory.held_bytes == 0
+    assert bench.harness.effects.memory.used_bytes == 0
 
 
 def test_p8_what_ids_on_time_leave_to_the_store_is_loaded_again() -> None:

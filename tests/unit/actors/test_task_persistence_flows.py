@@ -48,13 +48,13 @@ class FlowBench(Bench):
         """Take what was passed on, and count it as waiting."""
         found = self.scheduled()
         for key in found:
-            self.slots.wait_in(RULES.flow_of(self.rows[key]), 1, self.rows[key].held_bytes)
+            self.slots.wait_in(RULES.flow_of(self.rows[key]), 1, self.rows[key].size_bytes)
         return found
 
     def end(self, *rows: StoredTask) -> None:
         """Let tasks leave memory."""
         for row in rows:
-            self.slots.wait_in(RULES.flow_of(row), -1, -row.held_bytes)
+            self.slots.wait_in(RULES.flow_of(row), -1, -row.size_bytes)
 
     def load_page(self, ahead_ms: int = 2_000, limit: int = PAGE) -> TasksLoaded:
         """Load once, as much as there is room for."""
@@ -296,7 +296,7 @@ def test_ids_of_left_rows_are_counted_and_bounded() -> None:
 
     budget = bench.harness.siblings.budget
     assert budget.ids_bytes >= 30 * 150
-    assert budget.held_bytes >= budget.ids_bytes
+    assert budget.used_bytes >= budget.ids_bytes
 
 
 def test_ids_that_are_on_time_are_found_beside_it() -> None:

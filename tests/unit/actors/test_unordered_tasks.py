@@ -299,7 +299,7 @@ def test_what_was_left_behind_is_read_for_each_kind() -> None:
     bench = Unordered()
     rows = (of_kind("a", None), of_kind("b", PAIR), of_kind("c", SWARM))
 
-    bench.hold(ID, rows[0].key.scheduled_ms, NOW_MS)
+    bench.load_straggler(ID, rows[0].key.scheduled_ms, NOW_MS)
     asked = bench.harness.persistence.take_all(LoadOrdering)
     for request in asked:
         bench.answer(request, *rows)
@@ -311,7 +311,7 @@ def test_what_was_left_behind_is_read_for_each_kind() -> None:
 def test_what_is_not_due_yet_is_read_when_it_is() -> None:
     """The watermark of an owner whose clock was ahead left it."""
     bench = Unordered()
-    bench.hold(ID, NOW_MS - 500, NOW_MS + 100_000)
+    bench.load_straggler(ID, NOW_MS - 500, NOW_MS + 100_000)
     key = task_named("z").key
     far = replace(of_kind("z", PAIR), key=key._replace(scheduled_ms=NOW_MS + 60_000))
 
@@ -463,7 +463,7 @@ def test_p4_a_key_that_has_an_order_by_now_waits_for_such_an_attempt(*, is_read:
     bench = Unordered("a", epoch=0)
     bench.tell(StartTasks())
     if is_read:
-        bench.hold(ID, NOW_MS - 2_000, NOW_MS)
+        bench.load_straggler(ID, NOW_MS - 2_000, NOW_MS)
         for request in bench.harness.persistence.take_all(LoadOrdering):
             bench.answer(request, of_kind("a", None, 9), of_kind("b", None))
     else:
@@ -500,7 +500,7 @@ def test_p3_a_key_whose_later_record_needs_no_order_never_runs_beside_itself() -
     bench.send_all("a", None)
 
     bench.send_all("a", PAIR, offset=9)
-    bench.hold(ID, NOW_MS - 2_000, NOW_MS)
+    bench.load_straggler(ID, NOW_MS - 2_000, NOW_MS)
     for request in bench.harness.persistence.take_all(LoadOrdering):
         bench.answer(request, of_kind("a", PAIR, offset=9))
 
@@ -528,4 +528,4 @@ def test_p13_a_task_at_hand_is_counted_once_by_its_newest_record() -> None:
 
     bench.send_all("a", PAIR, offset=9)
 
-    assert (bench.slots, bench.budget.due_bytes) == (1, of_kind("a", PAIR).held_bytes)
+    assert (bench.slots, bench.budget.due_bytes) == (1, of_kind("a", PAIR).size_bytes)

@@ -50,7 +50,7 @@ def test_room_is_what_is_left_and_a_page_has_at_least_one_row() -> None:
     """Also where a task larger than the share is held."""
     node = NodeBudget(1_000)
     budget = node.begin(0)
-    assert (budget.held_bytes, node.held_bytes) == (0, 0)
+    assert (budget.used_bytes, node.used_bytes) == (0, 0)
     budget.keep_waiting(60)
     budget.keep_ids(30)
     budget.hand_over(10)
@@ -59,7 +59,7 @@ def test_room_is_what_is_left_and_a_page_has_at_least_one_row() -> None:
 
     assert (budget.free_bytes, budget.page_bytes(), budget.page_bytes(4)) == (100, 100, 25)
     assert (budget.waiting_bytes, budget.due_bytes, budget.ids_bytes) == (60, 300, 30)
-    assert node.held_bytes == 407
+    assert node.used_bytes == 407
     budget.take_over()
     budget.resize(300, 4_000)
     assert (budget.free_bytes, budget.page_bytes()) == (-3_590, 1)
@@ -83,8 +83,8 @@ def test_p7_an_ordering_id_may_keep_half_of_the_slots_that_are_free() -> None:
         limits.append(budget.queue_tasks_max(settings))
     budget.reserve(-budget.slots_reserved)
     budget.release_slots("x", budget.slots)
-    for held_bytes in (250, 251):
-        budget.resize(budget.due_bytes, held_bytes)
+    for size_bytes in (250, 251):
+        budget.resize(budget.due_bytes, size_bytes)
         limits.append(budget.queue_tasks_max(settings))
 
     assert limits == [50, 25, 10, 10, 50, 10]
@@ -105,9 +105,9 @@ def test_p13_what_a_task_takes_is_given_back_when_it_ends(has_flows: bool) -> No
     one = budget.slots, budget.due_bytes, budget.slots_of("a")
     budget.release((second,))
 
-    assert both == (2, first.held_bytes + second.held_bytes)
-    assert one == (1, second.held_bytes, 0)
-    assert (budget.slots, budget.held_bytes, budget.slots_of("b")) == (0, 0, 0)
+    assert both == (2, first.size_bytes + second.size_bytes)
+    assert one == (1, second.size_bytes, 0)
+    assert (budget.slots, budget.used_bytes, budget.slots_of("b")) == (0, 0, 0)
 
 
 def test_nothing_is_given_back_that_nobody_took() -> None:

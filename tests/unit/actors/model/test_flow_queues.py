@@ -170,7 +170,7 @@ def test_the_latest_leave_whatever_their_flow() -> None:
     left = queue.keep_first(4, 10**9, 0)
 
     assert left == [each.key for each in tasks[4:]]
-    assert queue.size_bytes == sum(each.held_bytes for each in tasks[:4])
+    assert queue.size_bytes == sum(each.size_bytes for each in tasks[:4])
     assert queue.first_after(NOW_MS - 1) == NOW_MS
     assert queue.keep_first(100, 0, 1) == [each.key for each in tasks[1:4]]
     assert (queue.pop(), queue.pop()) == (tasks[0], None)
@@ -183,7 +183,7 @@ def test_a_later_record_takes_the_place_of_an_earlier_one() -> None:
 
     queue.add(newer)
 
-    assert len(queue) == 1 and queue.size_bytes == newer.held_bytes
+    assert len(queue) == 1 and queue.size_bytes == newer.size_bytes
     assert not queue.update(task(-2, ordering_id="id"))
     assert newer.key in queue and queue.find(task(-2, ordering_id="id").key) is None
     assert taken(queue, 5) == [newer]
@@ -234,7 +234,7 @@ class Model:
     def check(self) -> None:
         """Compare both."""
         assert len(self.queue) == len(self.waits) and set(self.queue) == set(self.waits)
-        assert self.queue.size_bytes == sum(each.held_bytes for each in self.waits.values())
+        assert self.queue.size_bytes == sum(each.size_bytes for each in self.waits.values())
         assert self.queue.first() == min(self.waits, default=None)
 
 

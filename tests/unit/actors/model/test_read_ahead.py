@@ -61,7 +61,7 @@ class Model:
         """Return what flows may have."""
         slots = NodeBudget().begin(0, has_flows=True)
         for key in self.memory:
-            slots.wait_in(RULES.flow_of(self.rows[key]), 1, self.rows[key].held_bytes)
+            slots.wait_in(RULES.flow_of(self.rows[key]), 1, self.rows[key].size_bytes)
         return FlowQuota(RULES, slots, TASKS_MAX, 1_000_000, refill_share(PARTITION))
 
     def load(self, page: int = 6) -> None:

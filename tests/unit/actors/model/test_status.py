@@ -68,15 +68,15 @@ def test_a_known_completion_holds_about_what_is_counted(text: str) -> None:
         for number in range(400):
             key = TaskKey(NOW_MS + number, f"{text}-{number}", f"{text}/{number}")
             known[key] = a_completion(key=key, offset=NOW_MS + number)
-        held_bytes = tracemalloc.get_traced_memory()[0] - before_bytes
+        size_bytes = tracemalloc.get_traced_memory()[0] - before_bytes
     finally:
         tracemalloc.stop()
 
-    assert 0.6 < held_bytes / sum(each.held_bytes for each in known.values()) < 1.4
+    assert 0.6 < size_bytes / sum(each.size_bytes for each in known.values()) < 1.4
 
 
 def test_a_known_completion_counts_its_reason() -> None:
     """Words of user code, up to 1,000 characters."""
     reason = "r" * 1_000
 
-    assert a_completion(reason=reason).held_bytes >= a_completion().held_bytes + 1_000
+    assert a_completion(reason=reason).size_bytes >= a_completion().size_bytes + 1_000

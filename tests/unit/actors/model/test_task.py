@@ -174,11 +174,11 @@ def test_a_waiting_task_holds_no_more_than_is_counted() -> None:
             key = TaskKey(NOW_MS + number, f"customer-{number}", f"invoice-{number}")
             queue.add(StoredTask(key, b'{"amount":%d}' % number, number))
             by_id[key.ordering_id] = number
-        held_bytes = tracemalloc.get_traced_memory()[0] - before_bytes
+        size_bytes = tracemalloc.get_traced_memory()[0] - before_bytes
     finally:
         tracemalloc.stop()
 
-    assert 0.3 * queue.size_bytes < held_bytes < queue.size_bytes
+    assert 0.3 * queue.size_bytes < size_bytes < queue.size_bytes
 
 
 def test_the_error_shows_what_was_given() -> None:

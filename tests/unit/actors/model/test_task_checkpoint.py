@@ -38,4 +38,4 @@ def test_it_counts_in_what_a_task_holds() -> None:
     row = a_stored_task(due_in_ms=0)
     held = replace(row, attempts=AttemptState(checkpoint=replace(MADE, body=b"x" * 500)))
 
-    assert held.held_bytes == row.held_bytes + 500
+    assert held.size_bytes == row.size_bytes + 500

@@ -22,7 +22,7 @@ def test_tasks_leave_in_key_order_and_are_counted_until_then() -> None:
     first, second, third = _task(1), _task(2, 500), _task(3, 70)
     queue = _queue(third, first, second)
 
-    assert queue.size_bytes == sum(task.held_bytes for task in (first, second, third))
+    assert queue.size_bytes == sum(task.size_bytes for task in (first, second, third))
     assert queue.remove(second.key) is second
     assert queue.remove(second.key) is None
     assert queue.first() == first.key
@@ -39,22 +39,22 @@ def test_a_later_record_of_a_key_is_counted_in_place_of_the_earlier_one() -> Non
     queue.add(_task(1, 5, offset=0))
 
     assert len(queue) == 1
-    assert queue.size_bytes == _task(1, 900).held_bytes
+    assert queue.size_bytes == _task(1, 900).size_bytes
     assert not queue.update(_task(2))
 
 
 def test_what_stays_is_bounded_by_number_and_bytes() -> None:
     """The latest leave; one stays, however large, where that is asked for."""
     tasks = [_task(number, 1_000) for number in range(10)]
-    held_bytes = tasks[0].held_bytes
+    size_bytes = tasks[0].size_bytes
 
     by_number = _queue(*tasks).keep_first(4, 10**9, 0)
     queue = _queue(*tasks)
-    by_bytes = queue.keep_first(100, 3 * held_bytes + 1, 0)
+    by_bytes = queue.keep_first(100, 3 * size_bytes + 1, 0)
 
     assert by_number == [task.key for task in tasks[4:]]
     assert by_bytes == [task.key for task in tasks[3:]]
-    assert queue.size_bytes == 3 * held_bytes
+    assert queue.size_bytes == 3 * size_bytes
     assert len(_queue(*tasks).keep_first(100, 0, 1)) == 9
     assert len(_queue(*tasks).keep_first(0, 0, 1)) == 10
     assert _queue().keep_first(9, 0, 1) == []

@@ -125,11 +125,11 @@ def test_p13_what_was_read_counts_until_it_is_done() -> None:
     arrivals = _arrivals(RecordingTelemetry(), memory)
 
     arrivals.take([large, _record(6, NOW_MS), _record(7, NOW_MS)])
-    filled, held_bytes = arrivals.fullness, memory.held_bytes
+    filled, used_bytes = arrivals.fullness, memory.used_bytes
     memory.begin("another")
     plan = arrivals.plan(NOW_MS, LAYOUT)
     assert plan is not None
     arrivals.settle(plan)
 
-    assert (filled > 0.5, held_bytes > 10_000, plan.offsets) == (True, True, (5,))
-    assert memory.held_bytes == 2 * record_bytes(_record(6, NOW_MS))
+    assert (filled > 0.5, used_bytes > 10_000, plan.offsets) == (True, True, (5,))
+    assert memory.used_bytes == 2 * record_bytes(_record(6, NOW_MS))

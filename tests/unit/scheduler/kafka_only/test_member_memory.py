@@ -150,19 +150,19 @@ def test_p13_a_full_partition_is_read_no_further_until_its_messages_leave(world:
     sizes = [world.wait_for("large", LARGE, value) for value in values]
     world.member.start()
     until(lambda: LARGE in world.reader.holds)
-    held_bytes = world.memory.held_bytes
+    used_bytes = world.memory.used_bytes
 
     world.wait_for("small", SMALL, b"small")
     until(lambda: len(world.log.arrivals("small")) == 1)
     assert not world.log.arrivals("large")
     assert SMALL not in world.reader.holds
     # A share, and the poll that filled it.
-    assert held_bytes <= BUDGET_BYTES // 8 + 5 * max(sizes)
+    assert used_bytes <= BUDGET_BYTES // 8 + 5 * max(sizes)
 
     world.released.set()
     until(lambda: len(world.log.arrivals("large")) == LARGE_COUNT)
     assert [record.value for record, _ in world.log.arrivals("large")] == values
-    until(lambda: world.memory.held_bytes == 0)
+    until(lambda: world.memory.used_bytes == 0)
 
 
 def test_p13_what_an_owner_has_not_looked_at_counts_until_it_ends(world: World) -> None:
@@ -173,7 +173,7 @@ def test_p13_what_an_owner_has_not_looked_at_counts_until_it_ends(world: World) 
 
     handed_bytes = owner.take(records, reached)
 
-    assert handed_bytes == world.memory.held_bytes == record_bytes(records[0])
+    assert handed_bytes == world.memory.used_bytes == record_bytes(records[0])
     assert 0.15 < owner.fullness < 0.3
     owner._end()
-    assert world.memory.held_bytes == 0
+    assert world.memory.used_bytes == 0

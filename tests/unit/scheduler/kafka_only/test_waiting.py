@@ -103,7 +103,7 @@ def test_p13_a_partition_keeps_to_its_share_of_the_nodes_bytes() -> None:
     plan = waiting.plan(START_MS + 10, LAYOUT)
     assert plan is not None
     waiting.settle(plan)
-    left_bytes = memory.held_bytes
+    left_bytes = memory.used_bytes
 
     small = Waiting(_rules(), NodeBudget(2).begin("small"))
     small.take([_record(0, 10)])
