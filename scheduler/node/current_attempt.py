@@ -3,7 +3,6 @@
 Decides nothing.
 """
 
-from actors.model.attempts import Attempt
 from actors.model.interruption import note_attempt
 from scheduler.node.attempts import RunningAttempt
 

@@ -51,13 +51,7 @@ class NodeRunner:
         self._checkpoints = NodeCheckpoints(calls.clock, workers.tell_later)
         self._registry.desk = self._checkpoints
         clock, rules = calls.clock, limits.rules
-        rooms = {
-            "threads": settings.workers,
-            "async": settings.async_attempts_max,
-            # One runs, and one waits in the process, which begins it at once.
-            "processes": 2 * (settings.processes or 1),
-        }
-        self._turns = FairTurns(rules, rooms, workers)
+        self._turns = FairTurns(rules, _rooms(settings), workers)
         self._batches = BatchGathering(
             monotonic_ms=clock.monotonic_ms,
             call_later=workers.call_later,
@@ -223,3 +217,13 @@ class NodeRunner:
         for name, before, after in self.limits.change(config.limits):
             self.calls.telemetry.emit(LimitChanged(name, str(before), str(after)))
         self._workers.drain(None)
+
+
+def _rooms(settings: ExecutionSettings) -> dict[str, int]:
+    """Return how many attempts each pool of workers runs at once."""
+    return {
+        "threads": settings.workers,
+        "async": settings.async_attempts_max,
+        # One runs, and one waits in the process, which begins it at once.
+        "processes": 2 * (settings.processes or 1),
+    }

@@ -165,7 +165,9 @@ def test_what_user_code_raised_elsewhere_is_logged_from_user_code_on(
 
     with VirtualScheduler(make) as scheduler:
         assert scheduler.executions == []
-    [record] = [each for each in caplog.records if "raised an error when it was tried" in each.getMessage()]
+    [record] = [
+        each for each in caplog.records if "raised an error when it was tried" in each.getMessage()
+    ]
 
     frames = [line for line in (record.exc_text or "").splitlines() if " File " in line]
     assert len(frames) == 1 and "in make" in frames[0]
