@@ -320,6 +320,31 @@ def p6_the_last_record_wins(run: Run) -> Complaints:
                 yield f"{start.key} started after {record.kind} at {record.offset} was applied"
 
 
+def p6_what_is_asked_to_end_counts_no_more(run: Run) -> Complaints:
+    """An attempt that runs on after a command asked it to end makes its key no success."""
+    for partition in range(run.partitions):
+        for _, entry in run.truth.entries(partition):
+            if not isinstance(entry, Command) or not entry.running:
+                continue
+            stored = run.first_outcomes.get((partition, entry.offset))
+            if stored is not None and stored.outcome.outcome is CommandOutcome.RUNNING:
+                yield from _counted_on(run, stored)
+
+
+def _counted_on(run: Run, stored: OutcomeStored) -> Complaints:
+    key, asked_ms = stored.outcome.key, stored.at_ms
+    starts = [each for each in run.started if each.key == key]
+    later_ms = min((each.at_ms for each in starts if each.at_ms > asked_ms), default=math.inf)
+    for start in starts:
+        ended = run.ended.get(start.id)
+        ran_on = start.at_ms < asked_ms and (ended is None or ended.at_ms > asked_ms)
+        if not ran_on or start.offset > stored.offset:
+            continue
+        for each in run.completed[key]:
+            if each.result == CompletionResult.SUCCESS and asked_ms < each.at_ms < later_ms:
+                yield f"{key} ended well at {each.at_ms:.0f}, asked to end at {asked_ms:.0f}"
+
+
 def _brings_data(
     record: StoredTask | Command,
     outcomes: Mapping[tuple[int, int], CommandOutcome],

@@ -296,7 +296,8 @@ class SimulatedWorkers:
 
     def _cancel(self, slot: _Slot) -> None:
         if not slot.is_ended:
-            self._end(slot, not_started(slot.running.attempt, 0), "cancelled")
+            now_ms = self._calls.clock.now_ms()
+            self._end(slot, not_started(slot.running.attempt, now_ms), "cancelled")
 
     def _end_at(self, duration_ms: float, slot: _Slot, end: Callable[[], object]) -> None:
         end_ms = self._calls.clock.monotonic_ms() + duration_ms
@@ -305,6 +306,9 @@ class SimulatedWorkers:
     def _end(self, slot: _Slot, ended: AttemptEnded, ending: str | None = None) -> None:
         slot.is_ended = True
         self._free[slot.pool] += 1
+        if slot.running.interrupted:
+            # A command asked it to end, so nothing of its outcome counts.
+            ending = "cancelled"
         if slot.number >= 0:
             self._observer.attempt_ended(slot.number, ending or ended.ending)
         self._calls.end(slot.running, ended)

@@ -23,6 +23,7 @@ from tests.simulation.attempt_invariants import (
     p4_in_order,
     p5_done_is_done,
     p6_the_last_record_wins,
+    p6_what_is_asked_to_end_counts_no_more,
     p7_isolation,
     sealed_data_waits_for_its_key,
 )
@@ -378,6 +379,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p4_in_order,
     p5_done_is_done,
     p6_the_last_record_wins,
+    p6_what_is_asked_to_end_counts_no_more,
     p7_isolation,
     data_chooses_nothing,
     sealed_data_waits_for_its_key,

@@ -43,6 +43,8 @@ class Workload(_Part):
     """Tasks are due up to this long after they are sent."""
     races: float = 0.1
     """Share of tasks that get a command at about the moment they fall due."""
+    ends: float = 0.0
+    """Share of cancels that also ask what runs to end."""
     pairs: float = 0.0
     """Share of commands that name a pair of ids, and of tasks that have both of an earlier one."""
     again: float = 0.0

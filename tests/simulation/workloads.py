@@ -177,7 +177,9 @@ class WorkloadDriver:
         sent: Future[Receipt] | Future[PairReceipt]
         match kind:
             case CommandKind.CANCEL:
-                sent = self._client.cancel_task(name)
+                ends = self._workload.ends
+                running = bool(ends) and self._rng.random() < ends
+                sent = self._client.cancel_task(name, running=running)
             case CommandKind.DROP:
                 sent = self._client.drop_task(name)
             case CommandKind.RETRY:
