@@ -1,6 +1,6 @@
-"""What code says of its progress, as the text of a row.
+"""Checkpoints of tasks, by which code reports its progress, as the text of a row.
 
-Decides what a checkpoint may hold and how it is written.  Never decides when one becomes durable.
+Decides which values a checkpoint may hold and how it is written.  Never decides when one becomes durable.
 """
 
 from collections.abc import Mapping
@@ -103,7 +103,7 @@ def shown_value(text: bytes) -> object:
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a task is, as its checkpoint says."""
+    """The progress of a task, from its checkpoint."""
 
     done: float
     total: float

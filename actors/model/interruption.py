@@ -1,6 +1,6 @@
-"""Which attempt runs in this thread or coroutine, and whether it was asked to end.
+"""The attempt that runs in this thread or coroutine, and a request to end it.
 
-User code reads the latter as ``cancelled``.  Decides nothing, and ends nothing.
+User code reads the request as ``cancelled``. Decides nothing, and ends nothing.
 """
 
 from collections.abc import Callable
@@ -10,25 +10,26 @@ from actors.model.attempts import Attempt
 
 _HERE: ContextVar[Attempt | None] = ContextVar("hourhand_attempt", default=None)
 _INTERRUPTED: set[Attempt] = set()
-"""Attempts that were asked to end and have not.  Beside the attempts, as nearly none is asked."""
+"""Attempts that were asked to end and have not ended. Kept beside the attempts, because hardly any
+is asked."""
 
 _LOOKS: list[Callable[[], bool]] = []
-"""What tells that another process asked what runs here to end."""
+"""Functions that return True if another process asked the current attempt to end."""
 
 note_attempt = _HERE.set
-"""Say which attempt runs here from now on, None for none."""
+"""Set the attempt that runs here from now on, None for none."""
 current_attempt = _HERE.get
-"""Return the attempt that runs here, None where none does."""
+"""Return the attempt that runs here, None if none does."""
 ask_to_end = _INTERRUPTED.add
-"""Have user code of an attempt see that it is to end, from any thread."""
+"""Show user code of an attempt that it should end, from any thread."""
 forget_asked = _INTERRUPTED.discard
-"""Forget that an attempt was asked to end, as it has ended."""
+"""Forget the request for an attempt that has ended."""
 look_too = _LOOKS.append
-"""Look at something else, too: in a process that runs one piece of work at a time."""
+"""Add a function to ask: in a process that runs one piece of work at a time."""
 
 
 def is_asked_to_end() -> bool:
-    """Whether the attempt that runs in this thread or coroutine was asked to end."""
+    """True if the attempt that runs in this thread or coroutine was asked to end."""
     return _HERE.get() in _INTERRUPTED or any(look() for look in _LOOKS)
 
 

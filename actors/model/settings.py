@@ -104,18 +104,18 @@ class ExecutionSettings(Group):
     lease_retry_ms: int = Field(default=200, ge=1, le=60_000)
     """Pause before an attempt that was refused without a lease asks again."""
     run_in: Literal["thread", "process"] = "thread"
-    """Where user code runs that does not say so itself: on threads and the event loop of the node,
-    or in processes."""
+    """The place of user code that declares none: the node's threads and event loop, or
+    processes."""
     processes: int | None = Field(default=None, ge=1, le=256)
-    """Processes for user code, each of which runs one attempt or batch at a time.  Not set: as many
-    as the container or machine has cores."""
+    """Processes for user code, each of which runs one attempt or batch at a time. By default the
+    number of cores of the container or machine."""
     kill_grace_ms: int = Field(default=5_000, ge=0, le=3_600_000)
     """From the moment an attempt in a process is asked to end until its process is killed."""
     tasks_per_process_max: int | None = Field(default=None, ge=1)
-    """A process that has run so many tasks is replaced.  Not set: it runs any number."""
+    """A process that has run this number of tasks is replaced. By default there is no limit."""
     memory_bytes_per_process_max: int | None = Field(default=None, ge=16_777_216)
-    """A process whose resident memory is larger is replaced; an attempt that it runs then fails.
-    Not set: there is no bound.  Needs Linux."""
+    """A process with more resident memory is replaced; an attempt that it runs then fails. By
+    default there is no limit. Needs Linux."""
     lend_limits: bool = True
     """True if nodes lend each other parts of the rates of limits that they do not use (P24). It
     must be the same on all nodes of a cluster."""

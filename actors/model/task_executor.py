@@ -44,8 +44,8 @@ class TaskExecutor(ABC):
     fair: FairShare | None = None
     """The sharing of starts between tenants while more tasks are due than can run."""
     run_in: Literal["thread", "process"] | None = None
-    """Where attempts run: ``thread`` is a thread or the event loop of the node, ``process`` is a
-    process that runs one attempt at a time and can be killed.  None takes the node's setting."""
+    """The place of attempts: ``thread`` is a thread or the event loop of the node, ``process`` is a
+    process that runs one attempt at a time and can be killed. None takes the node's setting."""
     attempt: int = 0
     """Number of the current attempt, 1 for the first."""
     fence: int = 0
@@ -62,7 +62,7 @@ class TaskExecutor(ABC):
         """Note how far the task is: any JSON value of at most 64 kB, the newest one counts.
 
         It becomes durable within about a second, the last one before the attempt has failed, and
-        the next attempt finds it in ``checkpointed``.  Where it has the numbers ``done`` and
+        the next attempt finds it in ``checkpointed``.  If it has the numbers ``done`` and
         ``total``, operators see a bar.  Returns at once, from any thread that ``execute`` waits
         for.  Raises InvalidCheckpoint.
         """

@@ -151,7 +151,7 @@ class ShownCheckpoint(Answer, frozen=True, kw_only=True):
     """The number of the attempt that made it."""
     made: Instant | UnsetType = UNSET
     done: float | UnsetType = UNSET
-    """How much of ``total`` is done; both are left out where the value does not have them."""
+    """The part of ``total`` that is done; both are left out if the value does not have them."""
     total: float | UnsetType = UNSET
     value: Annotated[Any, Meta(description="The checkpoint, any JSON value.")] = UNSET
     sealed: str | UnsetType = UNSET

@@ -248,10 +248,10 @@ class SchedulerClient:
     def cancel_task(self, key: KeyOrPair, *, running: bool = False) -> SentCommand:
         """Ask that the key not be started any more; a later schedule record reopens it.
 
-        An attempt that runs may end, and what it comes to counts.  With ``running`` it is asked to
-        end: a coroutine is cancelled, and code in a thread sees ``self.cancelled``.  What it comes
-        to counts no more, and it is not tried again.  The outcome is ``running`` while its code
-        still runs, and ``cancelled`` once that has ended.
+        A running attempt may end, and its outcome counts.  With ``running`` it is asked to end: a
+        coroutine is cancelled, and code in a thread sees ``self.cancelled``.  Its outcome no longer
+        counts, and it is not retried.  The command's outcome is ``running`` while its code still
+        runs, and ``cancelled`` once that has ended.
         """
         return self._send(CommandKind.CANCEL, key, running=running)
 

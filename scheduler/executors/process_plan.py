@@ -1,6 +1,7 @@
-"""Where processes find the user code of a node: by the names of modules and what is in them.
+"""Finds the names of a node's user code for processes: modules and their members.
 
-Decides what can be found there, and refuses what cannot before a node starts.  Nothing is pickled.
+Decides which objects can be found there, and refuses others before a node starts. Nothing is
+pickled.
 """
 
 import logging
@@ -28,9 +29,9 @@ def plan_of(
     payloads: PayloadCodecs | None,
     settings: ExecutionSettings,
 ) -> ProcessPlan | None:
-    """Return what processes are told; None where nothing runs in one.
+    """Return the plan for processes; None if nothing runs in one.
 
-    Raises InvalidExecutor for what they could not find.
+    Raises InvalidExecutor for code that they could not find.
     """
     if not users.in_processes:
         return None
@@ -83,16 +84,16 @@ def _places_of(
 
 
 def executor_at(path: str) -> object:
-    """Return what makes the executors that a path names; InvalidExecutor."""
+    """Return the factory of executors at a path; InvalidExecutor."""
     found = found_at(path)
     return found.registered.executor if isinstance(found, TaskFunction) else found
 
 
 def _place_of(found: object, what: str) -> str:
-    """Return the path of an object, at which exactly it is found; InvalidExecutor for none."""
+    """Return the path at which exactly this object is found; InvalidExecutor if there is none."""
     if isinstance(found, TriedFactory):
         found = found.func
-    # What a decorator made of a function is found by the function's name.
+    # A function's name leads to the object that its decorator made.
     named = getattr(found, "_call", found) if isinstance(found, type) else found
     module, name = getattr(named, "__module__", None), getattr(named, "__qualname__", None)
     if isinstance(module, str) and isinstance(name, str) and "<" not in name:
@@ -112,7 +113,7 @@ def _place_of(found: object, what: str) -> str:
 
 
 def _bound(found: object) -> str | None:
-    """Return the path of a module's name for an object; None where there is none."""
+    """Return the path of a module's name for an object; None if there is none."""
     for module, name, value in _names():
         if value is found:
             return f"{module}:{name}"
@@ -120,8 +121,8 @@ def _bound(found: object) -> str | None:
 
 
 def _names() -> Iterator[tuple[str, str, object]]:
-    """Yield the names of all modules, those of the program itself last: a process runs that one only
-    where it has to.
+    """Yield the names of all modules, those of the program itself last: a process runs that one
+    only if it has to.
     """
     modules = dict(sys.modules)
     # multiprocessing has a second name for the program's module.
@@ -138,7 +139,7 @@ def _needs_main(places: UserPlaces) -> bool:
 
 
 def _main() -> tuple[str | None, str | None]:
-    """Return the file of the program, or its module; InvalidExecutor where it has neither."""
+    """Return the file of the program, or its module; InvalidExecutor if it has neither."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None:

@@ -89,9 +89,9 @@ class Hourhand(ExecutorRegistry):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the attempt that runs in this thread or coroutine is to end.
+        """True if the attempt that runs in this thread or coroutine was asked to end.
 
-        For functions; it is what ``TaskExecutor.cancelled`` is for classes.
+        For functions; classes have ``TaskExecutor.cancelled``.
         """
         return is_asked_to_end()
 
@@ -268,7 +268,7 @@ class TaskFunction(Generic[P_contra]):
 
     @property
     def registered(self) -> TaskKind:
-        """How the registry runs it."""
+        """The kind's options in the registry."""
         return self._registry[self.kind]
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:

@@ -106,9 +106,9 @@ class UserExecutors:
     """By kind that runs many tasks at a time, from its first task on."""
     payloads: PayloadCodecs | None = None
     run_in: str = "thread"
-    """Where what does not say so runs."""
+    """The place of kinds that declare none."""
     here: bool = True
-    """Whether what runs in processes is made here: in one of them, and in the test kit."""
+    """True if executors of processes are made here: in such a process, and in the test kit."""
     members: dict[str | None, ProcessMember] = field(default_factory=dict)
     """Stand for the executors of those kinds that run in processes."""
 

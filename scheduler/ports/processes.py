@@ -1,6 +1,6 @@
-"""What stands in a node for executors that run in processes: nothing of theirs is called here.
+"""Stands in a node for executors that run in processes; none of their code is called here.
 
-Decides nothing: what a class states of itself is read when a node is built.
+Decides nothing: a class's declarations are read when a node is built.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -42,11 +42,11 @@ class ProcessBatches:
     declared_retry: RetryPolicy
     timeout: timedelta | None
     runs_again_alone: bool
-    """Whether the tasks of a batch whose process died run once more, each alone."""
+    """True if the tasks of a batch whose process died run once more, each alone."""
 
     @property
     def retry(self) -> RetryPolicy:
-        """The policy that the class states."""
+        """The policy of the class."""
         return self.declared_retry
 
     def run(
@@ -67,7 +67,7 @@ def _never_here() -> NoReturn:
 
 
 def is_in_process(executor: Executable) -> bool:
-    """Whether attempts of what stands for an executor run in a process."""
+    """True if attempts of this executor run in a process."""
     if isinstance(executor, BatchMember):
         return isinstance(executor.batches, ProcessBatches)
     return isinstance(executor, ProcessMember)

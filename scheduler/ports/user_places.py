@@ -1,4 +1,4 @@
-"""Where the user code of a node is found by another process: names, never objects.
+"""The names by which another process finds the user code of a node; objects are never sent.
 
 Decides nothing.
 """
@@ -9,17 +9,17 @@ import msgspec
 
 
 class UserPlaces(msgspec.Struct):
-    """All that one node runs of a user's, by the names of modules and what is in them."""
+    """All user code of one node, by the names of modules and their members."""
 
     main_path: str | None = None
-    """The program's own file, where something is in it."""
+    """The program's own file, if user code is in it."""
     main_module: str | None = None
-    """The same, where it was started as a module."""
+    """The same, if it was started as a module."""
     paths: Sequence[str] = ()
-    """As a command was given them; nothing else is needed then."""
+    """The paths from a command; nothing else is needed then."""
     default: str | None = None
     kinds: Mapping[str, str] = {}
-    """Of each kind what makes its executors."""
+    """Path of the factory of executors, by kind."""
     registry: str | None = None
     """In place of ``kinds``."""
     middleware: Sequence[str] = ()
@@ -27,15 +27,15 @@ class UserPlaces(msgspec.Struct):
 
 
 class ProcessPlan(msgspec.Struct):
-    """What all processes of one node are told before they begin."""
+    """The plan that all processes of one node get before they begin."""
 
     places: UserPlaces
     search_paths: Sequence[str]
-    """Where modules are looked for."""
+    """The folders in which modules are looked for."""
     arguments: Sequence[str]
     """``sys.argv`` of the node."""
     log_level: int
-    """Of the node's root logger."""
+    """Level of the node's root logger."""
     log_levels: Mapping[str, int]
-    """Of loggers that have one of their own."""
+    """Levels of loggers with one of their own."""
     memory_bytes_max: int | None = None

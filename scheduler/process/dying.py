@@ -1,7 +1,7 @@
-"""How a process ends with the one that started it.
+"""Ends a process with the one that started it.
 
-Decides nothing else.  Where the system has no signal for it, as macOS, the closed end of a pipe has
-to tell.
+Decides nothing else. On systems without a signal for it, such as macOS, the closed end of a pipe is
+the sign.
 """
 
 import ctypes
@@ -16,8 +16,8 @@ _OOM_SCORE = "500"
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the system kill this process once the thread that started it ends; at once where the
-    process ``parent`` is gone already.
+    """Let the system kill this process once the thread that started it ends; at once if the process
+    ``parent`` is already gone.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
@@ -27,6 +27,6 @@ def die_with_parent(parent: int) -> None:
 
 
 def be_killed_first() -> None:
-    """Have a machine that runs out of memory end this process before the one that started it."""
+    """Let a machine without free memory kill this process before the one that started it."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)

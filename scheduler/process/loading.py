@@ -1,7 +1,7 @@
-"""Whether this process is one of a node's that loads user code now.
+"""Marks a process of a node while it loads user code.
 
-Decides that no node may be made by that: a program that starts one at its top level would start
-nodes without end.
+No node may be made by that: a program that starts one at its top level would start nodes without
+end.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from actors.model.errors import InvalidExecutor
 
 
 class _CodeLoading:
-    """What this process does."""
+    """The state of this process."""
 
     is_under_way = False
 
@@ -27,7 +27,7 @@ def user_code() -> Iterator[None]:
 
 
 def refuse_node() -> None:
-    """Raise InvalidExecutor where user code is being loaded."""
+    """Raise InvalidExecutor while user code is being loaded."""
     if _CodeLoading.is_under_way:
         raise InvalidExecutor(
             "a Scheduler is made at the top level of a module that a process loads to run its"

@@ -39,7 +39,7 @@ LOOK_MS_MIN = 1.0
 ENDED_LOOK_MS = 20.0
 """While the lease has ended, a process may begin something at any moment."""
 Become = Callable[[socket.socket, int, ProcessPage, int, ProcessPlan], None]
-"""What a process is from its first moment on."""
+"""Turns a forked process into one of the node's."""
 
 
 class _GuardedProcess:
@@ -99,7 +99,7 @@ class Guardian:
         now_ms = self._clock.monotonic_ms()
         if self._page.lease_ends_ms <= now_ms:
             for each in self._processes.values():
-                # The lease once more: it is renewed before anything is begun under it.
+                # The lease is read again: it is renewed before anything is begun under it.
                 if self._page.place(each.place).seq and self._page.lease_ends_ms <= now_ms:
                     self._kill(each, "lease")
         if now_ms - self._measured_ms >= LOOK_MS_MAX:
@@ -134,12 +134,12 @@ class Guardian:
             self._tell(FrameKind.ENDED_PROCESS, ended)
 
     def _tell(self, kind: FrameKind, record: object) -> None:
-        # Where the node is gone, the next read says so.
+        # If the node is gone, the next read reports it.
         with suppress(OSError):
             self._control.sendall(frame(kind, record))
 
     def _take(self) -> bool:
-        """Do what the node asks; False where there is no node any more."""
+        """Handle a request of the node; False if the node is gone."""
         try:
             piece, descriptors, _, _ = socket.recv_fds(self._control, 65_536, 64)
         except OSError:
@@ -203,6 +203,7 @@ def main(arguments: list[str]) -> None:
     for descriptor in (control, page):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - its parameter has no name
     gc.collect()
-    # What is there by now is shared with all processes; a collector that walked it would copy it.
+    # Objects from before are shared with all processes; a collector that walked them would copy
+    # them.
     gc.freeze()
     Guardian(socket.socket(fileno=control), ProcessPage(page, places), become).serve()

@@ -1,8 +1,7 @@
 """One process of a node: it loads user code once, and runs one attempt or batch at a time.
 
-Decides nothing of an attempt that a thread of the node would not decide, by the same code.  What it
-is given it begins only with a ticket that the node did not take back, and while the node's lease
-lasts.
+Decides about an attempt as a thread of the node would, by the same code. It begins work only with a
+ticket that the node did not take back, and while the node's lease lasts.
 """
 
 import os
@@ -59,7 +58,7 @@ from scheduler.worker.piped_log import log_to
 from scheduler.worker.user_loading import loaded
 
 _ASKED_LOOK_S = 0.05
-"""So often it is looked whether an async attempt is asked to end."""
+"""Interval of checks whether an async attempt is asked to end."""
 CHECKPOINT_SENT_EVERY_MS = 100
 """Between two checkpoints of an attempt on the pipe: the node has them durable each second."""
 TICKET_BYTES = 8
@@ -127,7 +126,7 @@ class AttemptProcess:
         users: UserExecutors,
         memory: Callable[[], int],
     ) -> None:
-        """``memory`` returns how many bytes this process holds; 0 where nobody asks."""
+        """``memory`` returns the bytes of this process; 0 if there is no limit."""
         self._memory = memory
         self._pipe, self._tickets, self._page, self._place = pipe, tickets, page, place
         self._users = users
@@ -156,11 +155,11 @@ class AttemptProcess:
 
     @property
     def is_asked(self) -> bool:
-        """Whether the node asks what runs here to end."""
+        """True if the node asks the current work to end."""
         return self._place.asked_seq == self.at_hand[0] != 0
 
     def serve(self) -> None:
-        """Run what comes until the node asks for a stop, or is gone."""
+        """Run work until the node asks for a stop, or is gone."""
         while frames := self._pipe.receive():
             for kind, text in frames:
                 if kind == FrameKind.STOP:
@@ -197,7 +196,7 @@ class AttemptProcess:
         return made
 
     def _has_ticket(self, seq: int) -> bool:
-        """Whether the node has not taken this work back."""
+        """True if the node has not taken this work back."""
         while self._held_ticket < seq:
             try:
                 self._held_ticket = int.from_bytes(os.read(self._tickets, TICKET_BYTES), "little")
@@ -339,12 +338,12 @@ def become(
     connection: socket.socket, tickets: int, page: ProcessPage, number: int, plan: ProcessPlan
 ) -> None:
     """Be a process from here on; returns when it is to end."""
-    # Whoever wants to listen to SIGTERM sets a handler of its own.
+    # User code that wants SIGTERM sets a handler of its own.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     be_killed_first()
     pipe, place = NodePipe(connection), page.place(number)
     for stream in (sys.stdout, sys.stderr):
-        # What a process that is killed has written would be lost otherwise.
+        # Otherwise the last output of a killed process would be lost.
         with suppress(Exception):
             stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     lines = log_to(pipe.send, plan)

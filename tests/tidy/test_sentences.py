@@ -25,8 +25,8 @@ _COMMENT = re.compile(r"(?:^|\s)# (.*)")
 _MARKS = re.compile(r"(?:noqa|type:|pragma|ruff|fmt|mypy|pyright)\b")
 
 SENTENCES: dict[str, int] = {
-    "actors": 91,
-    "scheduler/node": 123,
+    "actors": 94,
+    "scheduler/node": 163,
 }
 """Sentences that begin so, by room; a room that is not listed has none."""
 
