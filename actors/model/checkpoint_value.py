@@ -1,6 +1,6 @@
 """Checkpoints of tasks, by which code reports its progress, as the text of a row.
 
-Decides which values a checkpoint may hold and how it is written.  Never decides when one becomes durable.
+Decides which values a checkpoint may hold and how it is written. Others decide when it is durable.
 """
 
 from collections.abc import Mapping

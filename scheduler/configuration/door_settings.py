@@ -277,7 +277,7 @@ class TimerSettings(HttpDoorSettings):
     def _is_safe(self) -> "TimerSettings":
         if self.host not in LOOPBACK and not self.write_tokens:
             raise ValueError(
-                f"host {self.host!r} can be reached from other machines: set write_tokens, or let a proxy"
+                f"host {self.host!r} is open to other machines: set write_tokens, or let a proxy"
                 " that asks for a login reach 127.0.0.1"
             )
         if self.signing_key is not None and not self.signing_key.get_secret_value():
@@ -318,7 +318,7 @@ class AdminSettings(HttpDoorSettings):
     def _is_safe(self) -> "AdminSettings":
         if self.host not in LOOPBACK and not self.write_tokens and not self.read_tokens:
             raise ValueError(
-                f"host {self.host!r} can be reached from other machines: set write_tokens or read_tokens,"
+                f"host {self.host!r} is open to other machines: set write_tokens or read_tokens,"
                 " or let a proxy that asks for a login reach 127.0.0.1"
             )
         return self

@@ -83,7 +83,7 @@ def begin_export(spark: SparkSession, folder: str) -> None:
         for table in STATE_TABLES:
             if _exists(spark, f"{folder}/{table}"):
                 raise InvalidInput(
-                    f"{folder} has a folder {table} that is not of an export: choose an empty folder"
+                    f"{folder} has a folder {table} that is not of an export: choose an empty one"
                 )
         _write_text(spark, f"{folder}/{_BEGUN}", "An export is being written here, or was stopped.")
 

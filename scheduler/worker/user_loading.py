@@ -20,8 +20,8 @@ from scheduler.ports.user_places import ProcessPlan, UserPlaces
 from scheduler.process import loading
 
 _MAIN_NAME = "__mp_main__"
-"""The name under which multiprocessing runs the module of a program, so that what starts the node is
-left out."""
+"""The name under which multiprocessing runs the module of a program, so that the code
+which starts the node is left out."""
 
 
 def loaded(plan: ProcessPlan) -> UserExecutors:

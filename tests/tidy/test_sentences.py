@@ -1,8 +1,8 @@
 """The shape of sentences in the product's docstrings and comments.
 
 A sentence states something of a subject.  One that begins with a question word, and is not a
-question, puts a clause in the place of a noun: a reader has to find out what it is about.  The lists
-below may only shrink.  They say nothing about the rest of a sentence, which a reader judges.
+question, puts a clause in the place of a noun: a reader has to find out what it is about.
+The list below may only shrink.  The rest of a sentence is for a reader to judge.
 """
 
 import ast

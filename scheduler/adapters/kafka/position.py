@@ -156,7 +156,7 @@ class StartingPositions:
             raise translated(error.args[0], self._settings, self._last_error, what) from error
         except FutureTimeoutError as error:
             raise LogUnavailable(
-                f"Kafka did not answer within {_ANSWER_S_MAX:g} s where partition {partition} begins"
+                f"Kafka did not say within {_ANSWER_S_MAX:g} s where partition {partition} begins"
             ) from error
         beginning = chosen_beginning(noted, found)
         if beginning.complaint:
