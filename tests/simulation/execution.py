@@ -370,7 +370,7 @@ class SimulatedRunner:
         observer: AttemptObserver,
         loop: SimulatedLoop,
     ) -> None:
-        self._calls = calls
+        self._calls, self._loop = calls, loop
         self.workers = workers = SimulatedWorkers(calls, settings, observer=observer, loop=loop)
         self.runner = NodeRunner(calls, workers, settings, limits)
         # When an attempt came to the stage behind its limits.
@@ -378,6 +378,17 @@ class SimulatedRunner:
             self.runner.limits._following = workers.noting(self.runner.limits._following)
         else:
             self.runner._enter = workers.noting(self.runner._enter)
+
+    def is_woken(self) -> bool:
+        """Whether something on the loop may go on now."""
+        return self._loop.next_ms() == self._calls.clock.monotonic_ms()
+
+    def close(self) -> None:
+        """Nothing goes on that has to end."""
+
+    def end(self) -> None:
+        """The process is gone: nothing in it goes on."""
+        self._loop.abandon()
 
     def next_ms(self) -> float | None:
         """Return the monotonic time at which there is something to do."""

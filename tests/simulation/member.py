@@ -43,9 +43,12 @@ from scheduler.observe.reporting import Reported, Reporter
 from scheduler.services.system_tasks import RoutedFactory, routed
 from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
+from tests.simulation.guests import guests
 from tests.simulation.history import Sampled
 from tests.simulation.loop import SimulatedLoop
+from tests.simulation.machine import VirtualMachine
 from tests.simulation.older import OlderOwnership, older_settings
+from tests.simulation.real_workers import RealRunner, WatchedCalls
 from tests.simulation.sealing import around, node_codecs
 from tests.simulation.segment_files import SegmentFiles
 from tests.simulation.user_code import (
@@ -77,6 +80,9 @@ class MemberObserver(Protocol):
 
     def miscalled(self, key: TaskKey, complaint: str) -> None:
         """Note what is wrong with how user code was called."""
+
+    def harmed(self, what: str) -> None:
+        """Note what user code does to what it finds where it runs."""
 
     def reported(self, member: "Member", event: Event) -> None:
         """Note an event."""
@@ -119,6 +125,8 @@ class Site:
     sealed: bool = False
     """Whether data is sealed and nodes have middleware, which raises in a share of attempts."""
     middleware_raises: float = 0.0
+    guests: bool = False
+    """Whether user code runs on the workers of every node, and may do harm there."""
     runs: Mapping[str | None, int] = field(default_factory=dict)
     """The kinds whose batches hold several tasks of one ordering id."""
     segments: SegmentFiles | None = None
@@ -181,6 +189,7 @@ class Member:
             clock, self.log.lease_ends_ms, lambda held: site.observer.held(self, held)
         )
         self._loop = SimulatedLoop(clock, self._woken)  # type: ignore[abstract]
+        self._machine = VirtualMachine(clock, rng, self._woken)
         self.doors: NodeDoors | None = None
         self._payloads = node_codecs(knows_new=self.knows_kinds)
         self._execution = self._make_runner(site)
@@ -191,7 +200,9 @@ class Member:
         self._reporter = self._make_reporter(stores) if site.lend else None
         self._report_at_ms = 0.0
 
-    def _make_runner(self, site: Site) -> SimulatedRunner:
+    def _make_runner(self, site: Site) -> SimulatedRunner | RealRunner:
+        if site.guests:
+            return self._make_real_runner(site)
         calls = Calls(clock=self.clock, gate=self.lease.allows, telemetry=self, rng=self.rng)
         if site.sealed:
             calls.require_codecs = self._payloads.require
@@ -207,6 +218,19 @@ class Member:
             observer=_AttemptsOf(self, site.observer),
             loop=self._loop,
         )
+
+    def _make_real_runner(self, site: Site) -> RealRunner:
+        calls = WatchedCalls(
+            clock=self.clock,
+            gate=self.lease.allows,
+            telemetry=self,
+            rng=self.rng,
+            observer=_AttemptsOf(self, site.observer),
+            machine=self._machine,
+        )
+        partitions = len(site.broker.partitions)
+        limits = NodeLimits(site.flow_rules, partitions=partitions, held=self.lease)
+        return RealRunner(calls, site.settings.tree.execution, limits, self._machine)
 
     def _make_reporter(self, stores: Stores) -> Reporter:
         node, runner = self.node, self.runner
@@ -280,6 +304,9 @@ class Member:
                 rng=random.Random(self.rng.getrandbits(64)),
             )
         make_executor = routed(users, {}) if self.doors is None else self.doors.factory_with(users)
+        if site.guests:
+            told = site.observer.miscalled, site.observer.harmed
+            make_executor = guests(make_executor, site.policy, self._machine, *told)
         made = hostile(make_executor, site.policy, site.hostile, self.rng)
         if site.runs:
             made = in_batches(made, site.policy, site.runs, site.observer.miscalled)
@@ -305,7 +332,12 @@ class Member:
     def end(self) -> None:
         """The process is gone: nothing in it goes on."""
         self.alive = False
-        self._loop.abandon()
+        self._execution.end()
+
+    def close(self) -> None:
+        """End as a process that was asked to; AssertionError where something of it goes on."""
+        self.node.close()
+        self._execution.close()
 
     def revoked_ms(self, partition: int, epoch: int) -> float | None:
         """Return when this node gave the partition up; None where it did not."""
@@ -336,7 +368,7 @@ class Member:
     def next_ms(self) -> float:
         """Return the monotonic time at which this node wants to go on."""
         # Outside of its own work only messages come to a node, so the rest is known.
-        busy = self.system._ready or self._loop.next_ms() == self.clock.monotonic_ms()
+        busy = self.system._ready or self._execution.is_woken()
         wanted_ms = self.clock.monotonic_ms() if busy else self._wake_ms
         return max(wanted_ms, self.paused_until_ms)
 

@@ -197,6 +197,10 @@ class Recorder(StoreRecorder):
         """Note what is wrong with how user code was called."""
         self._history.add(Miscalled(self._now_ms(), key, complaint))
 
+    def harmed(self, what: str) -> None:
+        """Count what user code does to what it finds where it runs."""
+        self.counts[f"harm: {what}"] += 1
+
     def held(self, member: Member, partitions: int) -> None:
         """Note how many partitions a node may start attempts of."""
         if self._held.get(member.name, 0) != partitions:

@@ -117,6 +117,10 @@ class Workload(_Part):
     """Whether two of three tasks are of kinds without order."""
     runs: int = 0
     """Most tasks of one ordering id in a batch; with 0 there are no batches."""
+    guests: float | None = None
+    """Share of tasks of sick ids that do harm to what they find where they run, on the workers of
+    every node: its threads and event loops.  Without it simulated workers play the tasks.
+    """
     hang_ms: int = 6_000
     """How long a hanging attempt lasts."""
     attempts_max: int = 4

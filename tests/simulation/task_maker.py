@@ -35,6 +35,11 @@ FLOW_RULES = FlowRules(
 FIRST_TENANT = "t0"
 """It has the most tasks."""
 _PRIORITIES = (None, None, None, -5, 0, 5, 100)
+HARM = (
+    *("cancel", "cancel all", "stop", "close", "close outside", "handler", "factory", "executor"),
+    *("flood", "exit", "fail", "leave", "block", "forget", "hang", "swallow", "rename", "thread"),
+)
+"""What ``guests`` can do to what they find."""
 HEALTHY, SICK = "h", "s"
 """First letters of ordering ids whose tasks always succeed soon, and of all others."""
 
@@ -158,6 +163,9 @@ class TaskMaker:
             "blocking": blocking,
         }
         load = self._workload
+        if load.guests is not None:
+            does_harm = self._rng.random() < load.guests
+            data["harm"] = [self._rng.choice(HARM) for _ in runs] if does_harm else []
         if load.tenants:
             lot = int(self._rng.expovariate(0.9))
             # A backlog of the first tenant has ids of its own.

@@ -103,6 +103,7 @@ class World:
             runs=load.runs_by_kind,
             segments=self.segments,
             older=scenario.older,
+            guests=load.guests is not None,
         )
 
     @property
@@ -339,7 +340,7 @@ class World:
         self.history.add(
             Stopped(self.now_ms(), member.name, member.stop_asked_ms, allowed_ms, lost, running)
         )
-        member.node.close()
+        member.close()
         self._remove(member, "stopped")
 
     def _bury(self, member: Member) -> None:
