@@ -347,13 +347,19 @@ class SchedulerClient:
         return self._reads.wait_task(task, timeout)
 
     def wait_outcome(
-        self, receipt: CommandReceipt, timeout: timedelta | float | None = None
+        self,
+        receipt: CommandReceipt,
+        timeout: timedelta | float | None = None,
+        *,
+        ended: bool = False,
     ) -> RecordedOutcome:
         """Wait until a node has decided on a command, and return the outcome.
 
-        ``timeout`` is a timedelta or seconds; TimeoutError if it is undecided after that.
+        ``timeout`` is a timedelta or seconds; TimeoutError if it is undecided after that. With
+        ``ended`` it also waits for the end of what was running, and returns the outcome ``running``
+        if that still runs after the timeout.
         """
-        return self._reads.wait_outcome(receipt, timeout)
+        return self._reads.wait_outcome(receipt, timeout, ended=ended)
 
     def send_later(
         self,

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 
-from actors.model.status import RecordedOutcome
+from actors.model.status import CommandOutcome, RecordedOutcome
 from actors.ports.clock import Clock
 from scheduler.client.system_requests import SystemRequests
 from scheduler.client.task_queries import (
@@ -67,16 +67,27 @@ class TaskReads:
         return answered(self._queries.outcome(receipt))
 
     def wait_outcome(
-        self, receipt: CommandReceipt, timeout: timedelta | float | None = None
+        self,
+        receipt: CommandReceipt,
+        timeout: timedelta | float | None = None,
+        *,
+        ended: bool = False,
     ) -> RecordedOutcome:
         """Wait until a node has decided on a command; see ``SchedulerClient.wait_outcome``."""
-        timeout_s = seconds(timeout)
+        timeout_s, found = seconds(timeout), None
         for pause_s in pauses_s(self._clock, timeout_s):
             self._sleeper.sleep(pause_s)
             found = answered(self._queries.outcome(receipt))
-            if found is not None:
-                return found
-        raise undecided(receipt, timeout_s or 0)
+            if found is not None and not (ended and _runs(found)):
+                break
+        if found is None:
+            raise undecided(receipt, timeout_s or 0)
+        return found
+
+
+def _runs(found: RecordedOutcome) -> bool:
+    """Return if an attempt was running and its end is not known."""
+    return found.outcome is CommandOutcome.RUNNING
 
 
 class AsyncReads:
@@ -141,15 +152,19 @@ class AsyncReads:
         self,
         receipt: CommandReceipt,
         timeout: timedelta | float | None = None,  # noqa: ASYNC109 - as above
+        *,
+        ended: bool = False,
     ) -> RecordedOutcome:
         """Wait until a node has decided on a command; see ``SchedulerClient.wait_outcome``."""
-        timeout_s = seconds(timeout)
+        timeout_s, found = seconds(timeout), None
         for pause_s in pauses_s(self._clock, timeout_s):
             await self._sleeper.sleep_async(pause_s)
             found = await self.outcome(receipt)
-            if found is not None:
-                return found
-        raise undecided(receipt, timeout_s or 0)
+            if found is not None and not (ended and _runs(found)):
+                break
+        if found is None:
+            raise undecided(receipt, timeout_s or 0)
+        return found
 
     async def find_recurring(self, name: str) -> Recurring | None:
         """Return a recurring schedule; see ``SchedulerClient.find_recurring``."""

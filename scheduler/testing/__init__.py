@@ -11,10 +11,12 @@ replaced by ones that stand still until ``advance``, ``run_due`` or ``drain`` mo
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from actors.kernel.simulated import VirtualClock
+from actors.model.attempts import Attempt
 from actors.model.bucket import HOUR_MS
 from actors.model.checkpoint_value import checkpoint_text, checkpoint_value
 from actors.model.codec import encode_data
@@ -23,6 +25,7 @@ from actors.model.errors import InvalidTask
 from actors.model.events import BatchPersisted, CommandDecided, Event, TaskClosed
 from actors.model.flow import Limit
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
+from actors.model.interruption import ask_to_end, forget_asked, note_attempt
 from actors.model.key import TaskKey, first_key_at
 from actors.model.limit_change import LimitChange
 from actors.model.operator_config import OperatorConfig
@@ -510,10 +513,12 @@ def execute_task(
     fence: int = 1,
     checkpointed: object = None,
     checkpoints: list[Any] | None = None,
+    cancelled: bool = False,
 ) -> object:
     """Run one task through an executor as a node would, its data through JSON and back.
 
-    It finds ``checkpointed``, and what it makes is appended to ``checkpoints``.
+    It finds ``checkpointed``, and what it makes is appended to ``checkpoints``. With ``cancelled``
+    a command has asked it to end.
 
     Returns the result of ``execute``, awaited if it is ``async``; exceptions are not caught. Works
     inside a running event loop as well, as ``VirtualScheduler`` does.
@@ -521,8 +526,21 @@ def execute_task(
     executor.attempt, executor.fence = attempt, fence
     made = [] if checkpoints is None else checkpoints
     executor.hourhand_checkpoints = _KitCheckpoints(checkpointed, made)
-    outcome: object = executor.execute(StoredTask(task.key, encode_data(task), 0).to_task())
-    return awaited(outcome) if inspect.isawaitable(outcome) else outcome
+    stored = StoredTask(task.key, encode_data(task), 0)
+
+    def call() -> object:
+        outcome: object = executor.execute(stored.to_task())
+        return awaited(outcome) if inspect.isawaitable(outcome) else outcome
+
+    if not cancelled:
+        return call()
+    asked, context = Attempt(stored, 0, fence, attempt), copy_context()
+    context.run(note_attempt, asked)
+    ask_to_end(asked)
+    try:
+        return context.run(call)
+    finally:
+        forget_asked(asked)
 
 
 MATCHED_NAMES = (*TaskKey._fields, "scheduled_time", "key", "kind", "priority", "data")

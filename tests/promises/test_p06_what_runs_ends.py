@@ -97,7 +97,8 @@ def test_p6_a_coroutine_that_is_cancelled_ends_and_is_not_tried_again(
             )
         else:
             receipt = scheduler.cancel_task(key, running=True).result(WAIT_S)
-            _comes_to(scheduler, receipt, CommandOutcome.CANCELLED)
+            waited = asyncio.run(scheduler.aio.wait_outcome(receipt, WAIT_S, ended=True))
+            assert waited.outcome is CommandOutcome.CANCELLED
         ended = scheduler.wait_task(key, timeout=WAIT_S)
         seen = [tasks.ran.get(timeout=WAIT_S) for _ in range(2)]
 
@@ -112,10 +113,13 @@ def test_p6_code_in_a_thread_runs_on_until_it_looks(tmp_path: Path, tasks: Tasks
     with node(tmp_path, tasks.app) as scheduler:
         key = tasks.started(tasks.thread).key
         receipt = scheduler.cancel_task(key, running=True).result(WAIT_S)
-        _comes_to(scheduler, receipt, CommandOutcome.RUNNING)
+        at_once = scheduler.wait_outcome(receipt, WAIT_S)
+        still_runs = scheduler.wait_outcome(receipt, 0.1, ended=True)
         seen_meanwhile = tasks.ran.get(timeout=WAIT_S), tasks.ran.empty()
         tasks.go.set()
-        _comes_to(scheduler, receipt, CommandOutcome.CANCELLED)
+        ended = scheduler.wait_outcome(receipt, WAIT_S, ended=True)
+        assert (at_once.outcome, ended.outcome) == (still_runs.outcome, CommandOutcome.CANCELLED)
+        assert at_once.outcome is CommandOutcome.RUNNING
         seen = [tasks.ran.get(timeout=WAIT_S) for _ in range(2)]
 
         assert seen_meanwhile == ("thread", True)

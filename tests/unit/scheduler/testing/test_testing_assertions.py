@@ -226,6 +226,26 @@ class _Counting(TaskExecutor):
             raise LookupError("not yet")
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_execute_task_asks_code_to_end_where_the_test_says_so(is_async: bool) -> None:
+    """That one call alone."""
+
+    class Looks(TaskExecutor):
+        def execute(self, task: Task) -> Drop:
+            return Drop(f"cancelled: {self.cancelled}")
+
+    class LooksAsync(TaskExecutor):
+        async def execute(self, task: Task) -> Drop:
+            return Drop(f"cancelled: {self.cancelled}")
+
+    executor = LooksAsync() if is_async else Looks()
+
+    asked = execute_task(executor, a_task(), cancelled=True)
+    not_asked = execute_task(executor, a_task())
+
+    assert asked == Drop("cancelled: True") and not_asked == Drop("cancelled: False")
+
+
 def test_execute_task_gives_a_checkpoint_and_collects_what_is_made() -> None:
     """As the next attempt finds it."""
     made: list[object] = []
