@@ -9,12 +9,13 @@ import logging
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
-from contextvars import Context
+from contextvars import Context, copy_context
 from functools import partial
 from types import FrameType
+from typing import Any
 
 from actors.model.display import log_raised
 from scheduler.node.machine import MACHINE, Machine
@@ -25,6 +26,9 @@ logger = logging.getLogger("hourhand.runner")
 
 Job = Callable[[], Awaitable[None]]
 Call = Callable[[], object]
+
+_STOPS_MAX = 1_000
+"""So often user code may stop or leave a loop that ends, before it is closed as it is."""
 
 
 class PostedJobs:
@@ -138,10 +142,23 @@ class LoopThread:
                 if task is not None:
                     task.cancel()
 
-        future = asyncio.run_coroutine_threadsafe(limited(), loop)
+        future = self._start_on(loop, limited())
         if let_cancel is not None:
             let_cancel(partial(loop.call_soon_threadsafe, cancel))
         return future
+
+    def _start_on(
+        self, loop: asyncio.AbstractEventLoop, work: "Coroutine[Any, Any, object]"
+    ) -> "Future[object]":
+        outcome, context = Future[object](), copy_context()
+
+        def start() -> None:
+            # Not by the loop's task factory, which user code may have set.
+            task = asyncio.Task(work, loop=loop, context=context)
+            task.add_done_callback(partial(_tell, outcome))
+
+        loop.call_soon_threadsafe(start, context=Context())
+        return outcome
 
     def call_later(self, delay_ms: float, call: Call) -> Callable[[], None]:
         """Call something on the loop after a delay; return what calls that off.
@@ -278,15 +295,16 @@ class LoopThread:
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the loop on this thread until it is closed, and leave nothing of it open."""
         self._clock = own_clock()
-        try:
-            while not self._ended:
-                self._run_on(loop)
-        finally:
-            # A factory of user code may refuse the tasks that end the loop.
-            loop.set_task_factory(None)
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.run_until_complete(loop.shutdown_default_executor())
-            loop.close()
+        # Closed by user code, it would leave all of its attempts without an end.
+        loop.close = _refuse_to_close  # type: ignore[method-assign]
+        while not self._ended:
+            self._run_on(loop)
+        # What user code has set may refuse the tasks that end the loop.
+        loop.set_task_factory(None)
+        for step in (loop.shutdown_asyncgens, loop.shutdown_default_executor):
+            _run_to_end(loop, asyncio.Task(step(), loop=loop))
+        del loop.close
+        loop.close()
 
     def _run_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run until somebody stops the loop, which user code may do as well.
@@ -298,3 +316,31 @@ class LoopThread:
             loop.run_forever()
         except BaseException:  # noqa: BLE001 - it is logged
             log_raised(logger, "user code raised out of the event loop, which goes on")
+
+
+def _refuse_to_close() -> None:
+    raise RuntimeError("Hourhand closes its event loop itself; use a loop of your own")
+
+
+def _run_to_end(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[None]") -> None:
+    """Run a last task of the loop, whatever user code has left there to stop or leave it."""
+    for _ in range(_STOPS_MAX):
+        if task.done():
+            break
+        try:
+            loop.run_until_complete(task)
+        except BaseException:  # noqa: BLE001 - it is logged
+            log_raised(logger, "user code raised out of the event loop, which ends")
+
+
+def _tell(outcome: "Future[object]", task: "asyncio.Task[object]") -> None:
+    """Give a future what a task came to, unless nobody waits for it any more."""
+    if task.cancelled():
+        outcome.cancel()
+    error = None if task.cancelled() else task.exception()
+    if not outcome.set_running_or_notify_cancel():
+        return
+    if error is not None:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(task.result())

@@ -94,7 +94,9 @@ class BatchThreads:
         try:
             begun = self._calls.begin_batch(batch.members)
             if begun:
-                running = asyncio.create_task(batch.batches.run_async(batched(begun)))
+                # Not by the loop's task factory, which user code may have set.
+                work = batch.batches.run_async(batched(begun))
+                running = asyncio.Task(work, loop=asyncio.get_running_loop())
                 self._let_cancel_together([each for each, _ in begun], running)
                 self._calls.end_batch(begun, await running)
         except BaseException as error:  # noqa: BLE001 - as for a thread

@@ -108,10 +108,8 @@ class ExecutorCalls:
         uncalled = calls.uncalled(running)
         if uncalled is not None:
             return uncalled
-        if attempt.was_given_up:
-            is_durable = await asyncio.to_thread(self._recorded_start, attempt)
-            if not (is_durable and calls.gate(attempt)):
-                return self._not_started(running)
+        if attempt.was_given_up and not (await _start_recorded(attempt) and calls.gate(attempt)):
+            return self._not_started(running)
         return await self._execute_async(running, calls.begin(running))
 
     async def _execute_async(self, running: RunningAttempt, started_ms: int) -> AttemptEnded:
@@ -149,6 +147,19 @@ class ExecutorCalls:
             # The tree went away meanwhile; its successor starts the task again.
             return False
         return True
+
+
+async def _start_recorded(attempt: Attempt) -> bool:
+    """Await that; nothing of the loop is used that user code can replace."""
+    if attempt.record_starts is None:
+        return True
+    try:
+        async with asyncio.timeout(START_DEADLINE_S):
+            await asyncio.wrap_future(attempt.record_starts((attempt,)))
+    except (asyncio.CancelledError, TimeoutError, HourhandError):
+        # Whoever cancelled it cancelled no user code.
+        return False
+    return True
 
 
 def left_ms(running: RunningAttempt, timeout_ms: int | None, clock: Clock) -> float | None:

@@ -38,6 +38,54 @@ def test_a_generator_that_is_left_is_closed_with_the_loop() -> None:
     assert closed.result(WAIT_S) is None
 
 
+def test_a_loop_is_closed_whatever_user_code_has_left_on_it() -> None:
+    """What raises out of the loop while it ends is one step of its end, not all of it."""
+    found, closed = Future[asyncio.AbstractEventLoop](), Future[None]()
+
+    async def left(error: type[BaseException]) -> None:
+        try:
+            await asyncio.Future()
+        finally:
+            asyncio.get_running_loop().stop()
+            raise error
+
+    async def kept() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+        finally:
+            closed.set_result(None)
+
+    generator = kept()
+
+    async def job() -> None:
+        await anext(generator)
+        loop = asyncio.get_running_loop()
+        for error in (SystemExit, KeyboardInterrupt):
+            # Each is cancelled in a round of the loop's end.
+            task = loop.create_task(left(error))
+            loop.call_soon(cancel_in_the_end, task, 4)
+        found.set_result(loop)
+
+    def cancel_in_the_end(task: "asyncio.Task[None]", rounds: int) -> None:
+        loop = asyncio.get_running_loop()
+        if rounds:
+            loop.call_soon(cancel_in_the_end, task, rounds - is_closing.is_set())
+        else:
+            task.cancel()
+
+    is_closing = threading.Event()
+    loop = LoopThread(1)
+    loop.submit(job, lambda: None)
+    found.result(WAIT_S)
+    thread = loop._thread
+    assert thread is not None
+    is_closing.set()
+    loop.close()
+    thread.join(WAIT_S)
+
+    assert found.result().is_closed() and closed.done()
+
+
 def test_a_job_that_is_cancelled_before_its_first_step_is_told_of() -> None:
     """User code cancels all tasks of the loop, as a common snippet does to clean up."""
     loop, begun, go = LoopThread(2), Future[None](), Future[None]()

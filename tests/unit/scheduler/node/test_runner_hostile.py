@@ -2,19 +2,33 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from actors.model.attempts import Attempt, Ending
+from actors.model.batch_executor import BatchExecutor
 from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
 from actors.model.outcome import Outcome
 from actors.model.task import Task
+from actors.model.task_executor import TaskExecutor
 from actors.ports.runner import Executable
+from scheduler.executors.batches import KindBatches
+from scheduler.executors.guests import GuestKind
+from scheduler.executors.middleware import MiddlewareStack
+from scheduler.ports.batches import BatchMember
 from tests.builders import an_attempt
-from tests.unit.scheduler.node.runner_bench import WORKERS, Bench, Blocking, Quick, task_of
+from tests.unit.scheduler.node.runner_bench import (
+    TIMEOUT_S,
+    WORKERS,
+    Bench,
+    Blocking,
+    Quick,
+    task_of,
+)
 
 
 def _refuse(_self: object) -> object:
@@ -237,6 +251,117 @@ def test_a_start_that_nobody_can_make_durable_is_tried_again(bench: Bench) -> No
         assert bench.ended().ending is Ending.NOT_STARTED
 
     _expect_all_workers(bench, Blocking)
+
+
+def _refuse_task(*_args: object, **_more: object) -> Any:
+    raise RuntimeError("no task is made here")
+
+
+def _replace_factory(loop: asyncio.AbstractEventLoop) -> None:
+    loop.set_task_factory(_refuse_task)
+
+
+def _replace_executor(loop: asyncio.AbstractEventLoop) -> None:
+    ended = ThreadPoolExecutor(1)
+    ended.shutdown()
+    loop.set_default_executor(ended)
+
+
+class _Replacing(Quick):
+    """Replaces something of the loop that it finds."""
+
+    def __init__(self, replace_it: Callable[[asyncio.AbstractEventLoop], None]) -> None:
+        super().__init__()
+        self._replace_it = replace_it
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Replace it for good."""
+        self._replace_it(asyncio.get_running_loop())
+        return await super().execute(task)
+
+
+class _Awaited(TaskExecutor):
+    """A blocking executor that returns what is to be awaited."""
+
+    def execute(self, task: Task) -> Awaitable[None]:
+        """End well on the loop."""
+        return asyncio.sleep(0)
+
+
+class _AsyncBatch(BatchExecutor):
+    """Its batches run on the loop."""
+
+    batch_tasks_max = 1
+
+    async def execute_many(self, tasks: Sequence[Task]) -> None:
+        """End well."""
+
+
+def _batch_member() -> TaskExecutor:
+    return BatchMember(KindBatches(GuestKind(_AsyncBatch), MiddlewareStack()))
+
+
+def _given_up(ordering_id: str) -> Attempt:
+    """Return an attempt of what an operator brings back, whose start is durable at once."""
+    task = task_of(ordering_id)
+    task = replace(task, attempts=replace(task.attempts, used=1, next_attempt_ms=0))
+    durable = Future[None]()
+    durable.set_result(None)
+    attempt = replace(an_attempt(task=task), record_starts=lambda _attempts: durable)
+    assert attempt.was_given_up
+    return attempt
+
+
+@pytest.mark.parametrize("replace_it", [_replace_factory, _replace_executor])
+@pytest.mark.parametrize("make", [Quick, _Awaited, _batch_member])
+def test_what_user_code_replaces_on_the_loop_serves_no_other_attempt(
+    bench: Bench,
+    replace_it: Callable[[asyncio.AbstractEventLoop], None],
+    make: Callable[[], Executable],
+) -> None:
+    """Neither a coroutine, nor what a thread awaits, nor a batch, nor what was given up."""
+    bench.run(_Replacing(replace_it), an_attempt(task=task_of("replacing")))
+    assert bench.ended().ending is Ending.DROPPED
+
+    for attempt in (an_attempt(task=task_of("plain")), _given_up("given up")):
+        bench.run(make(), attempt)
+        ended = bench.ended()
+        assert ended.ending in {Ending.DONE, Ending.DROPPED}, ended.error_stack
+
+
+def test_what_is_cancelled_while_its_start_becomes_durable_has_not_begun(bench: Bench) -> None:
+    """Whoever cancels all tasks of the loop cancels no attempt's user code then."""
+    asked = Future[None]()
+
+    def record(_attempts: Sequence[Attempt]) -> "Future[None]":
+        asked.set_result(None)
+        return Future()
+
+    def cancel_others(_loop: asyncio.AbstractEventLoop) -> None:
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    waiting = replace(_given_up("waiting"), record_starts=record)
+    bench.run(Quick(), waiting)
+    asked.result(TIMEOUT_S)
+    bench.run(_Replacing(cancel_others), an_attempt(task=task_of("cancelling")))
+
+    ends = {ended.attempt.task.key.ordering_id: ended for ended in (bench.ended(), bench.ended())}
+    assert ends["waiting"].ending is Ending.NOT_STARTED
+    assert ends["cancelling"].ending is Ending.DROPPED
+
+
+def test_the_loop_cannot_be_closed_by_user_code(bench: Bench) -> None:
+    """Stopped, a loop could be closed from another thread, with all attempts that wait on it."""
+    found = Future[asyncio.AbstractEventLoop]()
+    bench.run(_Replacing(found.set_result), an_attempt(task=task_of("finding")))
+    assert bench.ended().ending is Ending.DROPPED
+
+    with pytest.raises(RuntimeError, match="Hourhand closes its event loop itself"):
+        found.result().close()
+
+    bench.run(Quick())
+    assert bench.ended().ending is Ending.DROPPED
 
 
 def test_what_user_code_lets_loose_on_the_loop_leaves_it_running(bench: Bench) -> None:
