@@ -97,7 +97,9 @@ class LoopThread:
         self._thread: threading.Thread | None = None
         self._clock: int | None = None
         self._slots = asyncio.Semaphore(attempts_max)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._awaited: set[Future[object]] = set()
+        """What threads wait for."""
         self._closing = self._ended = self._is_short = False
         self._submitted = self._begun = self._left = 0
         self._posted = PostedJobs(self._wake, lambda call: call())
@@ -155,8 +157,12 @@ class LoopThread:
         def start() -> None:
             # Not by the loop's task factory, which user code may have set.
             task = asyncio.Task(work, loop=loop, context=context)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
             task.add_done_callback(partial(_tell, outcome))
 
+        self._awaited.add(outcome)
+        outcome.add_done_callback(self._awaited.discard)
         loop.call_soon_threadsafe(start, context=Context())
         return outcome
 
@@ -305,6 +311,8 @@ class LoopThread:
             _run_to_end(loop, asyncio.Task(step(), loop=loop))
         del loop.close
         loop.close()
+        for outcome in tuple(self._awaited):
+            outcome.cancel()
 
     def _run_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run until somebody stops the loop, which user code may do as well.

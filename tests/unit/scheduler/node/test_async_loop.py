@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar
 from functools import partial
 
@@ -84,6 +84,30 @@ def test_a_loop_is_closed_whatever_user_code_has_left_on_it() -> None:
     thread.join(WAIT_S)
 
     assert found.result().is_closed() and closed.done()
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+def test_a_thread_waits_for_no_awaitable_of_a_loop_that_has_ended(*, swallows: bool) -> None:
+    """It would wait for ever: what is awaited is cancelled with all else, whether it obeys or not."""
+    loop, begun = LoopThread(1), Future[None]()
+
+    async def awaited() -> None:
+        begun.set_result(None)
+        try:
+            await asyncio.Future()
+        except asyncio.CancelledError:
+            if swallows:
+                await asyncio.Future()
+
+    outcome = loop.begin(awaited(), None)
+    begun.result(WAIT_S)
+    loop.close()
+
+    if swallows:
+        with pytest.raises(CancelledError):
+            outcome.result(WAIT_S)
+    else:
+        assert outcome.result(WAIT_S) is None
 
 
 def test_a_job_that_is_cancelled_before_its_first_step_is_told_of() -> None:
