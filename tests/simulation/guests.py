@@ -19,10 +19,10 @@ from typing import Any
 
 from actors.model.backoff import RetryPolicy
 from actors.model.definition import RESERVED
+from actors.model.interruption import current_attempt
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
-from scheduler.node.current_attempt import current_attempt
 from scheduler.services.system_tasks import RoutedFactory
 from tests.simulation.machine import ProcessGone, VirtualMachine
 from tests.simulation.task_maker import HARM, SICK

@@ -54,14 +54,14 @@ class WatchedCalls(Calls):
         self.queued_ms: dict[RunningAttempt, float] = {}
         """When attempts came to the stage behind their limits."""
 
-    def begin(self, running: RunningAttempt) -> int:
+    def begin(self, running: RunningAttempt, started_ms: int | None = None) -> int:
         """Note that user code is called."""
         now_ms = self.clock.monotonic_ms()
         queued_ms = self.queued_ms.pop(running, now_ms)
         self._numbers[running] = self._observer.attempt_started(running, queued_ms)
-        started_ms = super().begin(running)
+        begun_ms = super().begin(running, started_ms)
         self._machine.step_aside()
-        return started_ms
+        return begun_ms
 
     def end(self, running: RunningAttempt, ended: AttemptEnded) -> None:
         """Note that it ended, which it does once."""
@@ -120,7 +120,7 @@ class RealRunner:
         machine: VirtualMachine,
     ) -> None:
         self._calls, self._machine = calls, machine
-        self.workers = RealWorkers(calls, settings, machine)
+        self.workers = RealWorkers(calls, settings, machine=machine)
         self.runner = NodeRunner(calls, self.workers, settings, limits)
         if self.runner.limits:
             self.runner.limits._following = self._noting(self.runner.limits._following)
