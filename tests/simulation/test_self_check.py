@@ -96,6 +96,10 @@ class _Listening:
         """Pass on."""
         self._observer.data_arrived(key, complaint)
 
+    def harmed(self, what: str) -> None:
+        """Pass on."""
+        self._observer.harmed(what)
+
     def reported(self, member: Member, event: Event) -> None:
         """Tell the check of the node as well."""
         self._observer.reported(member, event)
