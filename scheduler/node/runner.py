@@ -33,7 +33,7 @@ _PATIENCE = 10
 to the store: read again, the queue would cost the store what the other task is waiting for."""
 
 _WORDS = {"async": "loop", "processes": "process"}
-"""What the workers of a pool are, for pools of others than threads."""
+"""Words for the pools whose workers are not threads."""
 
 
 class NodeRunner:

@@ -118,7 +118,7 @@ SITES = {
     "scheduler/payloads/codecs.py PayloadCodecs._enveloped encode": BUILT,
     "scheduler/ports/batches.py BatchMember.retry retry": FORWARDED,
     "scheduler/ports/batches.py BatchMember.timeout timeout": FORWARDED,
-    "scheduler/testing/__init__.py execute_task execute": KIT,
+    "scheduler/testing/__init__.py execute_task.call execute": KIT,
     "scheduler/testing/virtual.py VirtualWorkers._executed execute": FORWARDED,
 }
 """Each place where a name of user code is read or called, and the place of it in ``CALLS``."""
