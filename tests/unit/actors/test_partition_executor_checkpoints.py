@@ -1,4 +1,4 @@
-"""PartitionExecutor: checkpoints of the owner's attempts are recorded, those of another's are not."""
+"""PartitionExecutor: checkpoints of the owner's attempts are recorded, and no others."""
 
 from actors.messages import RecordCheckpoints
 from actors.model.attempts import CheckpointMade
