@@ -96,8 +96,8 @@ class Guest(SimulatedExecutor):
             await asyncio.get_running_loop().create_future()
         if harm == "swallow":
             with suppress(asyncio.CancelledError):
-                await asyncio.sleep(10)
-        await asyncio.sleep(plan.duration_ms / 1000)
+                await _pause_s(10)
+        await _pause_s(plan.duration_ms / 1000)
 
 
 class BlockingGuest(Guest):
@@ -239,15 +239,26 @@ def _fail_in_callback(_guest: Guest) -> None:
     asyncio.get_running_loop().call_soon(divmod, 1, 0)
 
 
+async def _pause_s(seconds: float) -> None:
+    """Wait on the virtual clock."""
+    loop = asyncio.get_running_loop()
+    end = loop.create_future()
+    timer = loop.call_later(seconds, lambda: end.done() or end.set_result(None))
+    try:
+        await end
+    finally:
+        timer.cancel()
+
+
 async def _raise_later() -> None:
-    await asyncio.sleep(0.4)
+    await _pause_s(0.4)
     raise KeyboardInterrupt
 
 
 async def _go_on() -> None:
     with suppress(asyncio.CancelledError):
-        await asyncio.sleep(3)
-    await asyncio.sleep(3)
+        await _pause_s(3)
+    await _pause_s(3)
 
 
 _left_behind: "set[asyncio.Task[None]]" = set()

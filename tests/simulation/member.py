@@ -307,7 +307,8 @@ class Member:
         if site.guests:
             told = site.observer.miscalled, site.observer.harmed
             make_executor = guests(make_executor, site.policy, self._machine, *told)
-        made = hostile(make_executor, site.policy, site.hostile, self.rng)
+        shares = NOT_HOSTILE if site.guests else site.hostile
+        made = hostile(make_executor, site.policy, shares, self.rng)
         if site.runs:
             made = in_batches(made, site.policy, site.runs, site.observer.miscalled)
         if not site.sealed:

@@ -280,12 +280,16 @@ class _Replacing(Quick):
         return await super().execute(task)
 
 
+async def _nothing() -> None:
+    """End well."""
+
+
 class _Awaited(TaskExecutor):
     """A blocking executor that returns what is to be awaited."""
 
     def execute(self, task: Task) -> Awaitable[None]:
         """End well on the loop."""
-        return asyncio.sleep(0)
+        return _nothing()
 
 
 class _AsyncBatch(BatchExecutor):
