@@ -78,6 +78,7 @@ class RunningAttempt:
         "limiter",
         "listener",
         "lock",
+        "recall",
         "started_monotonic_ms",
         "starts",
         "task",
@@ -114,6 +115,9 @@ class RunningAttempt:
         self.withdrawn = False
         self.cancel: Callable[[], object] | None = None
         """What cancels an async attempt; None for a blocking one."""
+        self.recall: Callable[[], bool] | None = None
+        """Takes an attempt back that counts as begun and whose user code was not called, if it can;
+        returns whether it could.  None for what begins with its code."""
         self.task: object = None
         """The task of the event loop that it is, or that runs its batch."""
         self.desk = desk
@@ -206,9 +210,12 @@ class AttemptRegistry:
         if running is None:
             return False
         with running.lock:
-            if running.ended or running.started_monotonic_ms is not None:
+            if running.ended:
                 return False
-            running.withdrawn = True
+            is_begun, recall = running.started_monotonic_ms is not None, running.recall
+            running.withdrawn = not is_begun
+        if is_begun and not (recall is not None and recall()):
+            return False
         self._remove(attempt)
         return True
 

@@ -15,11 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from msgspec.structs import replace
-
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.backoff import JITTER, growing_pause_ms
-from actors.model.display import storable_text
 from actors.model.errors import ProcessDied, ProcessTooLarge
 from actors.model.events import AttemptAbandoned, AttemptFailed
 from actors.model.settings import ExecutionSettings
@@ -27,11 +24,9 @@ from actors.model.task import FRESH
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.calls import Calls
 from scheduler.node.endings import (
-    ERROR_MESSAGE_CHARS_MAX,
-    ERROR_STACK_CHARS_MAX,
-    REASON_CHARS_MAX,
     not_started,
 )
+from scheduler.node.process_ends import read_end, timed_out
 from scheduler.node.process_frames import (
     PIPE_LOST_CODE,
     Ended,
@@ -95,12 +90,14 @@ class ProcessSystem(Protocol):
 class _Job:
     """An attempt, or a batch, on its way through a process."""
 
-    __slots__ = ("batch", "is_told", "members", "seq")
+    __slots__ = ("batch", "is_told", "members", "number", "seq")
 
     def __init__(self, members: Sequence[RunningAttempt], batch: RunningBatch | None) -> None:
         self.members, self.batch = members, batch
         self.seq = 0
         """Of the time it was sent last; 0 before the first one."""
+        self.number = 0
+        """Of the process that has it; 0 for none."""
         self.is_told = False
 
 
@@ -259,9 +256,9 @@ class ProcessPool:
         if ends.keys() != set(range(len(job.members))):
             raise FrameBroken("the ends are not those of the attempts that were sent")
         wall_ms = self._calls.clock.now_ms()
-        found = [_ended(each, ends[at], wall_ms) for at, each in enumerate(job.members)]
+        found = [read_end(each, ends[at], wall_ms) for at, each in enumerate(job.members)]
         if place.why == "timeout":
-            found = [_timed_out(each) for each in found]
+            found = [timed_out(each) for each in found]
         now_ms = self._monotonic_ms()
         place.sent.popleft()
         place.mean_ms += ((now_ms - place.head_ms) - place.mean_ms) / 8
@@ -288,6 +285,7 @@ class ProcessPool:
         if not self.is_closing:
             self._plan_restart(place, ended, was_ready=was_ready)
         for job in reversed(jobs):
+            job.number = 0
             if job.seq == begun_seq:
                 self._lose(job, ended, why, words.executes_since_ms)
             else:
@@ -398,7 +396,7 @@ class ProcessPool:
             if not self._begins(job):
                 continue
             self._seq += 1
-            job.seq = self._seq
+            job.seq, job.number = self._seq, place.number
             if not place.sent:
                 place.head_ms = self._monotonic_ms()
             place.sent.append(job)
@@ -438,6 +436,7 @@ class ProcessPool:
                     members.append(running)
                     before.add(running.attempt)
                     end = partial(self._end_asked, job, running)
+                    running.recall = partial(self._recall, job, running)
                     self._calls.registry.let_cancel(running, partial(self._post, end))
                 else:
                     self._calls.refuse(running)
@@ -445,6 +444,10 @@ class ProcessPool:
         elif not all(self._calls.gate(each.attempt) for each in job.members):
             self._refuse(job)
             return False
+        else:
+            for running in [each for each in job.members if each.withdrawn]:
+                self._calls.refuse(running)
+            job.members = [each for each in job.members if not each.withdrawn]
         if not job.members:
             self._close(job)
         return bool(job.members)
@@ -472,7 +475,23 @@ class ProcessPool:
     def _wait_again(self, place: _Place, seqs: Collection[int]) -> None:
         for job in reversed([each for each in place.sent if each.seq in seqs]):
             place.sent.remove(job)
+            job.number = 0
             self._waiting.appendleft(job)
+
+    def _recall(self, job: _Job, running: RunningAttempt) -> bool:
+        """Withdraw an attempt that no process has begun, from any thread; False where one has."""
+        with self.sending:
+            place = self._by_number.get(job.number)
+            if place is not None:
+                if self._system.page.place(place.index).seq == job.seq:
+                    return False
+                taken = self._system.take_back(job.number)
+                if taken:
+                    self._post(partial(self.took_back, taken))
+                if job.seq not in taken:
+                    return False
+            running.withdrawn = True
+            return True
 
     def _refuse_waiting(self, partitions: Collection[int]) -> None:
         waiting = tuple(self._waiting)
@@ -674,39 +693,6 @@ def _sent(running: RunningAttempt, follows: int | None) -> SentAttempt:
     )
 
 
-def _timed_out(ended: AttemptEnded) -> AttemptEnded:
-    """Return the end of an attempt that was asked to end after its time: what it then raised does
-    not say what was wrong.
-    """
-    return replace(ended, ending=Ending.TIMED_OUT) if ended.ending is Ending.FAILED else ended
-
-
-def _ended(running: RunningAttempt, end: SentEnd, now_ms: int) -> AttemptEnded:
-    """Return the end of an attempt as a process tells it; FrameBroken for what is not one."""
-    try:
-        ending = Ending(end.ending)
-    except ValueError:
-        raise FrameBroken(f"an attempt ended {end.ending[:40]!r}, which is not known") from None
-    failed = end.failed
-    return AttemptEnded(
-        running.attempt,
-        ending,
-        min(max(end.started_ms, 0), now_ms),
-        min(max(end.finished_ms, 0), now_ms),
-        None if end.retry_after_ms is None else max(0, end.retry_after_ms),
-        _cut(end.reason, REASON_CHARS_MAX),
-        None if failed is None else _cut(failed.error_class, REASON_CHARS_MAX),
-        None if failed is None else _cut(failed.error_message, ERROR_MESSAGE_CHARS_MAX),
-        None if failed is None else _cut(failed.error_stack, ERROR_STACK_CHARS_MAX),
-        end.uses_up_all,
-        end.ruling,
-    )
-
-
-def _cut(text: str | None, chars_max: int) -> str | None:
-    return None if text is None else storable_text(text[:chars_max])
-
-
 def how_it_ended(ended: EndedProcess) -> str:
     """Return how a process ended, as in ``a process was killed by SIGSEGV``."""
     if ended.signal:
@@ -731,7 +717,8 @@ def _error_of(
         )
         return ProcessTooLarge(text), Ending.FAILED
     if why == "cancelled":
-        return ProcessDied("a command cancelled it, and its process was killed"), Ending.FAILED
+        text = f"it was asked to end, and its process killed {settings.kill_grace_ms} ms later"
+        return ProcessDied(f"{text} (tree.execution.kill_grace_ms)"), Ending.FAILED
     if why in _PIPE_LOST or ended.code == PIPE_LOST_CODE:
         text = _PIPE_LOST.get(why, "its process could not reach its node any more and ended")
         return ProcessDied(f"{text}: close no descriptors that you did not open"), Ending.FAILED

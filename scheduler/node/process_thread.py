@@ -229,7 +229,9 @@ class ProcessThread:
     def take_back(self, number: int) -> Collection[int]:
         """Return which work a process had not begun, and never will."""
         found: set[int] = set()
-        pipe = self._pipes[number]
+        pipe = self._pipes.get(number)
+        if pipe is None:
+            return found
         with suppress(BlockingIOError):
             while ticket := os.read(pipe.taken, TICKET_BYTES):
                 found.add(int.from_bytes(ticket, "little"))

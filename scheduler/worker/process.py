@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 
 from actors.model.attempts import Attempt, AttemptEnded, CheckpointMade
-from actors.model.display import UNSHOWN_STACK, message_of
+from actors.model.display import message_of
 from actors.model.events import AttemptFailed, AttemptStarted, Event
 from actors.model.interruption import look_too
 from actors.model.key import TaskKey
@@ -27,8 +27,8 @@ from scheduler.node.attempts import RunningAttempt
 from scheduler.node.batch_threads import BatchThreads
 from scheduler.node.calls import Calls
 from scheduler.node.checkpoints import NodeCheckpoints
-from scheduler.node.endings import ERROR_STACK_CHARS_MAX
 from scheduler.node.executor_calls import ExecutorCalls
+from scheduler.node.process_ends import sent_end
 from scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
     FRAMES_VERSION,
@@ -40,8 +40,6 @@ from scheduler.node.process_frames import (
     RefusedProcess,
     SentAttempt,
     SentCheckpoint,
-    SentEnd,
-    SentFailure,
     Work,
     frame,
     read_record,
@@ -103,7 +101,7 @@ class _Told:
     def __init__(self, place: PagePlace, now_ms: Callable[[], int]) -> None:
         self._place, self._now_ms = place, now_ms
         self.begun: set[TaskKey] = set()
-        self.failed: dict[TaskKey, AttemptFailed] = {}
+        self.failed: set[TaskKey] = set()
 
     def emit(self, event: Event) -> None:
         """Take note of the begin and the failure of what is at hand."""
@@ -111,7 +109,7 @@ class _Told:
             self._place.execute(self._now_ms())
             self.begun.add(event.key)
         elif isinstance(event, AttemptFailed):
-            self.failed[event.key] = event
+            self.failed.add(event.key)
 
 
 class AttemptProcess:
@@ -262,8 +260,15 @@ class AttemptProcess:
             self._all_ended.set()
 
     def _tell_ends(self, seq: int, attempts: Sequence[Attempt]) -> None:
+        told = self._told
         ends = [
-            self._sent(place, self._ends[id(attempt)]) for place, attempt in enumerate(attempts)
+            sent_end(
+                place,
+                self._ends[id(attempt)],
+                is_begun=attempt.task.key in told.begun,
+                is_told=attempt.task.key in told.failed,
+            )
+            for place, attempt in enumerate(attempts)
         ]
         for attempt in attempts:
             if (last := self._ends[id(attempt)].checkpoint) is not None:
@@ -275,33 +280,6 @@ class AttemptProcess:
         self._pipe.send(FrameKind.ENDED, Ended(seq, ends, self._memory()))
         # Behind that: what has ended and was not told is taken for what killed the process.
         self._place.end()
-
-    def _sent(self, place: int, ended: AttemptEnded) -> SentEnd:
-        key = ended.attempt.task.key
-        failure = None
-        if ended.error_class is not None:
-            failed = self._told.failed.get(key)
-            stack = ended.error_stack
-            failure = SentFailure(
-                ended.error_class,
-                ended.error_message,
-                stack,
-                is_told=failed is not None,
-                is_showable=stack != UNSHOWN_STACK,
-                has_whole_stack=stack is not None and len(stack) < ERROR_STACK_CHARS_MAX,
-            )
-        return SentEnd(
-            place,
-            ended.ending.value,
-            ended.started_ms,
-            ended.finished_ms,
-            key in self._told.begun,
-            failure,
-            ended.retry_after_ms,
-            ended.reason,
-            ended.uses_up_all,
-            ended.ruling,
-        )
 
 
 def _attempts_of(work: Work) -> Sequence[Attempt]:

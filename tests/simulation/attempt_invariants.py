@@ -74,6 +74,16 @@ def p3_one_at_a_time(run: Run) -> Complaints:
             yield f"{start.key} started as number {start.alike} of its ordering id and kind"
 
 
+def p26_no_process_runs_beside_the_next_owner(run: Run) -> Complaints:
+    """What runs in a process has ended before another attempt of its ordering id starts, whatever
+    became of its node.
+    """
+    for start in run.started:
+        for other in start.beside:
+            if other.is_in_process:
+                yield f"attempt {start.id} of {start.key} started while {other.id} was in a process"
+
+
 def p4_in_order(run: Run) -> Complaints:
     """A task stored before an earlier sibling fell due starts after that one is closed."""
     yield from _unread_starts(run)

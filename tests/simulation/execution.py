@@ -31,7 +31,9 @@ from scheduler.node.runner import NodeRunner
 from scheduler.node.stages import Following, RunningBatch
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.ports.batches import Batches
+from scheduler.ports.processes import is_in_process
 from tests.simulation.loop import SimulatedLoop, named
+from tests.simulation.processes import SimulatedProcesses
 from tests.simulation.user_code import Plan, ProcessKilled, plan_of
 
 
@@ -76,8 +78,10 @@ class SimulatedWorkers:
         *,
         observer: AttemptObserver,
         loop: SimulatedLoop,
+        processes: SimulatedProcesses | None = None,
     ) -> None:
         self._calls, self._observer, self._loop = calls, observer, loop
+        self.processes = processes
         self._free = Counter(
             threads=settings.workers, suspects=1, batches=100_000, immediate=100_000
         )
@@ -101,6 +105,12 @@ class SimulatedWorkers:
 
     def run(self, attempts: Sequence[RunningAttempt]) -> None:
         """Queue each attempt for its worker."""
+        if self.processes is not None:
+            there = [each for each in attempts if is_in_process(each.executor)]
+            now_ms = self._calls.clock.monotonic_ms()
+            queued_ms = [self._queued_ms.pop(each, now_ms) for each in there]
+            self.processes.run(there, queued_ms)
+            attempts = [each for each in attempts if not is_in_process(each.executor)]
         for running in attempts:
             pool = "suspects" if running.attempt.suspect else self.pool_of(running) or ""
             self._append(self._slot(running, pool))
@@ -129,11 +139,14 @@ class SimulatedWorkers:
         self._append(slot)
 
     def drain(self, partitions: Collection[int] | None) -> None:
-        """Change nothing: what runs here ends by itself."""
-        del partitions
+        """Take back what processes have not begun; what runs here ends by itself."""
+        if self.processes is not None:
+            self.processes.drain(partitions)
 
     def pool_of(self, running: RunningAttempt) -> str | None:
         """Name the workers that an attempt waits for with others; None where it does not."""
+        if is_in_process(running.executor):
+            return "processes"
         if running.attempt.suspect:
             return None
         return "threads" if _is_blocking(running) else "async"
@@ -369,9 +382,13 @@ class SimulatedRunner:
         *,
         observer: AttemptObserver,
         loop: SimulatedLoop,
+        processes: SimulatedProcesses | None = None,
     ) -> None:
         self._calls, self._loop = calls, loop
-        self.workers = workers = SimulatedWorkers(calls, settings, observer=observer, loop=loop)
+        self.processes = processes
+        self.workers = workers = SimulatedWorkers(
+            calls, settings, observer=observer, loop=loop, processes=processes
+        )
         self.runner = NodeRunner(calls, workers, settings, limits)
         # When an attempt came to the stage behind its limits.
         if self.runner.limits:
@@ -392,7 +409,9 @@ class SimulatedRunner:
 
     def next_ms(self) -> float | None:
         """Return the monotonic time at which there is something to do."""
-        times = (self.workers.next_ms(), self.runner.limits.next_ms())
+        times = [self.workers.next_ms(), self.runner.limits.next_ms()]
+        if self.processes is not None:
+            times += [self.processes.next_ms(), self.processes.outside_ms()]
         return min((each for each in times if each is not None), default=None)
 
     def work_one(self) -> bool:
@@ -400,6 +419,8 @@ class SimulatedRunner:
         limits_ms = self.runner.limits.next_ms()
         if limits_ms is not None and limits_ms <= self._calls.clock.monotonic_ms():
             self.runner.limits.look()
+            return True
+        if self.processes is not None and self.processes.work_one():
             return True
         return self.workers.work_one()
 

@@ -26,6 +26,7 @@ class Beside:
     id: int
     excuse: str
     """Why promise P3 allows it; empty where it does not."""
+    is_in_process: bool = False
 
 
 @dataclass(frozen=True, slots=True)

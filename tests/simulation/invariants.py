@@ -25,6 +25,7 @@ from tests.simulation.attempt_invariants import (
     p6_the_last_record_wins,
     p6_what_is_asked_to_end_counts_no_more,
     p7_isolation,
+    p26_no_process_runs_beside_the_next_owner,
     sealed_data_waits_for_its_key,
 )
 from tests.simulation.debounce_invariants import the_last_call_makes_its_task
@@ -403,6 +404,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p23_each_occurrence_comes_once,
     p24_limits_are_kept,
     p25_what_was_committed_is_scheduled,
+    p26_no_process_runs_beside_the_next_owner,
     one_task_is_made_in_a_window,
     the_last_call_makes_its_task,
     pauses_hold,

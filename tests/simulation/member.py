@@ -48,6 +48,7 @@ from tests.simulation.history import Sampled
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.machine import VirtualMachine
 from tests.simulation.older import OlderOwnership, older_settings
+from tests.simulation.processes import SimulatedProcesses
 from tests.simulation.real_workers import RealRunner, WatchedCalls
 from tests.simulation.sealing import around, node_codecs
 from tests.simulation.segment_files import SegmentFiles
@@ -57,6 +58,7 @@ from tests.simulation.user_code import (
     Shares,
     hostile,
     in_batches,
+    in_processes,
     simulated_executor,
 )
 from tests.simulation.watched import NodeClock, Trace, TracingSystem, WatchedLease, WatchedLog
@@ -133,6 +135,8 @@ class Site:
     """Where completions are, where many of them are one row."""
     older: float = 0.0
     """Share of processes that are of the version before."""
+    processes: bool = False
+    """Whether user code runs in processes."""
 
     def stores(self, deliver: Deliver, rng: random.Random, *, is_older: bool) -> Stores:
         """Open a node's way to the store; one of four writes rows where others write segments."""
@@ -192,6 +196,7 @@ class Member:
         self._machine = VirtualMachine(clock, rng, self._woken)
         self.doors: NodeDoors | None = None
         self._payloads = node_codecs(knows_new=self.knows_kinds)
+        self._processes: SimulatedProcesses | None = None
         self._execution = self._make_runner(site)
         self.runner, self.workers = self._execution.runner, self._execution.workers
         self.system: TracingSystem
@@ -206,6 +211,16 @@ class Member:
         calls = Calls(clock=self.clock, gate=self.lease.allows, telemetry=self, rng=self.rng)
         if site.sealed:
             calls.require_codecs = self._payloads.require
+        observer = _AttemptsOf(self, site.observer)
+        if site.processes:
+            self._processes = SimulatedProcesses(
+                calls,
+                site.settings.tree,
+                observer=observer,
+                lease_ends_ms=self.log.lease_ends_ms,
+                policy=site.policy,
+                rng=self.rng,
+            )
         return SimulatedRunner(
             calls,
             site.settings.tree.execution,
@@ -215,8 +230,9 @@ class Member:
                 held=self.lease,
                 lend=site.lend,
             ),
-            observer=_AttemptsOf(self, site.observer),
+            observer=observer,
             loop=self._loop,
+            processes=self._processes,
         )
 
     def _make_real_runner(self, site: Site) -> RealRunner:
@@ -309,6 +325,8 @@ class Member:
             make_executor = guests(make_executor, site.policy, self._machine, *told)
         shares = NOT_HOSTILE if site.guests else site.hostile
         made = hostile(make_executor, site.policy, shares, self.rng)
+        if site.processes:
+            return in_processes(made, site.policy)
         if site.runs:
             made = in_batches(made, site.policy, site.runs, site.observer.miscalled)
         if not site.sealed:
@@ -334,6 +352,8 @@ class Member:
         """The process is gone: nothing in it goes on."""
         self.alive = False
         self._execution.end()
+        if self._processes is not None:
+            self._processes.end()
 
     def close(self) -> None:
         """End as a process that was asked to; AssertionError where something of it goes on."""
@@ -371,11 +391,15 @@ class Member:
         # Outside of its own work only messages come to a node, so the rest is known.
         busy = self.system._ready or self._execution.is_woken()
         wanted_ms = self.clock.monotonic_ms() if busy else self._wake_ms
-        return max(wanted_ms, self.paused_until_ms)
+        own_ms = max(wanted_ms, self.paused_until_ms)
+        # Guardian and processes go on while the node is frozen.
+        return own_ms if self._processes is None else min(own_ms, self._processes.outside_ms())
 
     def work(self) -> None:
         """Do what is to be done now; raises ProcessKilled where the process dies of it."""
         now_ms = self.clock.monotonic_ms()
+        if self._processes is not None:
+            self._processes.step()
         if now_ms < self.paused_until_ms:
             return
         # After a pause the threads wake up in any order.

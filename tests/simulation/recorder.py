@@ -23,6 +23,7 @@ from actors.model.limit_change import LimitChange
 from actors.model.operator_config import OperatorConfig
 from actors.model.task import StoredTask
 from scheduler.node.attempts import RunningAttempt
+from scheduler.ports.processes import is_in_process
 from tests.simulation.history import (
     Beside,
     CaughtUp,
@@ -122,7 +123,7 @@ class Recorder(StoreRecorder):
     def _beside(self, attempt: Attempt) -> tuple[Beside, ...]:
         key = attempt.task.key
         return tuple(
-            Beside(run.id, self._excuse(run))
+            Beside(run.id, self._excuse(run), is_in_process(run.running.executor))
             for run in self._runs.values()
             if run.key == key or self._in_order(run, attempt)
         )

@@ -115,6 +115,8 @@ class Workload(_Part):
     """Sick ids are of the first so many partitions; with 0 of all."""
     unordered: bool = False
     """Whether two of three tasks are of kinds without order."""
+    processes: bool = False
+    """All tasks run in processes, which die where a plan says so, and with their node."""
     runs: int = 0
     """Most tasks of one ordering id in a batch; with 0 there are no batches."""
     guests: float | None = None

@@ -25,6 +25,7 @@ from scheduler.executors.batches import KindBatches
 from scheduler.executors.guests import GuestKind
 from scheduler.executors.middleware import MiddlewareStack
 from scheduler.ports.batches import BatchMember
+from scheduler.ports.processes import ProcessMember
 from scheduler.services.system_tasks import RoutedFactory
 from tests.simulation.task_maker import SICK
 
@@ -178,6 +179,17 @@ def in_batches(
             guests = GuestKind(partial(SimulatedBatch, policy, tasks_max[kind], complain))
             batches[of] = KindBatches(guests, MiddlewareStack())
         return BatchMember(batches[of])
+
+    return made
+
+
+def in_processes(make: RoutedFactory, policy: RetryPolicy) -> RoutedFactory:
+    """Return what makes stand-ins for executors whose tasks run in processes."""
+    member = ProcessMember(policy, None)
+
+    def made(ordering_id: str, kind: str | None) -> TaskExecutor:
+        executor = make(ordering_id, kind)
+        return executor if ordering_id.startswith(RESERVED) else member
 
     return made
 

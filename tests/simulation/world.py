@@ -99,6 +99,7 @@ class World:
             lend=load.lend,
             unordered=PLACES if load.unordered else {},
             sealed=load.sealed,
+            processes=load.processes,
             middleware_raises=load.middleware_raises,
             runs=load.runs_by_kind,
             segments=self.segments,

@@ -164,8 +164,8 @@ def _loggers() -> list[tuple[str, str]]:
 
 
 _OTHERS_LOGGERS = {"concurrent.futures", "f'hourhand.{role}'", "line.name", "name"}
-"""The standard library's, the roles' one, whose names are looked at by themselves, and those of lines
-of a process, which are the user's."""
+"""The standard library's, the roles' one, whose names are looked at by themselves, and those of
+lines of a process, which are the user's."""
 
 
 def test_loggers_are_told_apart_by_more_than_case() -> None:

@@ -356,3 +356,27 @@ def test_a_close_refuses_what_waits_and_ends_the_processes() -> None:
     assert fake.ended().ending is Ending.NOT_STARTED
     assert fake.processes[1].said == ["kill"]
     assert fake.processes[2].said == ["stop"]
+
+
+def test_what_was_sent_is_withdrawn_until_it_begins() -> None:
+    """P6: a newer record of its key may take its place; what is sent with it goes again."""
+    fake = FakeProcesses()
+    fake.ready()
+    first, second, third = fake.start(3)
+    fake.begin()
+    withdraw = fake.calls.registry.withdraw
+
+    assert not withdraw(first), "its code runs"
+    assert withdraw(second)
+    fake.end()
+    fake.turn()
+    fake.turn()
+    fake.begin()
+    fake.end()
+
+    ended = {id(each.attempt): each.ending for each in (fake.ended() for _ in range(3))}
+    assert ended == {
+        id(first): Ending.DONE,
+        id(second): Ending.NOT_STARTED,
+        id(third): Ending.DONE,
+    }

@@ -1,0 +1,78 @@
+"""Ends of attempts on their way from a process to its node.
+
+Decides what of them is believed: a process runs user code.
+"""
+
+from msgspec.structs import replace
+
+from actors.model.attempts import AttemptEnded, Ending
+from actors.model.display import UNSHOWN_STACK, storable_text
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.endings import (
+    ERROR_MESSAGE_CHARS_MAX,
+    ERROR_STACK_CHARS_MAX,
+    REASON_CHARS_MAX,
+)
+from scheduler.node.process_frames import FrameBroken, SentEnd, SentFailure
+
+
+def sent_end(place: int, ended: AttemptEnded, *, is_begun: bool, is_told: bool) -> SentEnd:
+    """Return the end of an attempt as a process tells it.
+
+    ``is_begun`` says whether ``execute`` was called, ``is_told`` whether a failure is to be told.
+    """
+    failure, stack = None, ended.error_stack
+    if ended.error_class is not None:
+        failure = SentFailure(
+            ended.error_class,
+            ended.error_message,
+            stack,
+            is_told=is_told,
+            is_showable=stack != UNSHOWN_STACK,
+            has_whole_stack=stack is not None and len(stack) < ERROR_STACK_CHARS_MAX,
+        )
+    return SentEnd(
+        place,
+        ended.ending.value,
+        ended.started_ms,
+        ended.finished_ms,
+        is_begun,
+        failure,
+        ended.retry_after_ms,
+        ended.reason,
+        ended.uses_up_all,
+        ended.ruling,
+    )
+
+
+def timed_out(ended: AttemptEnded) -> AttemptEnded:
+    """Return the end of an attempt that was asked to end after its time: what it then raised does
+    not say what was wrong.
+    """
+    return replace(ended, ending=Ending.TIMED_OUT) if ended.ending is Ending.FAILED else ended
+
+
+def read_end(running: RunningAttempt, end: SentEnd, now_ms: int) -> AttemptEnded:
+    """Return the end of an attempt as a process tells it; FrameBroken for what is not one."""
+    try:
+        ending = Ending(end.ending)
+    except ValueError:
+        raise FrameBroken(f"an attempt ended {end.ending[:40]!r}, which is not known") from None
+    failed = end.failed
+    return AttemptEnded(
+        running.attempt,
+        ending,
+        min(max(end.started_ms, 0), now_ms),
+        min(max(end.finished_ms, 0), now_ms),
+        None if end.retry_after_ms is None else max(0, end.retry_after_ms),
+        _cut(end.reason, REASON_CHARS_MAX),
+        None if failed is None else _cut(failed.error_class, REASON_CHARS_MAX),
+        None if failed is None else _cut(failed.error_message, ERROR_MESSAGE_CHARS_MAX),
+        None if failed is None else _cut(failed.error_stack, ERROR_STACK_CHARS_MAX),
+        end.uses_up_all,
+        end.ruling,
+    )
+
+
+def _cut(text: str | None, chars_max: int) -> str | None:
+    return None if text is None else storable_text(text[:chars_max])
