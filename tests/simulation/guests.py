@@ -239,11 +239,16 @@ def _fail_in_callback(_guest: Guest) -> None:
     asyncio.get_running_loop().call_soon(divmod, 1, 0)
 
 
+def _resolve(end: "asyncio.Future[None]") -> None:
+    if not end.done():
+        end.set_result(None)
+
+
 async def _pause_s(seconds: float) -> None:
     """Wait on the virtual clock."""
     loop = asyncio.get_running_loop()
-    end = loop.create_future()
-    timer = loop.call_later(seconds, lambda: end.done() or end.set_result(None))
+    end: asyncio.Future[None] = loop.create_future()
+    timer = loop.call_later(seconds, _resolve, end)
     try:
         await end
     finally:

@@ -2,7 +2,7 @@
 
 import json
 import math
-import time
+import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Self
@@ -100,9 +100,9 @@ class ProcessBench:
 
     def until_begun(self) -> int:
         """Wait until an attempt runs in the first process; return its number."""
-        place = self.processes.page.place(0)
+        place, pause = self.processes.page.place(0), threading.Event()
         for _ in range(20 * TIMEOUT_S):
             if place.seq and place.executes_since_ms is not None:
                 return place.seq
-            time.sleep(0.05)
+            pause.wait(0.05)
         raise AssertionError("nothing has begun")

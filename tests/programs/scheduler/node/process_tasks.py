@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from datetime import timedelta
 
 from actors.model.backoff import RetryPolicy
@@ -17,6 +16,7 @@ from actors.model.task_executor import TaskExecutor
 from scheduler.executors.middleware import Middleware
 from scheduler.executors.registry import Hourhand
 
+_never = threading.Event()
 ONCE = RetryPolicy(attempts_max=1)
 SECOND = timedelta(seconds=1)
 
@@ -50,14 +50,14 @@ class Told(TaskExecutor):
 @app.task("async", run_in="process", retry=ONCE)
 async def awaits() -> Drop:
     """Wait a moment."""
-    await asyncio.sleep(0.001)
+    await asyncio.to_thread(_never.wait, 0.001)
     return Drop(str(os.getpid()))
 
 
 @app.task("async-hangs", run_in="process", retry=ONCE, timeout=timedelta(milliseconds=200))
 async def hangs_async() -> None:
     """Wait for ever."""
-    await asyncio.sleep(1_000)
+    await asyncio.Event().wait()
 
 
 @app.task("async-waits", run_in="process", retry=ONCE)
@@ -86,7 +86,7 @@ def raises(data: dict[str, str]) -> None:
 def dies(data: dict[str, str]) -> None:
     """End the process."""
     os.kill(os.getpid(), signal.Signals[data["by"]])
-    time.sleep(1_000)
+    _never.wait(1_000)
 
 
 @app.task("exits", run_in="process", retry=ONCE)
@@ -110,7 +110,7 @@ def listens() -> Drop:
     heard: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: heard.append(number))
     while not heard:
-        time.sleep(0.01)
+        _never.wait(0.01)
     return Drop("it listened")
 
 
@@ -118,7 +118,7 @@ def listens() -> Drop:
 def leaks() -> None:
     """Hold much memory."""
     held = bytearray(b"x" * 400_000_000)
-    time.sleep(1_000)
+    _never.wait(1_000)
     del held
 
 
@@ -146,7 +146,7 @@ def prints() -> None:
 @app.task("sleeps", run_in="process", retry=ONCE)
 def sleeps(data: dict[str, float]) -> None:
     """Take a while."""
-    time.sleep(data["s"])
+    _never.wait(data["s"])
 
 
 @app.executor("batched")
@@ -186,6 +186,6 @@ class Checkpoints(TaskExecutor):
         for number in range(3):
             self.checkpoint({"done": number, "found": self.checkpointed})
         if task.data.get("dies"):
-            time.sleep(1)
+            _never.wait(1)
             os.kill(os.getpid(), signal.SIGKILL)
         raise ValueError("no")

@@ -5,7 +5,7 @@ sleeping process.
 """
 
 import sys
-import time
+import threading
 
 from tests.programs.scheduler.node.process_bench import ProcessBench
 
@@ -21,7 +21,7 @@ def main() -> None:
         bench.until_begun()
         sys.stdout.write(f"{pid}\n")
         sys.stdout.flush()
-        time.sleep(1_000)
+        threading.Event().wait(1_000)
 
 
 if __name__ == "__main__":
