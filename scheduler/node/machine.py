@@ -1,4 +1,4 @@
-"""What the workers of a node have of their machine: threads, queues to wait at, event loops.
+"""The machine as the workers of a node use it: threads, queues to wait at, event loops.
 
 Decides nothing.  Workers wait for nothing but by these, so that the simulation, which has a machine
 whose threads take turns, sees each moment at which another thread may go on.
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class WaitingQueue(Protocol[Item]):
-    """Where threads wait for items."""
+    """A queue at which threads wait for items."""
 
     def put(self, item: Item) -> None:
         """Add an item; never waits."""
@@ -28,7 +28,7 @@ class WaitingQueue(Protocol[Item]):
         """Return how many items wait."""
 
     def empty(self) -> bool:
-        """Whether no item waits."""
+        """Return True if no item waits."""
 
 
 class Machine:

@@ -1,4 +1,4 @@
-"""What a node and its processes say to each other: frames, each a length, a kind and a record.
+"""The frames between a node and its processes: each is a length, a kind and a record.
 
 Decides the form, the version and the upper sizes.  Never trusts the other side: what is not a frame
 raises FrameBroken, and nothing is ever executed from one.
@@ -15,11 +15,11 @@ from actors.model.backoff import RetryRuling
 from actors.model.task import AttemptState
 
 FRAMES_VERSION = 1
-"""Of these records; a process of another version is refused."""
+"""Version of these records; a process of another version is refused."""
 FRAME_BYTES_MAX = 1 << 30
-"""Of a frame of the node, whose batches hold many tasks."""
+"""Largest frame of the node, whose batches hold many tasks."""
 ANSWER_BYTES_MAX = 16 << 20
-"""Of a frame of a process."""
+"""Largest frame of a process."""
 
 PIPE_LOST_CODE = 83
 """With which a process ends that cannot reach its node."""
@@ -28,18 +28,18 @@ _HEAD = Layout(">IB")
 
 
 class FrameKind(IntEnum):
-    """What a frame holds."""
+    """The kinds of frames."""
 
     HELLO = 1
-    """Of a process: it has loaded user code."""
+    """A process says that it has loaded user code."""
     REFUSED = 2
-    """Of a process: why user code cannot be loaded."""
+    """A process says why it cannot load user code."""
     WORK = 3
     ENDED = 4
     LOGGED = 5
     STOP = 6
     CHECKPOINT = 7
-    """Of a process: the newest checkpoint of an attempt."""
+    """A process sends the newest checkpoint of an attempt."""
     PLAN = 10
     """To the guardian, as all below to ``ENDED_PROCESS``."""
     START = 11
@@ -74,7 +74,7 @@ class SentAttempt(msgspec.Struct, array_like=True, gc=False):
 
 
 class Work(msgspec.Struct, array_like=True):
-    """What a process does at one go: one attempt, or a batch of them."""
+    """The unit of work of a process: one attempt, or a batch of them."""
 
     seq: int
     attempts: Sequence[SentAttempt]
@@ -82,7 +82,7 @@ class Work(msgspec.Struct, array_like=True):
 
 
 class SentEnd(msgspec.Struct, array_like=True, gc=False):
-    """How one attempt ended; its fields are those of ``AttemptEnded``."""
+    """The end of one attempt; its fields are those of ``AttemptEnded``."""
 
     place: int
     """In its work."""
@@ -90,7 +90,7 @@ class SentEnd(msgspec.Struct, array_like=True, gc=False):
     started_ms: int
     finished_ms: int
     is_begun: bool = True
-    """Whether ``execute`` was called, and so a start is to be told."""
+    """True if ``execute`` was called, so that a start is reported."""
     failed: "SentFailure | None" = None
     retry_after_ms: int | None = None
     reason: str | None = None
@@ -99,13 +99,13 @@ class SentEnd(msgspec.Struct, array_like=True, gc=False):
 
 
 class SentFailure(msgspec.Struct, array_like=True, gc=False):
-    """What is known of an error."""
+    """The facts about an error."""
 
     error_class: str | None
     error_message: str | None
     error_stack: str | None
     is_told: bool
-    """Whether operators are told of it."""
+    """True if operators see it."""
     is_showable: bool = True
     has_whole_stack: bool = False
 
@@ -144,7 +144,7 @@ class Logged(msgspec.Struct, array_like=True):
     stack: str | None
     seq: int
     place: int
-    """Of the attempt that wrote it, in the work ``seq``; -1 for none."""
+    """Number of the attempt that wrote it, within the work ``seq``; -1 for none."""
 
 
 class SentCheckpoint(msgspec.Struct, array_like=True):
@@ -152,7 +152,7 @@ class SentCheckpoint(msgspec.Struct, array_like=True):
 
     seq: int
     place: int
-    """Of the attempt, in the work ``seq``."""
+    """Number of the attempt, within the work ``seq``."""
     text: bytes
     """A row's text."""
 
@@ -185,7 +185,7 @@ class EndedProcess(msgspec.Struct, array_like=True):
     """That killed it; 0 for none."""
     code: int
     why: str = ""
-    """Why the guardian killed it by itself: ``lease`` or ``memory``."""
+    """The reason for which the guardian killed it by itself: ``lease`` or ``memory``."""
     memory_bytes: int = 0
 
 

@@ -26,7 +26,7 @@ _MARKS = re.compile(r"(?:noqa|type:|pragma|ruff|fmt|mypy|pyright)\b")
 
 SENTENCES: dict[str, int] = {
     "actors": 94,
-    "scheduler/node": 163,
+    "scheduler/node": 148,
 }
 """Sentences that begin so, by room; a room that is not listed has none."""
 
