@@ -15,7 +15,7 @@ from pathlib import Path
 _WORD_BYTES = 8
 _HEAD_WORDS = 16
 _PLACE_WORDS = 24
-_SEQ, _BEGUN_MS, _DEADLINE_MS, _WALL_MS, _EXECUTES = 0, 1, 2, 3, 4
+_SEQ, _BEGUN_MS, _DEADLINE_MS, _WALL_MS, _EXECUTES, _BEGUN_SEQ = 0, 1, 2, 3, 4, 5
 _ASKED_SEQ, _MEMORY_BYTES = 8, 16
 """Words of a place: those of the process, the node and the guardian are on lines of their own."""
 
@@ -77,8 +77,9 @@ class PagePlace:
         numbers[at + _EXECUTES] = 0
         times[at + _DEADLINE_MS] = math.inf
         times[at + _BEGUN_MS] = now_ms
-        # Last, as whoever finds it reads the others.
+        # Behind them, as whoever finds it reads the others.
         numbers[at + _SEQ] = seq
+        numbers[at + _BEGUN_SEQ] = seq
 
     def execute(self, wall_ms: int) -> None:
         """Say that user code is called for it now."""
@@ -97,6 +98,12 @@ class PagePlace:
     def seq(self) -> int:
         """The work at hand; 0 for none."""
         return int(self._numbers[self._at + _SEQ])
+
+    @property
+    def begun_seq(self) -> int:
+        """The work that was at hand last; 0 for none."""
+        # It is written behind the other one.
+        return max(int(self._numbers[self._at + _BEGUN_SEQ]), self.seq)
 
     @property
     def begun_ms(self) -> float:

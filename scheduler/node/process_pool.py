@@ -221,8 +221,11 @@ class ProcessPool:
             place.is_ready, place.failures = True, 0
 
     def said_refused(self, number: int, complaint: str) -> None:
-        """A process cannot load user code."""
-        if number in self._by_number:
+        """A process cannot load user code; raises FrameBroken where it has loaded it."""
+        place = self._by_number.get(number)
+        if place is not None:
+            if place.is_ready:
+                raise FrameBroken("it refuses user code that it has loaded")
             self.refusal = complaint
             logger.error("user code cannot be loaded in a process: %s", complaint)
 
@@ -247,7 +250,7 @@ class ProcessPool:
     def said_ended(self, number: int, ended: Ended) -> None:
         """The first work that a process has is done; raises FrameBroken where it is not that."""
         place = self._by_number.get(number)
-        if place is None:
+        if place is None or place.why == "broken":
             return
         if not place.sent or place.sent[0].seq != ended.seq:
             raise FrameBroken(f"work {ended.seq} ended, which is not at hand")
@@ -276,7 +279,7 @@ class ProcessPool:
         if place is None:
             return
         words = self._system.page.place(place.index)
-        begun_seq, why = words.seq, place.why or ended.why
+        begun_seq, why = words.begun_seq, place.why or ended.why
         jobs, was_ready = tuple(place.sent), place.is_ready
         place.sent.clear()
         place.number, place.is_ready, place.tasks = 0, False, 0
@@ -286,10 +289,13 @@ class ProcessPool:
             self._plan_restart(place, ended, was_ready=was_ready)
         for job in reversed(jobs):
             job.number = 0
-            if job.seq == begun_seq:
+            if job.seq > begun_seq:
+                self._waiting.appendleft(job)
+            elif job is jobs[0] or why not in _PIPE_LOST:
                 self._lose(job, ended, why, words.executes_since_ms)
             else:
-                self._waiting.appendleft(job)
+                # The end of the first one was not heard: that one used the pipe.
+                self._abandon(job, "behind")
 
     def _forgive(self, place: _Place) -> None:
         """What was asked to end has ended, before its process was killed."""
@@ -313,7 +319,7 @@ class ProcessPool:
         self._system.page.lease_until(self._lease_ends_ms())
         for place in self.places:
             if place.number and now_ms >= place.kill_ms:
-                place.why = place.why or ("silent" if place.is_silent else "closed")
+                place.why = place.why or _why_late(place)
                 self._kill(place, now_ms)
             elif place.sent:
                 self._look(place, now_ms)
@@ -341,9 +347,13 @@ class ProcessPool:
     def _look(self, place: _Place, now_ms: float) -> None:
         """Look at what runs: whether it takes long, too long, or has to go."""
         job, words = place.sent[0], self._system.page.place(place.index)
+        # Read in this order: what has begun is at hand, or has ended.
+        has_begun, runs = words.begun_seq >= job.seq, words.seq == job.seq
+        if has_begun and not runs and place.kill_ms == NO_DEADLINE:
+            # Its end is on its way, unless user code wrote what takes it for a part of a frame.
+            place.kill_ms = now_ms + SILENT_MS
         if now_ms - place.head_ms >= RECALLED_MS and len(place.sent) > 1:
             self._take_back(place)
-        runs = words.seq == job.seq
         if runs and now_ms - words.begun_ms >= TOLD_MS:
             since_ms = words.executes_since_ms
             if since_ms is not None:
@@ -643,6 +653,7 @@ _UNCOUNTED = {
     "drained": "its process was killed just before the drain deadline",
     "closed": "its process was killed, as the node stops",
     "guardian": "its process was killed with the process that watches it",
+    "behind": "its process was killed for what the attempt before it wrote into the pipe",
 }
 """Why a process was killed for no fault of what it ran."""
 
@@ -659,6 +670,13 @@ def job_of_batch(batch: RunningBatch) -> _Job:
 
 def _sent_to(place: _Place) -> int:
     return len(place.sent)
+
+
+def _why_late(place: _Place) -> str:
+    """Return why a process is killed that has not ended, or not told an end, in time."""
+    if place.is_silent:
+        return "silent"
+    return "broken" if place.sent else "closed"
 
 
 def _work_frame(job: _Job) -> bytes:

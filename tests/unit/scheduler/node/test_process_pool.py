@@ -239,6 +239,70 @@ def test_a_process_that_falls_silent_is_killed_unless_it_is_reaped() -> None:
     assert "descriptors" in (fake.ended().error_message or "")
 
 
+def test_an_end_that_is_never_heard_is_a_failure() -> None:
+    """The page says that the work has ended, and its frame is inside of what user code wrote."""
+    fake = FakeProcesses()
+    fake.ready()
+    (attempt,) = fake.start()
+    fake.begin()
+
+    fake.page.place(0).end()
+    fake.turn()
+    assert fake.processes[1].said == [], "its frame may be on its way"
+    fake.turn(500)
+    assert fake.processes[1].said == ["kill"]
+    fake.die(signal=9)
+
+    ended = fake.ended()
+    assert (ended.attempt, ended.ending) == (attempt, Ending.FAILED)
+    assert "pipe" in (ended.error_message or "")
+
+
+def test_what_wrote_into_the_pipe_fails_and_not_what_runs_behind_it() -> None:
+    """It would run again for ever, uncounted, and another task would be blamed."""
+    fake = FakeProcesses()
+    fake.ready()
+    first, second = fake.start(2)
+    fake.begin()
+    fake.page.place(0).end()
+    fake.begin()
+
+    fake.pool.said_nonsense(1, "a frame of kind 99 is unknown")
+    fake.die(signal=9)
+
+    ends = {each.attempt.task.key: each for each in (fake.ended(), fake.ended())}
+    assert ends[first.task.key].ending is Ending.FAILED
+    assert "pipe" in (ends[first.task.key].error_message or "")
+    assert ends[second.task.key].ending is Ending.NOT_STARTED
+    assert fake.count(AttemptFailed) == 1
+
+
+def test_nothing_counts_that_a_process_says_after_nonsense() -> None:
+    """Its frames may be no more than what user code wrote."""
+    fake = FakeProcesses()
+    fake.ready()
+    fake.start()
+    fake.begin()
+
+    fake.pool.said_nonsense(1, "a frame of kind 99 is unknown")
+    fake.end()
+    fake.die(signal=9)
+
+    assert fake.ended().ending is Ending.FAILED
+    assert fake.ends.empty()
+
+
+def test_a_process_that_runs_attempts_does_not_refuse_user_code() -> None:
+    """It has loaded it: this is something that user code wrote."""
+    fake = FakeProcesses()
+    fake.ready()
+
+    with pytest.raises(FrameBroken):
+        fake.pool.said_refused(1, "made up")
+
+    assert fake.pool.refusal is None
+
+
 def test_an_end_of_what_is_not_at_hand_is_refused() -> None:
     """So is one without the ends of all attempts, and one of a kind that nobody knows."""
     fake = FakeProcesses()
