@@ -17,19 +17,21 @@ from tests.fuzz.command_door import try_commands
 from tests.fuzz.executor_door import try_executors
 from tests.fuzz.http_door import REQUESTS_OF_A_SERVICE, try_requests
 from tests.fuzz.node_door import RECORDS_OF_A_WORLD, try_world
+from tests.fuzz.pipe_door import try_pipe
 from tests.fuzz.records import corpus
 from tests.fuzz.relay_door import RECORDS_OF_A_RELAY, try_relay
 from tests.fuzz.settings_door import try_settings
 
 INPUTS = 150_000
 _SHARES = {
-    "records": 60,
+    "records": 50,
     "arguments": 20,
     "executors": 1,
     "settings": 15,
     "commands": 4,
     "requests": 30,
     "relay": 20,
+    "pipe": 10,
 }
 """In thousands, of all of them."""
 _AT_A_TIME = 500
@@ -67,6 +69,7 @@ def fuzz(inputs: int, first_seed: int, folder: Path, say: Callable[[str], None])
         "commands": lambda seed, count: try_commands(seed, count, folder),
         "requests": lambda seed, count: try_requests(seed, count, folder),
         "relay": try_relay,
+        "pipe": try_pipe,
     }
     counts = {}
     for door, attempt in doors.items():
