@@ -14,7 +14,7 @@ from scheduler.node.remote_errors import RemoteError
 
 def log_line(line: Logged, running: RunningAttempt | None) -> None:
     """Log a line as if the attempt that wrote it ran here."""
-    log = logging.getLogger(line.name)
+    log = _logger_of(line.name)
     if not log.isEnabledFor(line.level):
         return
     raised = None
@@ -27,6 +27,19 @@ def log_line(line: Logged, running: RunningAttempt | None) -> None:
     record.created, record.msecs = line.created_s, (line.created_s % 1) * 1000
     record.exc_text = line.stack
     Context().run(_handle, log, record, running)
+
+
+def _logger_of(name: str) -> logging.Logger:
+    """Return the logger of the node that a line of this name gets to; never a new one, as none is
+    ever forgotten.
+    """
+    made = logging.getLogger().manager.loggerDict
+    while name:
+        found = made.get(name)
+        if isinstance(found, logging.Logger):
+            return found
+        name = name.rpartition(".")[0]
+    return logging.getLogger()
 
 
 def _handle(log: logging.Logger, record: logging.LogRecord, running: RunningAttempt | None) -> None:
