@@ -230,10 +230,10 @@ class ProcessPool:
             logger.error("user code cannot be loaded in a process: %s", complaint)
 
     def said_nonsense(self, number: int, complaint: str) -> None:
-        """A process said what nothing can be made of, or nothing more: it is replaced."""
+        """A process said what nothing can be made of: it is replaced."""
         place = self._by_number.get(number)
         if place is not None and not place.is_killed:
-            if place.is_ready and not place.is_leaving:
+            if not place.is_leaving:
                 logger.error("a process is replaced: %s", complaint)
             place.why = place.why or "broken"
             self._kill(place, self._monotonic_ms())

@@ -292,6 +292,16 @@ def test_nothing_counts_that_a_process_says_after_nonsense() -> None:
     assert fake.ends.empty()
 
 
+def test_a_process_of_another_version_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """It never gets ready, and the log is where its node sends people to."""
+    fake = FakeProcesses()
+    fake.turn()
+
+    fake.pool.said_nonsense(1, "it speaks version 0, not 1")
+
+    assert "it speaks version 0, not 1" in caplog.text
+
+
 def test_a_process_that_runs_attempts_does_not_refuse_user_code() -> None:
     """It has loaded it: this is something that user code wrote."""
     fake = FakeProcesses()
