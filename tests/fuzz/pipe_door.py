@@ -9,6 +9,7 @@ import math
 import os
 import random
 import socket
+import threading
 from contextlib import suppress
 from queue import SimpleQueue
 
@@ -224,6 +225,10 @@ def _try_one(rng: random.Random, world: _PipeWorld) -> None:
 
 def _judge(world: _PipeWorld, work: Work, beside: Work, said: bytes) -> None:
     """Each attempt ended once: the good one is done, the other one done or failed."""
+    for thread in threading.enumerate():
+        # Policies are asked on a thread of their own, and the end comes behind that.
+        if thread.name == "hourhand-judging":
+            thread.join()
     ends = {}
     while not world.ends.empty():
         ended = world.ends.get()
