@@ -1,6 +1,6 @@
 """User code that computes, hangs, leaks, crashes and behaves, side by side on one embedded node.
 
-Schedules all of it for the same seconds, and judges what became of each task by its state and by the
+Schedules all of it for the same seconds, and judges each task by its state in the end and by the
 starts that user code wrote down.  The exit code is 0 only if each promise holds.
 """
 

@@ -284,17 +284,22 @@ def _tried_too_often(run: Run) -> Complaints:
                 yield f"{key} failed {failures} times, {run.attempts_max} are allowed"
 
 
-def p6_the_last_record_wins(run: Run) -> Complaints:
-    """An attempt uses the newest data that was durable well before it was begun; none begins
-    when that record is a cancel.
-    """
-    since = run.durable_since()
+def _records_by_key(run: Run) -> Mapping[TaskKey, list[StoredTask | Command]]:
+    """Return all records of each key, in log order."""
     records: dict[TaskKey, list[StoredTask | Command]] = defaultdict(list)
     for partition in range(run.partitions):
         for _, entry in run.truth.entries(partition):
             if not isinstance(entry, str):
                 found = run.found(partition, entry)
                 records[found.key].append(found)
+    return records
+
+
+def p6_the_last_record_wins(run: Run) -> Complaints:
+    """An attempt uses the newest data that was durable well before it was begun; none begins
+    when that record is a cancel.
+    """
+    since, records = run.durable_since(), _records_by_key(run)
     outcomes = {(o.partition, o.offset): o.outcome.outcome for o in run.history.of(OutcomeStored)}
     refused = {(n.node, n.event.key) for n in run.noted() if isinstance(n.event, AttemptRefused)}
     for start in run.started:
