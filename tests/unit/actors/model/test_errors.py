@@ -50,6 +50,7 @@ def test_a_callers_mistake_in_a_value_is_a_value_error_too() -> None:
         errors.NotConnected,
         errors.UnknownConnection,
         errors.SparkNotStarted,
+        errors.ProcessDied,
     }
     for error in set(CallerError.__subclasses__()) - others:
         assert issubclass(error, ValueError), error
