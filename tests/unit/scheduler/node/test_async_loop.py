@@ -148,7 +148,7 @@ def test_a_job_without_a_slot_that_is_cancelled_is_told_of_too() -> None:
     loop.close()
 
 
-@pytest.mark.parametrize("refused", [1, 3])
+@pytest.mark.parametrize("refused", [2, 4])
 def test_a_loop_that_found_no_thread_begins_once_there_is_one(
     monkeypatch: pytest.MonkeyPatch, refused: int
 ) -> None:
