@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from actors.model.key import TaskKey, TaskPair
 from actors.model.log_offset import RECORDS_MAX, era_of, kept_offset
 from actors.model.ownership import Claim
-from actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
+from actors.model.status import AttemptResult, CommandOutcome, CompletionResult, RecordedOutcome
 from actors.ports.store import Stores
 from scheduler.futures.steps import Steps
 from scheduler.reading.pairs import several_keys
@@ -46,13 +46,19 @@ def found_outcome(
 
 
 def _has_ended(stores: Stores, partition: int, key: TaskKey, offset: int) -> Steps[bool]:
-    """Return whether the attempt has ended that ran when the command at ``offset`` cancelled it."""
+    """Return whether the attempt has ended that the command at ``offset`` asked to end: its row says
+    so by its result.
+    """
     asked = stores.status.find_completions(partition, (key,))
     attempts = yield stores.status.find_attempts(partition, (key,))
     closed = (yield asked).get(key)
     if closed is None or closed.result is not CompletionResult.CANCELLED:
         return False
-    ends = [row.attempt for row in attempts if row.finished_ms is not None]
+    ends = [
+        row.attempt
+        for row in attempts
+        if row.result is AttemptResult.DROPPED and row.finished_ms is not None
+    ]
     return closed.offset == offset and closed.attempts in ends
 
 

@@ -335,7 +335,7 @@ def p6_the_last_record_wins(run: Run) -> Complaints:
                 yield f"{start.key} started after {record.kind} at {record.offset} was applied"
 
 
-def p6_what_is_asked_to_end_counts_no_more(run: Run) -> Complaints:
+def what_is_asked_to_end_counts_no_more(run: Run) -> Complaints:
     """An attempt that runs on after a command asked it to end makes its key no success."""
     for partition in range(run.partitions):
         for _, entry in run.truth.entries(partition):

@@ -23,10 +23,10 @@ from tests.simulation.attempt_invariants import (
     p4_in_order,
     p5_done_is_done,
     p6_the_last_record_wins,
-    p6_what_is_asked_to_end_counts_no_more,
     p7_isolation,
     p26_no_process_runs_beside_the_next_owner,
     sealed_data_waits_for_its_key,
+    what_is_asked_to_end_counts_no_more,
 )
 from tests.simulation.debounce_invariants import the_last_call_makes_its_task
 from tests.simulation.flow_invariants import (
@@ -380,7 +380,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p4_in_order,
     p5_done_is_done,
     p6_the_last_record_wins,
-    p6_what_is_asked_to_end_counts_no_more,
+    what_is_asked_to_end_counts_no_more,
     p7_isolation,
     data_chooses_nothing,
     sealed_data_waits_for_its_key,

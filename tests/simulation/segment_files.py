@@ -209,6 +209,7 @@ def _statements() -> Iterator[str]:
     for script in STORE.scripts:
         yield from script
     yield from STORE.unversioned
+    yield from STORE.overlooked
     yield f"PRAGMA user_version = {STORE.version}"
 
 

@@ -18,7 +18,7 @@ OURS = sorted(
 )
 SERVED = sorted(path for path in FOLDER.rglob("*") if path.suffix in TYPES)
 SCRIPTS = [path for path in OURS if path.suffix == ".js"]
-LINES_MAX = 330
+LINES_MAX = 350
 IMPORT = re.compile(r'from "(\.[^"]+)"')
 NAMESPACE = "http://www.w3.org/2000/svg"
 """An identifier, which nobody asks for."""
