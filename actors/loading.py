@@ -195,7 +195,7 @@ class Loading:
         # is still to come is passed first, or others would wait for it when it falls due.
         is_late = reached.scheduled_ms <= self._context.clock.now_ms()
         few = 2 * len(taken) < len(found.keys)
-        # Where nothing was passed at all, the same look would come to the same.
+        # The same look would come to the same if it moved nothing.
         is_stuck = reach.cursor.key <= after
         self._answer_load(complete=False, held_up=is_stuck or (is_late and few))
 

@@ -46,8 +46,8 @@ def found_outcome(
 
 
 def _has_ended(stores: Stores, partition: int, key: TaskKey, offset: int) -> Steps[bool]:
-    """Return whether the attempt has ended that the command at ``offset`` asked to end: its row says
-    so by its result.
+    """Return whether the attempt has ended that the command at ``offset`` asked to end, as the
+    result in its row says.
     """
     asked = stores.status.find_completions(partition, (key,))
     attempts = yield stores.status.find_attempts(partition, (key,))
