@@ -22,6 +22,7 @@ from examples.demo_doors.stage import show_checks
 from examples.demo_processes.work import COMPUTE_S, CRASHES_MAX, FOLDER, STARTS, TIMEOUT_S, app
 from hourhand import Scheduler, Settings, Task, TaskInfo
 from scheduler.adapters.clock import SystemClock
+from scheduler.configuration.cgroup import allowed_cores
 
 COUNTS = {"behave": 200, "compute": 4, "hang": 2, "leak": 1, "crash": 2, "exit": 2}
 """Tasks that run in processes, by kind."""
@@ -58,10 +59,8 @@ class Start:
 class Seen:
     """What there is to judge."""
 
-    begin_s: float
-    """When the first tasks were due, by the clock of the starts."""
     due_s: Mapping[str, float]
-    """When each task was due, by key."""
+    """When each task was due, by key, by the clock of the starts."""
     starts: Sequence[Start]
     infos: Mapping[str, Sequence[TaskInfo]]
     """The state of each task in the end, by kind."""
@@ -132,7 +131,7 @@ def _judged_cores(seen: Seen) -> Check:
     begun = [info.key.scheduled_time for info in seen.infos["compute"]]
     took_s = (max(ended) - min(begun)).total_seconds() if ended else float("inf")
     alone_s = COMPUTE_S * COUNTS["compute"]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
+    cores = allowed_cores()
     # Beside them others hang and leak until they are killed, so the bound is far above a half.
     most_s = alone_s * 0.95 + TIMEOUT_S + KILL_GRACE_MS / 1_000 if cores > 1 else alone_s * 3
     return Check(
@@ -231,7 +230,7 @@ def _play(console: Console, folder: Path) -> Seen:
                 left_s = max(0.1, ends_s - _clock.monotonic_ms() / 1_000)
                 infos[str(task.kind)].append(scheduler.wait_task(task.key, left_s))
     due_s = {str(task.key): begin_s + after_s for task, after_s in made}
-    return Seen(begin_s, due_s, list(_starts_in(folder)), infos)
+    return Seen(due_s, list(_starts_in(folder)), infos)
 
 
 def _starts_in(folder: Path) -> Iterator[Start]:

@@ -172,9 +172,6 @@ class UserExecutors:
         """Most tasks of one ordering id in a batch, by kinds that allow several."""
         made: dict[str | None, object] = {k: each.executor for k, each in self.kinds.items()}
         made[None] = self.default
-        most = {
-            k: run_tasks_max_of(made_by(each)) for k, each in {None: self.default, **made}.items()
-        }
         most = {kind: run_tasks_max_of(made_by(found)) for kind, found in made.items()}
         return {kind: tasks for kind, tasks in most.items() if tasks > 1}
 

@@ -20,6 +20,8 @@ FRAME_BYTES_MAX = 1 << 30
 """Largest frame of the node, whose batches hold many tasks."""
 ANSWER_BYTES_MAX = 16 << 20
 """Largest frame of a process."""
+TICKET_BYTES = 8
+"""Size of a ticket: the number of a work, little-endian, beside its frame."""
 
 PIPE_LOST_CODE = 83
 """With which a process ends that cannot reach its node."""

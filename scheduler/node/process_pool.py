@@ -23,9 +23,7 @@ from actors.model.settings import ExecutionSettings
 from actors.model.task import FRESH
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.calls import Calls
-from scheduler.node.endings import (
-    not_started,
-)
+from scheduler.node.endings import not_started
 from scheduler.node.process_ends import read_end, timed_out
 from scheduler.node.process_frames import (
     PIPE_LOST_CODE,

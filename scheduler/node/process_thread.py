@@ -26,6 +26,7 @@ from scheduler.node.calls import Calls
 from scheduler.node.process_frames import (
     ANSWER_BYTES_MAX,
     FRAMES_VERSION,
+    TICKET_BYTES,
     Ended,
     EndedProcess,
     FrameBroken,
@@ -55,7 +56,6 @@ _GUARDIAN_CODE = (
     f" from {GUARDIAN} import main; main(sys.argv[2:])"
 )
 """Its modules are those of the node, wherever it was started; no child's environment is changed."""
-TICKET_BYTES = 8
 START_DEADLINE_S = 120.0
 """How long the first process may take to load user code before a node does not start."""
 CLOSE_DEADLINE_S = 10.0

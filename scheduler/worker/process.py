@@ -33,6 +33,7 @@ from scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
     FRAMES_VERSION,
     PIPE_LOST_CODE,
+    TICKET_BYTES,
     Ended,
     FrameKind,
     FrameReader,
@@ -59,7 +60,6 @@ _ASKED_LOOK_S = 0.05
 """Interval of checks whether an async attempt is asked to end."""
 CHECKPOINT_SENT_EVERY_MS = 100
 """Between two checkpoints of an attempt on the pipe: the node has them durable each second."""
-TICKET_BYTES = 8
 _NOT_HERE = Attempt(StoredTask(TaskKey(0, "?", "?"), b"{}", 0), 0, 0, 0)
 """Stands for the attempt that another one follows, and whose batch is another one."""
 

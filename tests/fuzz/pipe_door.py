@@ -24,6 +24,7 @@ from scheduler.node.process_frames import (
     ANSWER_BYTES_MAX,
     FRAME_BYTES_MAX,
     FRAMES_VERSION,
+    TICKET_BYTES,
     Ended,
     EndedProcess,
     FrameKind,
@@ -37,7 +38,7 @@ from scheduler.node.process_frames import (
     read_record,
 )
 from scheduler.node.process_log import log_line
-from scheduler.node.process_thread import TICKET_BYTES, ProcessThread
+from scheduler.node.process_thread import ProcessThread
 from scheduler.ports.processes import ProcessMember
 from scheduler.ports.user_places import ProcessPlan, UserPlaces
 from scheduler.testing import RecordingTelemetry

@@ -36,7 +36,7 @@ def _seen() -> Seen:
         starts += [Start(kind, key, pid, after_s + 0.001)] * count
         if kind != "plain":
             infos[kind].append(_info(task, ERRORS.get(kind)))
-    return Seen(0.0, due_s, starts, infos)
+    return Seen(due_s, starts, infos)
 
 
 def _info(task: Task, error: tuple[str, str] | None) -> TaskInfo:
