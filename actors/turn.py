@@ -140,9 +140,6 @@ class Turn:
     def end(self) -> None:
         """Send all that was collected, each kind once."""
         self._hand_over()
-        if self.succeeded:
-            finished, self.succeeded = tuple(map(finished_event, self.succeeded)), []
-            self.emit(TasksSucceeded(self.ownership.partition, finished))
         siblings, me = self._siblings, self._context
         if self.completions or self.records or self.last_checkpoints:
             last = tuple(self.last_checkpoints)
@@ -172,8 +169,12 @@ class Turn:
     def _hand_over(self) -> None:
         """Hand to the runner what ended and what began, which it still starts one by one (P7).
 
-        In this order: of an ordering id one attempt ends before the next one begins.
+        In this order: of an ordering id one attempt ends before the next one begins.  Workers tell
+        of a start at once, so ends are told before it.
         """
+        if self.succeeded:
+            finished, self.succeeded = tuple(map(finished_event, self.succeeded)), []
+            self.emit(TasksSucceeded(self.ownership.partition, finished))
         runner = self.effects.runner
         if self.settled:
             settled, self.settled = self.settled, []

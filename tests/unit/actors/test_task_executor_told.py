@@ -1,12 +1,14 @@
 """TaskExecutor: what others learn of an attempt, and when."""
 
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from actors.messages import StartTasks
-from actors.model.attempts import Ending
+from actors.model.attempts import Attempt, Ending
 from actors.model.backoff import OnExhausted
 from actors.model.commands import WithdrawalResult
 from actors.model.events import (
@@ -17,8 +19,9 @@ from actors.model.events import (
 )
 from actors.model.status import CompletionResult
 from actors.model.task import AttemptState
+from actors.ports.runner import Executable
 from tests.builders import NOW_MS, a_stored_task, an_attempt
-from tests.unit.actors.execution_bench import TASK, Bench, Job, holding_of
+from tests.unit.actors.execution_bench import LONG_AGO_MS, TASK, Bench, Job, holding_of
 from tests.unit.probes import EPOCH, PARTITION
 
 
@@ -151,3 +154,24 @@ def test_p7_a_retry_that_waits_is_told_to_the_parent_by_its_key() -> None:
     bench.fail_once()
 
     assert bench.is_slow
+
+
+def test_p3_the_end_of_an_attempt_is_told_before_the_next_of_its_id_may_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Workers tell of a start at once; who listens would else see two attempts side by side."""
+    bench = Bench(known_since_ms=LONG_AGO_MS)
+    bench.send("a", "b")
+    ended_at_start: list[list[str]] = []
+    start = bench.runner.start
+
+    def noted(attempts: Sequence[tuple[Attempt, Executable]], *args: Any) -> None:
+        ends = bench.harness.telemetry.of(AttemptFinished)
+        ended_at_start.append([each.key.uniqueness_key for each in ends])
+        start(attempts, *args)
+
+    monkeypatch.setattr(bench.runner, "start", noted)
+    bench.end()
+    bench.record()
+
+    assert ended_at_start == [["a"]]
