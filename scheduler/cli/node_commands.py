@@ -49,7 +49,7 @@ def run(
         list[str],
         typer.Option(
             metavar="[KIND=]MODULE:NAME",
-            help="A TaskExecutor class, a function returning one, or a registry; may be repeated.",
+            help="A registry, a TaskExecutor class or a function returning one; may be repeated.",
         ),
     ],
     metrics_port: MetricsPortOption = None,
@@ -72,7 +72,7 @@ def run(
 
     \b
     Examples:
-      hourhand run --executor invoices:SendInvoice
+      hourhand run --executor invoices:app
       hourhand run --executor mail=mails:SendMail --executor charge=bank:Charge
       hourhand run --executor tasks:app --metrics-port 9464 --set log=kafka
       hourhand run --executor tasks:app --processes auto --config production.toml

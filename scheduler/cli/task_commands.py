@@ -174,7 +174,7 @@ def schedule(
 
     \b
     Examples:
-      hourhand schedule --ordering-id customer-7 --in 10s --data '{"invoice": 42}'
+      hourhand schedule --kind send-invoice --ordering-id customer-7 --in 10s --data '{"id": 42}'
       hourhand schedule --ordering-id customer-7 --at 2027-01-01T09:00:00+01:00 --data @task.json
       hourhand schedule --ordering-id page-4 --uniqueness-key index --at now --debounce 1m
       hourhand schedule --from-file tasks.jsonl
