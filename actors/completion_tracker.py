@@ -1,8 +1,7 @@
-"""CompletionTracker: the only reader and writer of a partition's completions and attempts.
+"""CompletionTracker: reads and writes a partition's completions and attempts; no other role does.
 
-Decides whether a key is closed: from memory, or for old keys by a read.  Writes are
-group-committed: what arrives while a write is under way goes with the next one.  Never runs
-anything.
+Decides whether a key is closed: from memory, or for old keys by a read.  Writes are grouped:
+everything that arrives during a write goes into the next group.  Never runs a task.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,14 +46,14 @@ from actors.model.task_checkpoint import TaskCheckpoint
 from actors.ports.effects import Effects
 
 WRITES_IN_FLIGHT_MAX = 2
-"""One write under way and one behind it: more would make smaller groups, not faster ones."""
+"""Writes under way at once: more of them would make groups smaller, not faster."""
 
 _WITHDRAWING = (CompletionResult.CANCELLED, CompletionResult.MOVED)
 
 
 @dataclass(slots=True)
 class _WriteGroup:
-    """What the next write makes durable, and who is told afterwards."""
+    """The rows of the next write, and the recipients of its answers."""
 
     completions: dict[TaskKey, Completion] = field(default_factory=dict)
     attempts: list[AttemptRecord] = field(default_factory=list)
@@ -206,7 +205,7 @@ class CompletionTracker(Actor):
         self._read_checks()
 
     def _checked(self, task: StoredTask, completions: Mapping[TaskKey, Completion]) -> TaskCheck:
-        # What was closed while the read was under way is known here only.
+        # Memory has the keys that were closed during the read.
         completion = self._known.find(task.key) or completions.get(task.key)
         return TaskCheck(task, completion is not None and completion.closes(task.offset))
 
@@ -221,7 +220,7 @@ class CompletionTracker(Actor):
                 for each in message.completions
             ]
         )
-        # Before they are known: what is in no group may be forgotten.
+        # In this order: a known completion that is in no group may be forgotten.
         group.completions.update([(each.key, each) for each in completions])
         self._remember(completions)
         for record in message.records:
@@ -232,8 +231,8 @@ class CompletionTracker(Actor):
         self._write_group()
 
     def _unless_done(self, completion: Completion) -> Completion:
-        """Return what closes a withdrawn key: an attempt may have ended while a cancel of it was
-        being decided, and done stays done (P5).
+        """Return the known completion if that is a success, else the given one.  An attempt may
+        have succeeded while its cancel was being decided, and done stays done (P5).
         """
         known = self._known.find(completion.key)
         return known if known is not None and known.result.is_done else completion
@@ -255,7 +254,7 @@ class CompletionTracker(Actor):
         if not group.checkpoints:
             self._write_attempts(group, attempts_write_time, completions_write_time)
             return
-        # Before the outcome: the next attempt begins where this one stopped, whoever makes it.
+        # Before the outcome: the next attempt begins at this checkpoint, on any node.
         last = self._checkpoints.insert_checkpoints(
             self._ownership.partition, group.checkpoints, checkpoints_write_time
         )
@@ -285,7 +284,7 @@ class CompletionTracker(Actor):
         self._context.pipe(written, lambda _none: _GroupWritten(group))
 
     def _record_checkpoints(self, made: tuple[CheckpointMade, ...]) -> None:
-        """Write checkpoints of attempts that run; the node tries again what the store fails."""
+        """Write checkpoints of running attempts; the node retries those that the store refuses."""
         written = self._checkpoints.insert_checkpoints(
             self._ownership.partition,
             [each.checkpoint for each in made],
@@ -300,14 +299,14 @@ class CompletionTracker(Actor):
     def _finish_group(self, group: _WriteGroup) -> None:
         del self._in_flight[id(group)]
         for started in group.starts:
-            # The worker may have stopped waiting; its attempt then counts as not started.
+            # A worker that stopped waiting has not started its attempt.
             if started.set_running_or_notify_cancel():
                 started.set_result(None)
         for reply_to, recorded in group.replies:
             reply_to.tell(recorded)
         self._write_group()
 
-    # What is known, and what the store knows.
+    # Known completions, and statuses from the store.
 
     def _remember(self, completions: Sequence[Completion]) -> None:
         if self._known.remember(*completions):
@@ -340,13 +339,13 @@ class CompletionTracker(Actor):
         self._context.pipe(read, lambda rows: _StatusesRead(StatusesFound(_joined(*rows)), keys))
 
     def _is_past(self, key: TaskKey) -> bool:
-        """Whether a task of the key can have been attempted (P2), and so have a checkpoint."""
+        """True if a task of the key may have been attempted (P2), and so may have a checkpoint."""
         return key.scheduled_ms <= self._context.clock.now_ms()
 
     def _answer(self, answer: StatusesFound, keys: Iterable[TaskKey]) -> None:
-        """Remember what the read taught, and prefer what was closed while it was under way."""
+        """Remember the completions of a read; those that memory got during the read win."""
         statuses = dict(answer.statuses)
-        # In one order: what is remembered first decides when the bound of what is known is raised.
+        # A fixed order: the one remembered first decides when old completions are forgotten.
         for key in dict.fromkeys((*keys, *statuses)):
             status = statuses.get(key, NO_STATUS)
             if known := self._known.find(key):

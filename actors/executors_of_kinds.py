@@ -11,10 +11,10 @@ from actors.ports.runner import Executable
 
 
 class ExecutorsOfKinds(msgspec.Struct, eq=False):
-    """Kept while the ordering id is busy.
+    """The executors that an ordering id keeps while it is busy.
 
-    They serve one task at a time: where an id runs several at once, each has its own.  Most ids
-    have one kind, so only a second one takes a dictionary.
+    They serve one task at a time: if an id runs several tasks at once, each task has its own set.
+    Most ids have one kind, so only a second kind needs a dictionary.
     """
 
     kind: str | None = None
@@ -23,7 +23,7 @@ class ExecutorsOfKinds(msgspec.Struct, eq=False):
     others: dict[str | None, Executable] | None = None
 
     def of(self, task: StoredTask, effects: Effects) -> Executable:
-        """Return what runs a task; raises CannotRunHere where nothing here does."""
+        """Return the executor of a task; raises CannotRunHere if this node has none for it."""
         kind = task.kind
         executor = self.executor
         if executor is None:

@@ -1,8 +1,9 @@
-"""What fills a partition's window: pages, what other flows have behind them, an id's own rows.
+"""Loads rows into a partition's window: pages, rows of other flows behind them, rows of one id.
 
-Decides what of a page is passed on to memory, and of which ordering ids nothing is overdue, so that
-what is on time does not wait for a backlog of others.  Operations of ``TaskPersistence``, which
-wait for their answers.  Never decides when a page is loaded, and never writes a row.
+Decides which rows of a page go to memory, and which ordering ids have no overdue rows, so that
+their tasks do not wait for the backlog of others.  Its methods are operations of
+``TaskPersistence``, which wait for their answers.  Never decides when a page is loaded, and never
+writes a row.
 """
 
 from collections.abc import Sequence
@@ -32,24 +33,23 @@ from actors.schedule_reader import ScheduleReader
 from actors.watermark import WatermarkKeeper
 
 BACKLOG_AT_START_MS = 60_000
-"""A partition whose watermark is further behind than this most likely has one when it begins."""
+"""A partition whose watermark is further behind than this probably begins with a backlog."""
 BACKLOG_PAUSE_MS = 5_000
-"""Between the end of one and the search for the next one: a search reads the keys of all."""
+"""Time between a backlog and the search for the next one: a search reads the keys of all rows."""
 BACKLOG_PAGE_ROWS = 5_000
 """Rows whose ordering ids are read at once; new batches wait meanwhile."""
 FLOW_PAGE_TASKS = 250
-"""So many rows are read at once where a flow has left some: what others write waits for each."""
+"""Rows that are read at once while a flow has left some: new batches wait meanwhile."""
 SEARCH_PAGES = 4
-"""Pages of a load that one look at the store comes by, before it pauses for a tick."""
+"""Pages of keys that one look behind left rows reads, before it pauses for a tick."""
 SEARCH_FEW = 4
-"""Up to one row in so many is read by its key, where the others are of ids that leave theirs; where
-more are wanted, the whole page is read."""
+"""Rows are read by their keys if at most one row in this many is wanted, else as a whole page."""
 ORDERINGS_LOADED_MAX = 32
 """Ordering ids whose waiting tasks are read at once."""
 
 
 class SearchDue(msgspec.Struct, frozen=True):
-    """Told to ``TaskPersistence`` by itself: the search for a backlog's ids goes on."""
+    """TaskPersistence to itself: continue the search for the ids of a backlog."""
 
     backlog: Backlog
 
@@ -80,17 +80,17 @@ class Loading:
         self._search_after_ms = 0.0
         """Monotonic time before which no backlog is looked for."""
         self._waiting_load: LoadTasks | None = None
-        """It waits for the search for ids that have a backlog."""
+        """A load that waits until the ids of the backlog are known."""
         self._asked_orderings: list[LoadOrdering] = []
 
     def pass_on(self, tasks: Sequence[StoredTask]) -> None:
-        """Hand tasks to memory where it reaches; the others are loaded when it does."""
+        """Hand memory the tasks of its loaded range; the others are loaded later."""
         if not tasks:
             return
         scheduler, reach = self._siblings.partition_scheduler, self._reach
         latest_ms = reach.note_rows(tasks)
         if reach.backlog is None and latest_ms < reach.checkpoint.key.scheduled_ms:
-            # Nearly always, and to compare each key would take as long as all else here.
+            # The usual case; comparing each key would take as long as all else here.
             scheduler.tell(ScheduleTasks(tuple(tasks)))
             return
         if reach.add_written(tasks):
@@ -103,37 +103,37 @@ class Loading:
         now_ms = self._context.clock.now_ms()
         for task in outside:
             if task.key.scheduled_ms <= now_ms:
-                # Handed on before memory was lowered, an older record may wait to run (P6).
+                # The window has shrunk meanwhile; an older record of the key may wait to run (P6).
                 scheduler.tell(UpdateTask(task))
 
     def learn_statuses(self, tasks: Sequence[StoredTask]) -> Operation:
-        """Read what became of keys that no load came by, and that are passed on all the same.
+        """Read the statuses of keys that memory takes although no load has read their range.
 
-        Such a key may be done, its row deleted, and is then looked for in memory only (P5).
+        Such a key may be done and its row deleted; after this read memory knows that (P5).
         """
         if keys := self._reach.overdue_keys(tasks):
             yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
 
     def lower(self, key: TaskKey, band: BandName) -> None:
-        """Tasks of a band after a key left memory."""
+        """Note that tasks of a band after a key left memory."""
         if self._reach.lower(key, self._context.clock.now_ms(), band):
             self._end_backlog()
 
     def load(self, message: LoadTasks, *, has_waited: bool = False) -> Operation:
-        """Load a page, of what is on time or of all, or what lies behind what flows have left."""
+        """Load a page of a band, or rows of other flows behind those that some flows have left."""
         reach, backlog = self._reach, self._reach.backlog
         on_time = message.band is BandName.ON_TIME
         if backlog is not None and not backlog.is_known:
             if reach.has_left:
-                # Others' tasks do not wait until all ids are found.
+                # Tasks of other flows do not wait for the end of the search.
                 yield from self._load_behind()
                 return
-            # Until the ids are known, which is all that what is on time waits for.
+            # The load waits until the ids are known.
             assert self._waiting_load is None, "one load at a time is asked for"
             self._waiting_load = message
             return
         if (has_waited and backlog is not None) or (on_time and backlog is None):
-            # Asked again: what is on time is loaded first, and only while others have a backlog.
+            # The controller asks again: tasks on time go first, and only during a backlog.
             self._answer_load(complete=False)
             return
         if backlog is not None and on_time:
@@ -159,7 +159,7 @@ class Loading:
         self._answer_load(complete=is_whole and reach.checkpoint.key == reached)
 
     def _load_behind(self) -> Operation:
-        """Load tasks of other flows behind the rows that some have left to the store."""
+        """Load tasks of other flows behind the rows that some flows have left."""
         reach = self._reach
         if reach.backlog is None:
             self.look_for_backlog()
@@ -191,16 +191,16 @@ class Loading:
         taken = reach.take_behind(tasks, reached, quota)
         self._count_ids()
         self.pass_on(taken)
-        # Where little is found the next look waits for a tick: it takes time from what runs.  What
-        # is still to come is passed first, or others would wait for it when it falls due.
+        # After a look that found little the next one waits for a tick, because a look takes time
+        # from running tasks.  Future rows are passed over first, without such waits.
         is_late = reached.scheduled_ms <= self._context.clock.now_ms()
         few = 2 * len(taken) < len(found.keys)
-        # The same look would come to the same if it moved nothing.
+        # A look that moved nothing would find the same again.
         is_stuck = reach.cursor.key <= after
         self._answer_load(complete=False, held_up=is_stuck or (is_late and few))
 
     def _load_left(self, after: TaskKey) -> Operation:
-        """Load rows before the cursor that flows have left which are below their quota by now."""
+        """Load rows before the cursor, of flows that are below their quota again."""
         reach = self._reach
         end, limit = reach.cursor.key, SEARCH_PAGES * self._window.page_tasks
         before_ms = self._reader.end_ms(after, end.scheduled_ms + 1)
@@ -218,19 +218,19 @@ class Loading:
         self._answer_load(complete=False)
 
     def _flow_quota(self) -> FlowQuota | None:
-        """Return what flows may have in memory; None where no kind has a rule."""
+        """Return the quota of flows in memory; None if no kind has a rule."""
         tasks_max = self._window.tasks_max
         return self._reach.flow_quota(self._siblings.budget, tasks_max)
 
     def _take_page(self, page: TaskPage, reached: TaskKey, tasks: Sequence[StoredTask]) -> None:
-        """Pass the open tasks of a page on, but for what is in memory or what a flow leaves."""
+        """Pass on the open tasks of a page, except those in memory or over their flow's quota."""
         is_open = 2 * len(tasks) >= len(page.tasks)
         tasks = self._reach.take_page(tasks, reached, self._flow_quota())
         self._reach.note_rows(page.tasks)
         if self._reach.is_backlog_over:
             self._end_backlog()
         self._count_ids()
-        # Beyond what left memory meanwhile nothing may be in it, or it would overtake (P4).
+        # Nothing behind a task that left memory meanwhile may be in it: it would overtake (P4).
         self.pass_on(tasks)
         if is_open and self._reach.backlog is None:
             self.look_for_backlog()
@@ -239,17 +239,17 @@ class Loading:
         self, backlog: Backlog | None, reached: TaskKey, tasks: Sequence[StoredTask]
     ) -> None:
         if backlog is None or backlog is not self._reach.backlog:
-            # It was worked off meanwhile: the ordinary load brings these.
+            # The backlog has ended meanwhile: the ordinary load reads these tasks.
             return
         backlog.on_time.end_load(reached)
         self.pass_on([task for task in tasks if self._reach.is_on_time(task.key.ordering_id)])
         reached_ms = backlog.on_time.key.scheduled_ms
         self._siblings.throughput_controller.tell(BandsChanged(reached_ms))
 
-    # Ordering ids without a backlog need not wait for those that have one.
+    # The backlog: ordering ids without overdue rows do not wait for those that have some.
 
     def look_for_backlog(self) -> None:
-        """Look for the ids that have a backlog, where memory is far behind the clock."""
+        """Begin the search for ids that have a backlog, if memory is far behind the clock."""
         clock = self._context.clock
         if clock.monotonic_ms() < self._search_after_ms:
             return
@@ -258,12 +258,11 @@ class Loading:
             self._operations.begin(self.search(backlog))
 
     def search(self, backlog: Backlog) -> Operation:
-        """Read a page of ordering ids, and go on behind what was begun meanwhile."""
+        """Read a page of ordering ids; the next page waits behind operations begun meanwhile."""
         if backlog is not self._reach.backlog:
             return
         yield from self._watermark.raise_loaded_until(backlog.end_ms)
-        # There are pauses while the flow that left rows has enough in memory: its next ones are
-        # loaded when the ids are known.
+        # The search pauses between pages while the flow that left rows has enough in memory.
         quota = self._flow_quota()
         takes_turns = quota is not None and self._reach.is_held_up(quota)
         window = self._window
@@ -293,7 +292,7 @@ class Loading:
             self._load_what_waited()
 
     def _count_backlog(self) -> bool:
-        """Count what its ids hold; False where that is too much, and nobody is on time."""
+        """Count the memory of its ids.  If that is too much, end the backlog and return False."""
         self._count_ids()
         if not self._reach.fits(self._siblings.budget.share_bytes):
             self._end_backlog()
@@ -315,7 +314,7 @@ class Loading:
         self._load_what_waited()
 
     def _load_what_waited(self) -> None:
-        """Do the load that waited until ids were known, or nobody is on time."""
+        """Begin the load that waited for the search."""
         message, self._waiting_load = self._waiting_load, None
         if message is not None:
             self._operations.begin(self.load(message, has_waited=True))
@@ -325,17 +324,17 @@ class Loading:
         self._siblings.throughput_controller.tell(answer)
 
     def ask(self, message: LoadOrdering) -> None:
-        """Load waiting tasks of an ordering id, with those that others ask for by then."""
+        """Load waiting tasks of an ordering id, together with those of later requests."""
         self._asked_orderings.append(message)
         if len(self._asked_orderings) == 1:
             self._operations.begin(self._load_orderings())
 
     def _load_orderings(self) -> Operation:
-        """Read for all that have asked by now: one by one they would keep new batches waiting."""
+        """Answer all requests at once: one by one they would delay new batches."""
         requests = self._asked_orderings[:ORDERINGS_LOADED_MAX]
         assert requests, "nobody asks for anything"
         yield from self._reader.orderings(requests)
         del self._asked_orderings[: len(requests)]
         if self._asked_orderings:
-            # Behind what was begun meanwhile.
+            # The rest waits behind operations begun meanwhile.
             self._operations.begin(self._load_orderings())

@@ -1,8 +1,8 @@
-"""The whole conversation of the tree, in the order of a task's life.
+"""The messages of the tree, in the order of a task's life.
 
-Requests are verb and noun (``PersistTasks``), answers noun and participle
-(``TasksPersisted``).  All are frozen; lists travel as tuples, because nothing goes through
-the tree one message a task where a list would do.
+The name of a request is a verb and a noun (``PersistTasks``), that of an answer a noun and a
+participle (``TasksPersisted``).  All are frozen.  One message carries a tuple of tasks wherever
+several can go together.
 """
 
 from collections.abc import Mapping
@@ -26,13 +26,13 @@ from actors.model.task_checkpoint import TaskCheckpoint
 
 
 class AssignPartitions(msgspec.Struct, frozen=True):
-    """Node to TopicSupervisor: grow a subtree for each."""
+    """Node to TopicSupervisor: start a subtree for each partition."""
 
     assignments: tuple[Assignment, ...]
 
 
 class Siblings(msgspec.Struct, frozen=True):
-    """What the five actors of a partition know of each other."""
+    """The five actors of a partition, and the memory that they share."""
 
     supervisor: Recipient
     task_persistence: Recipient
@@ -41,12 +41,12 @@ class Siblings(msgspec.Struct, frozen=True):
     partition_executor: NearRecipient
     completion_tracker: Recipient
     known_completions: KnownCompletions
-    """The tracker writes it, the others read."""
+    """Written by the tracker, and read by the others."""
     budget: PartitionBudget
 
 
 class MeetSiblings(msgspec.Struct, frozen=True):
-    """PartitionSupervisor to its children: all five exist, begin."""
+    """PartitionSupervisor to its children: all five exist; begin."""
 
     siblings: Siblings
 
@@ -64,20 +64,20 @@ class PersistRecords(msgspec.Struct, frozen=True):
 
 
 class PersistTasks(msgspec.Struct, frozen=True):
-    """PartitionSupervisor to TaskPersistence: what its share holds for it, in log order."""
+    """PartitionSupervisor to TaskPersistence: the tasks and commands of a share, in log order."""
 
     batch: int
     entries: tuple[StoredTask | Command, ...]
     next_offset: int
     pending_offset: int | None = None
-    """The first record that is not acknowledged elsewhere yet: the watermark stays there (P9)."""
+    """The first record whose forward is not acknowledged: the saved offset stays there (P9)."""
 
 
 class TasksPersisted(msgspec.Struct, frozen=True):
-    """TaskPersistence to PartitionSupervisor: every entry had its durable effect.
+    """TaskPersistence to PartitionSupervisor: the effect of every entry is durable.
 
-    PartitionSupervisor to TopicSupervisor: so did every record of its share.  TopicSupervisor to
-    node: of a share that the batch was answered without.
+    PartitionSupervisor to TopicSupervisor: that of every record of its share is.  TopicSupervisor
+    to node: a share is durable that was not when its batch was answered.
     """
 
     batch: int
@@ -85,12 +85,12 @@ class TasksPersisted(msgspec.Struct, frozen=True):
 
 
 class RecordsPersisted(msgspec.Struct, frozen=True):
-    """TopicSupervisor to node: a batch is durable, except in partitions let go of or held."""
+    """TopicSupervisor to node: a batch is durable, except in partitions revoked or held."""
 
     batch: int
     unpersisted: frozenset[int] = frozenset()
-    """Partitions whose subtree ended first: their share counts as never delivered (P9).  Those
-    that are held as well: theirs is told when it is durable."""
+    """Partitions whose subtree ended first: their share counts as never delivered (P9).  Held
+    partitions too: a later message says that their share is durable."""
 
 
 class PartitionHoldUpdated(msgspec.Struct, frozen=True):
@@ -99,15 +99,15 @@ class PartitionHoldUpdated(msgspec.Struct, frozen=True):
     partition: int
     held: bool
     supervisor: object
-    """The sender: its partition may have another supervisor by now."""
+    """The sender; its partition may have another supervisor by now."""
 
 
 class PartitionsHeld(msgspec.Struct, frozen=True):
-    """TopicSupervisor to node: nothing more is to be delivered of these, and of these only."""
+    """TopicSupervisor to node: deliver nothing more of these partitions, and of no others."""
 
     partitions: frozenset[int]
     supervisor: object
-    """The sender: another tree may have taken its place by now."""
+    """The sender; another tree may have taken its place by now."""
 
 
 class LogCaughtUp(msgspec.Struct, frozen=True):
@@ -123,12 +123,12 @@ class MeasureLoad(msgspec.Struct, frozen=True):
 
 
 class LoadMeasured(msgspec.Struct, frozen=True):
-    """PartitionScheduler to ThroughputController; unasked where a limit is exceeded."""
+    """PartitionScheduler to ThroughputController: the answer, or a limit is exceeded."""
 
     waiting: int
     executing: int
     on_time: int = 0
-    """How many of those that wait are in the band of what is on time, while there is one."""
+    """Waiting tasks in the band for tasks on time, while there is one."""
 
 
 class ShrinkWindow(msgspec.Struct, frozen=True):
@@ -164,33 +164,33 @@ class FindStatuses(msgspec.Struct, frozen=True):
 
     keys: tuple[TaskKey, ...]
     with_checkpoints: bool = False
-    """Whether a task of them may be passed on with what its attempts left behind."""
+    """True if checkpoints are read as well, because the tasks of the keys may run."""
 
 
 class StatusesFound(msgspec.Struct, frozen=True):
-    """CompletionTracker to TaskPersistence, of a range or of single keys; those without any status
-    are absent.
+    """CompletionTracker to TaskPersistence: statuses of a range or of single keys.  Keys without a
+    status are absent.
     """
 
     statuses: Mapping[TaskKey, KeyStatus]
 
 
 class TasksLoaded(msgspec.Struct, frozen=True):
-    """TaskPersistence to ThroughputController: how far the window reaches now."""
+    """TaskPersistence to ThroughputController: the time up to which the window is loaded."""
 
     reached_ms: int
     complete: bool
     held_up: bool = False
-    """What comes next is of flows that have enough in memory: there is time until the next look."""
+    """The next rows are of flows that have enough in memory, so the next load waits for a tick."""
 
 
 class BandsChanged(msgspec.Struct, frozen=True):
-    """TaskPersistence to PartitionScheduler: keep what is on time in a band of its own, or all in
-    one; and to ThroughputController, also when more of what is on time was loaded.
+    """TaskPersistence to PartitionScheduler: keep tasks on time in a band of their own, or all
+    tasks in one.  To ThroughputController as well, and again after each load of tasks on time.
     """
 
     on_time_ms: int | None
-    """How far tasks of ids on time are loaded; None where no id has a backlog any more."""
+    """The time up to which tasks on time are loaded; None if no id has a backlog any more."""
 
 
 class LoadStragglers(msgspec.Struct, frozen=True):
@@ -208,7 +208,7 @@ class ScheduleTasks(msgspec.Struct, frozen=True):
 
 
 class ExecuteTasks(msgspec.Struct, frozen=True):
-    """PartitionScheduler to PartitionExecutor: these are due, in key order."""
+    """PartitionScheduler to PartitionExecutor: execute these due tasks, in key order."""
 
     tasks: tuple[StoredTask, ...]
 
@@ -222,8 +222,8 @@ class LoadOrdering(msgspec.Struct, frozen=True):
     limit: int
     reply_to: Recipient
     kind: str | None = None
-    """Of tasks without order, what the reader asks for; None where it asks for those that have
-    one.  It is answered with all of the range."""
+    """The kind that the asker wants; None for tasks with an order.  The answer has all tasks of the
+    range."""
 
 
 class OrderingLoaded(msgspec.Struct, frozen=True):
@@ -232,11 +232,11 @@ class OrderingLoaded(msgspec.Struct, frozen=True):
     request: LoadOrdering
     tasks: tuple[StoredTask, ...]
     next_after: TaskKey | None
-    """Where to go on; None where the range is read to its end."""
+    """The key after which reading continues; None if the range was read to its end."""
 
 
 class UpdateTask(msgspec.Struct, frozen=True):
-    """TaskPersistence down to PartitionExecutor: a later record, for who has the key (P6)."""
+    """TaskPersistence down to PartitionExecutor: a later record of a key, if memory has it (P6)."""
 
     task: StoredTask
 
@@ -249,14 +249,14 @@ class CheckTasks(msgspec.Struct, frozen=True):
 
 
 class TaskCheck(msgspec.Struct, frozen=True):
-    """Whether a task is closed, as its record asks; that says nothing about a later one."""
+    """A task, and whether its key is closed for this record; a later record may open it."""
 
     task: StoredTask
     closed: bool
 
 
 class TasksChecked(msgspec.Struct, frozen=True):
-    """CompletionTracker to PartitionExecutor."""
+    """CompletionTracker to PartitionExecutor: the answer to ``CheckTasks``."""
 
     checks: tuple[TaskCheck, ...]
 
@@ -275,20 +275,20 @@ class RecordCheckpoints(msgspec.Struct, frozen=True):
 
 
 class RecordOutcomes(msgspec.Struct, frozen=True):
-    """To CompletionTracker: these keys are closed (or reopened), these attempts have ended."""
+    """To CompletionTracker: record that keys are closed and attempts have ended."""
 
     completions: tuple[Completion, ...]
     records: tuple[AttemptRecord, ...]
     reply_to: Recipient
     checkpoints: tuple[TaskCheckpoint, ...] = ()
-    """The last ones of attempts that ended, durable before anything else here."""
+    """The last checkpoints of ended attempts, durable before all else here."""
 
 
 class OutcomesRecorded(msgspec.Struct, frozen=True):
-    """CompletionTracker: these are durable, as it was asked."""
+    """CompletionTracker to the asker: these outcomes are durable."""
 
     completions: tuple[Completion, ...]
-    """Each as it was recorded: what was done before stays done (P5)."""
+    """Each as it was recorded: a task that was done before stays done (P5)."""
     records: tuple[AttemptRecord, ...]
 
 
@@ -299,69 +299,69 @@ class SlotsReleased(msgspec.Struct, frozen=True):
 
 
 class WithdrawTask(msgspec.Struct, frozen=True):
-    """TaskPersistence down to the role that has the key in memory."""
+    """TaskPersistence down to the role that has the key in memory: withdraw it."""
 
     key: TaskKey
     withdrawal: Withdrawal
     reply_to: Recipient
     interrupts_up_to: int | None = None
-    """User code of the key is asked to end, unless its last record is behind this offset; None
-    lets it end by itself."""
+    """Ask user code of the key to end, unless its last record is behind this offset; None lets it
+    end by itself."""
 
 
 class TaskWithdrawn(msgspec.Struct, frozen=True):
-    """The role that had the key in memory, to TaskPersistence."""
+    """The role that had the key in memory, to TaskPersistence: the result of a withdrawal."""
 
     key: TaskKey
     result: WithdrawalResult
     attempt: int = 0
-    """Number of the attempt that runs; 0 where none does."""
+    """Number of the attempt that runs; 0 if none does."""
 
 
 class MeasureProgress(msgspec.Struct, frozen=True):
-    """TaskPersistence through PartitionScheduler and PartitionExecutor; each adds what it holds."""
+    """TaskPersistence through PartitionScheduler and PartitionExecutor: each adds its tasks."""
 
     earliest_ms: int | None
     stragglers: tuple[Straggler, ...]
     watermark_ms: int
-    """An ordering id with open tasks before this counts as a straggler, whatever it does."""
+    """An ordering id with an open task before this time counts as a straggler in any case."""
     reply_to: Recipient
 
 
 class ProgressMeasured(msgspec.Struct, frozen=True):
-    """PartitionExecutor to TaskPersistence."""
+    """PartitionExecutor to TaskPersistence: the answer to ``MeasureProgress``."""
 
     earliest_ms: int | None
-    """Scheduled time of the first open task in memory, stragglers left out."""
+    """Scheduled time of the first open task in memory, without stragglers."""
     stragglers: tuple[Straggler, ...]
     """Earliest first."""
 
 
 class PauseTasks(msgspec.Struct, frozen=True):
-    """Node down to PartitionExecutor: this is all that operators have paused."""
+    """Node down to PartitionExecutor: these pauses are all that operators have set."""
 
     config: OperatorConfig
 
 
 class RevokePartitions(msgspec.Struct, frozen=True):
-    """Node to TopicSupervisor: drain these, at most this long, then end their subtrees."""
+    """Node to TopicSupervisor: drain these, for at most this time, then end their subtrees."""
 
     partitions: tuple[int, ...]
     deadline_ms: int
 
 
 class DrainTasks(msgspec.Struct, frozen=True):
-    """Down the subtree: start nothing more, let what runs end."""
+    """Down the subtree: start no further attempt, and let running ones end."""
 
 
 class WatermarkMeasured(msgspec.Struct, frozen=True):
-    """TaskPersistence to PartitionSupervisor: the last one is known and being saved."""
+    """TaskPersistence to PartitionSupervisor: the last watermark is known and being saved."""
 
 
 class TasksDrained(msgspec.Struct, frozen=True):
     """PartitionExecutor to PartitionSupervisor: nothing runs or is being recorded.
 
-    PartitionSupervisor to TopicSupervisor: and the watermark is saved.
+    PartitionSupervisor to TopicSupervisor: and the save of the watermark has begun.
     """
 
     partition: int
@@ -375,6 +375,6 @@ class PartitionsRevoked(msgspec.Struct, frozen=True):
 
 
 class ForgetPartitions(msgspec.Struct, frozen=True):
-    """Node to TopicSupervisor: these are another node's now; drain and flush nothing."""
+    """Node to TopicSupervisor: another node owns these now; end them without a drain."""
 
     partitions: tuple[int, ...]

@@ -1,10 +1,10 @@
-"""OrderingExecutor: strictly one task at a time of one ordering id, in key order (P3, P4), and
-beside these the tasks of kinds that need no order.
+"""OrderingExecutor: runs the tasks of one ordering id strictly one at a time, in key order (P3,
+P4), and beside them the tasks of kinds that need no order.
 
-Decides which task of its id is next; the next starts when the previous completion is
-durable.  Keeps a bounded queue: what does not fit, and all that waits behind a slow, failing
-or blocked task, stays in the store and is read when it may run (P7, P13).  Never reads the
-store itself, and has no mailbox: what it is told is called within a turn of its PartitionExecutor.
+Decides which task of its id is next; the next one starts when the completion of the previous one
+is durable.  Its queue is bounded: tasks that do not fit, and all tasks behind a slow, failing or
+blocked one, stay in the store and are read when they may run (P7, P13).  Never reads the store
+itself, and has no mailbox: PartitionExecutor calls it within a turn.
 """
 
 from concurrent.futures import Future
@@ -29,9 +29,9 @@ from actors.unordered_tasks import UnorderedTasks
 
 
 class OrderingExecutor(msgspec.Struct, eq=False):
-    """One busy ordering id; what it waits for follows from what it has.
+    """One busy ordering id; its state follows from the parts that it has.
 
-    Most ids have one task, so all that others need is made when it is needed.
+    Most ids have one task, so each part for further tasks is made when it is first needed.
     """
 
     turn: Turn
@@ -45,18 +45,18 @@ class OrderingExecutor(msgspec.Struct, eq=False):
     unordered: UnorderedTasks | None = None
     counted_tasks: int = 0
     counted_bytes: int = 0
-    """What the partition was last told that it occupies."""
+    """The memory that the partition has counted for this id."""
 
-    # What it has.
+    # State.
 
     @property
     def is_ending(self) -> bool:
-        """Whether nothing begins any more."""
+        """True if no attempt may begin any more."""
         return self.mode is OrderingMode.LEAVING or self.mode is OrderingMode.DRAINING
 
     @property
     def is_slow(self) -> bool:
-        """Whether a task at hand takes long, or waits for a retry or an operator."""
+        """True if a task at hand takes long, or waits for a retry or an operator."""
         front, unordered = self.front, self.unordered
         return (front is not None and front.is_slow) or (
             unordered is not None and unordered.is_slow
@@ -64,8 +64,8 @@ class OrderingExecutor(msgspec.Struct, eq=False):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has nothing to do any more, here or in the store; where it is ending, whether
-        nothing of it runs or is being recorded.
+        """True if the id has nothing more to do, in memory or in the store.  An id that is ending
+        is over as soon as none of its tasks runs or is being recorded.
         """
         if self.front is not None or self.run:
             return False
@@ -75,7 +75,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         return (queue is None or queue.is_empty) and (unordered is None or unordered.is_idle)
 
     def first_ms(self) -> int | None:
-        """Scheduled time of the first open task, in memory or left to the store."""
+        """Return the scheduled time of the first open task, in memory or left to the store."""
         times = (
             None if self.front is None else self.front.task.key.scheduled_ms,
             None if self.run is None else self.run.first_ms,
@@ -85,7 +85,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
     def at_hand(self, key: TaskKey) -> TaskExecutorRole | None:
-        """Return the task of a key, where it is at hand or in the batch behind that."""
+        """Return the task of a key, if it is at hand or in the batch behind the one at hand."""
         front, role = self.front, None
         if front is not None and front.task.key == key:
             return front
@@ -96,14 +96,14 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         return role
 
     def has_in_order(self, key: TaskKey) -> bool:
-        """Whether a key is at hand or waits as one that has an order."""
+        """True if a key with an order is at hand or waits in memory."""
         role = self.at_hand(key)
         if role is not None and not role.is_unordered:
             return True
         return self.queue is not None and key in self.queue
 
     def count(self) -> None:
-        """Correct what the partition holds by what has come and gone since it was counted."""
+        """Tell the partition how the memory of this id has changed since the last count."""
         tasks = size_bytes = 0
         if self.front is not None:
             tasks, size_bytes = 1, self.front.task.size_bytes
@@ -120,7 +120,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
     # A task arrives.
 
     def accept(self, task: StoredTask) -> None:
-        """Take a due task, which the partition has counted."""
+        """Take a due task, whose memory the partition has counted already."""
         assert task.key.ordering_id == self.ordering_id, "each id has an executor of its own"
         turn = self.turn
         self.counted_tasks += 1
@@ -139,13 +139,13 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             return
         queue = self._known_queue()
         if (self.front is not None and self.front.is_slow) or queue.reading is not None:
-            # Behind a slow task, and during a read, all others are in the store.
+            # Behind a slow task, and during a read, all further tasks are in the store.
             queue.spill_key(task.key)
         else:
             queue.take(task, self._queue_max())
 
     def update(self, task: StoredTask) -> bool:
-        """Take over a later record of a key that is in memory; return whether it is."""
+        """Use a later record of a key; return True if the key is in memory."""
         key = task.key
         assert key.ordering_id == self.ordering_id, "another id's task"
         role = self.at_hand(key)
@@ -160,8 +160,8 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         return self.unordered is not None and self.unordered.update(task)
 
     def _update_following(self, role: TaskExecutorRole, task: StoredTask) -> None:
-        """Use a later record of a task behind the one at hand; where that waits for a limit, it
-        may wait by another one from now on.
+        """Use a later record of a task behind the one at hand.  A task that waits for a limit goes
+        back to the queue, because its new data may fall under another limit.
         """
         run = self.run
         assert run is not None, "it stands behind the task at hand"
@@ -192,7 +192,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self.unordered = UnorderedTasks(self, self.turn)
         return self.unordered
 
-    # What a task at hand waited for has come.
+    # Events that a task at hand waited for.
 
     def take_time(self, key: TaskKey) -> None:
         """Begin the next attempt of a task, if its time has come."""
@@ -205,19 +205,19 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             role.take_letter(letter)
 
     def take_check(self, check: TaskCheck) -> None:
-        """Go on with a task by what is known of its key."""
+        """Continue with a task whose key was checked."""
         if (role := self.at_hand(check.task.key)) is not None:
             role.take_check(check.task.offset, closed=check.closed)
 
     def take_record(self, key: TaskKey) -> None:
-        """Go on with a task whose last attempt is durable."""
+        """Continue with a task whose last attempt is durable."""
         if (role := self.at_hand(key)) is not None:
             role.take_record()
 
-    # The next task, when there is none at hand.
+    # The next task, if none is at hand.
 
     def go_on(self) -> bool:
-        """Begin what may begin, or read on; return whether there is anything left to do."""
+        """Begin tasks that may begin, or read further ones; return True if work is left."""
         if self.queue is not None or self.run is not None or self.unordered is not None:
             self._go_on()
         return self.front is not None or not self.is_over
@@ -239,15 +239,15 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self._begin(task)
 
     def _waits_for_unordered(self, queue: OrderingQueue) -> bool:
-        """Whether another owner's attempt of the next key runs, from when it needed no order."""
+        """True if an attempt of the next key runs that an earlier owner began without order."""
         if self.unordered is None:
             return False
         key = queue.first()
         return key is not None and self.unordered.find(key) is not None
 
     def _goes_on_with_run(self) -> bool:
-        """Let the next one of a run have its turn, or let all of it wait again; return whether one
-        has.
+        """Put the next task of the run at hand and return True, or put all of the run back to wait
+        and return False.
         """
         run = self.run
         assert run is not None, "there is a run"
@@ -273,20 +273,20 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         role.begin()
 
     def begin_run(self, role: TaskExecutorRole, executable: Executable) -> None:
-        """Begin what may be in one batch with the task at hand, all together."""
+        """Begin the tasks that may share a batch with the task at hand, all together."""
         if self.run:
             assert role is self.front, "a run begins with the task at hand"
             self.run.begin(role, executable)
 
     def void_run(self, role: TaskExecutorRole) -> None:
-        """Have what is in the batch behind a task that is not done take its turn later (P4)."""
+        """Void the attempts in the batch behind a task that is not done: they run later (P4)."""
         if self.run and role is self.front:
             self.run.void()
 
     def _read_on(self, queue: OrderingQueue) -> None:
-        """Read what was left to the store, or wait until the first of it is due.
+        """Read the rows that were left to the store, or wait until the first of them is due.
 
-        The watermark of an owner whose clock was ahead leaves what is not due yet.
+        The range may begin with rows that are not due, if the clock of an earlier owner was ahead.
         """
         stored, turn = queue.stored, self.turn
         if stored is None or queue.reading is not None:
@@ -301,7 +301,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         queue.begin_reading(turn.read(self.ordering_id, stored, limit))
 
     def take_loaded(self, message: OrderingLoaded) -> None:
-        """Take what the store has, unless nobody waits for it any more."""
+        """Take the rows that were read, unless the read was given up meanwhile."""
         queue, request = self.queue, message.request
         self.turn.touched[self.ordering_id] = None
         if self.unordered is not None and self.unordered.takes_page(message):
@@ -317,7 +317,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
                     queue.add(task)
 
     def leave(self, task: StoredTask) -> None:
-        """Leave a task that has an order to the store, where it was found, unless it is known."""
+        """Leave a task with an order to the store, where it was found, unless memory has it."""
         role, queue = self.at_hand(task.key), self._known_queue()
         if (role is None or not role.is_own) and task.key not in queue:
             queue.spill_key(task.key)
@@ -325,14 +325,14 @@ class OrderingExecutor(msgspec.Struct, eq=False):
     # A task at hand ends, or takes long.
 
     def end(self, role: TaskExecutorRole, *, is_closed: bool) -> None:
-        """Let go of a task that is closed, or no longer its business."""
+        """Remove a task from hand that is closed, or that runs elsewhere or later."""
         self.turn.touched[self.ordering_id] = None
         if is_closed and role is self.front and not role.is_withdrawn:
             self.front = None
             return
         is_again = role.is_withdrawn or (role.is_doubted and not is_closed)
         is_leaving = self.mode is OrderingMode.LEAVING
-        # Where the partition is given up it may have ended open.
+        # A task that ends during a drain may still be open.
         is_left = not is_closed and self.mode is OrderingMode.DRAINING
         if role.is_unordered:
             unordered = self._known_unordered()
@@ -346,7 +346,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self._known_queue().spill_key(role.task.key)
 
     def mark_slow(self, role: TaskExecutorRole) -> None:
-        """Leave what waits behind a task to the store: it takes long."""
+        """Leave the tasks behind a task to the store, because it takes long."""
         self.turn.touched[self.ordering_id] = None
         if role.is_unordered:
             self._known_unordered().mark_slow(role)
@@ -358,15 +358,15 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self.queue.spill_all()
 
     def note_long_running(self, key: TaskKey) -> None:
-        """Note that the user code of a task runs for long."""
+        """Note that the user code of a task has been running for long."""
         role = self.at_hand(key)
         if role is not None and role.is_own and role.phase is not Phase.FOLLOWING:
             self.mark_slow(role)
 
-    # An earlier tree, commands, and letting go.
+    # An earlier tree, commands, and the end.
 
     def adopt(self, attempt: Attempt) -> None:
-        """Wait for an old attempt; where another owner came in between, its key runs again."""
+        """Wait for an earlier tree's attempt; its key runs again if another owner came between."""
         task = attempt.task
         assert task.key.ordering_id == self.ordering_id, "another id's attempt"
         self.turn.touched[self.ordering_id] = None
@@ -377,7 +377,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             return
         role = TaskExecutorRole(self, self.turn, task, self.executors)
         if attempt.follows is not None and self.front is not None:
-            # It has its turn behind the task at hand.
+            # Its turn comes after the task at hand.
             if self.run is None:
                 self.run = TaskRun(self.turn)
             self.run.add(role)
@@ -388,13 +388,13 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             role.adopt(attempt, phase=Phase.RUNNING)
 
     def start(self) -> None:
-        """Begin what waited for leave to start."""
+        """Let the tasks begin that waited until the partition may start."""
         if self.mode is OrderingMode.CATCHING_UP:
             self._enter(OrderingMode.RUNNING)
             self.turn.touched[self.ordering_id] = None
 
     def read_first(self, after: TaskKey, up_to: TaskKey) -> None:
-        """Read a range of the store before anything else begins, also where a pause is over."""
+        """Read a range of the store before anything else begins; this also ends a pause."""
         if self.mode is OrderingMode.LEAVING:
             self._enter(OrderingMode.RUNNING)
         assert not self.is_ending, "an id that ends reads nothing more"
@@ -404,7 +404,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self._known_unordered().read_first(after, up_to)
 
     def withdraw(self, message: WithdrawTask) -> None:
-        """Let go of a key for a command, and say whether it could."""
+        """Withdraw a key for a command, and answer whether that was possible."""
         key, withdrawal = message.key, message.withdrawal
         assert key.ordering_id == self.ordering_id, "another id's task"
         self.turn.touched[self.ordering_id] = None
@@ -441,12 +441,12 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         return result
 
     def drain(self) -> None:
-        """Let what is at hand end: the partition is given up."""
+        """Let the tasks at hand end, because the partition is given up."""
         if self.mode is not OrderingMode.DRAINING:
             self._end(OrderingMode.DRAINING)
 
     def pause(self) -> None:
-        """Leave all to the store; the partition knows from where on it is read after the pause."""
+        """Leave all tasks to the store; the partition notes where reading begins afterwards."""
         self._end(OrderingMode.LEAVING)
         if self.queue is not None:
             self.queue.forget()
@@ -454,7 +454,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self.unordered.forget()
 
     def _end(self, mode: OrderingMode) -> None:
-        """Begin nothing any more; a read under way is answered to nobody."""
+        """Begin nothing more, and ignore the answer of a read that is under way."""
         self._enter(mode)
         self.turn.touched[self.ordering_id] = None
         queue = self.queue

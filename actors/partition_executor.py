@@ -1,7 +1,7 @@
-"""PartitionExecutor: one OrderingExecutor for each busy ordering id of a partition.
+"""PartitionExecutor: keeps one OrderingExecutor for each busy ordering id of a partition.
 
-Decides when an ordering id becomes busy and when it is idle again, and has what a message leads
-to sent at its end.  Never looks inside a task, and never makes one ordering id wait for another
+Decides when an ordering id becomes busy and when it is idle again, and sends the effects of a
+message at its end.  Never looks inside a task, and never makes one ordering id wait for another
 (P7).
 """
 
@@ -47,11 +47,11 @@ class _SlowCheckDue(Look, msgspec.Struct, frozen=True):
 
 
 class _StoredFrom(NamedTuple):
-    """From where on the open tasks of an ordering id are left to the store."""
+    """The time from which on the open tasks of an ordering id are left to the store."""
 
     first_ms: int
     is_slow: bool
-    """The watermark passes them, as it passes those of a slow task."""
+    """The watermark passes these tasks, as it passes those of a slow task."""
 
 
 Message = (
@@ -87,13 +87,12 @@ class PartitionExecutor(Actor):
         self._turn: Turn
         self._orderings: dict[str, OrderingExecutor] = {}
         self._stored: dict[str, _StoredFrom] = {}
-        """Ids whose tasks are handed to nobody: paused ones, and what a drain leaves to the next
-        owner."""
+        """Ids that begin no task: paused ones, and those that a drain leaves to the next owner."""
         self._pause = NOT_PAUSED
         self._reached_ms = 0
-        """Nothing scheduled after this was handed to an id."""
+        """The latest scheduled time of the tasks that an id has received."""
         self._slow_ids: frozenset[str] = frozenset()
-        """Those that were slow as the drain began."""
+        """The ids that were slow when the drain began."""
         self._catching_up = False
         """Attempts of an earlier tree are here, and the partition may not start yet."""
         self._draining = False
@@ -137,7 +136,7 @@ class PartitionExecutor(Actor):
         self._end_turn()
 
     def _end_turn(self) -> None:
-        """Let the ids go on that the message was about, then send all that it led to."""
+        """Let the ids of the message continue, then send its effects."""
         turn, orderings = self._turn, self._orderings
         while turn.touched:
             touched, turn.touched = turn.touched, {}
@@ -155,7 +154,7 @@ class PartitionExecutor(Actor):
             self._siblings.supervisor.tell(TasksDrained(self._ownership.partition))
 
     def _let_go(self, ordering: OrderingExecutor) -> None:
-        """Forget an id that has nothing to do here any more."""
+        """Remove an id that has nothing more to do here."""
         ordering_id = ordering.ordering_id
         del self._orderings[ordering_id]
         self._turn.occupy(ordering_id, -ordering.counted_tasks, -ordering.counted_bytes)
@@ -166,7 +165,7 @@ class PartitionExecutor(Actor):
                 self._stored[ordering_id] = _StoredFrom(first_ms, is_slow)
 
     def _meet(self, siblings: Siblings) -> None:
-        """Begin by taking over what an earlier tree left running on this node (P16)."""
+        """Begin by taking over the attempts that an earlier tree left running here (P16)."""
         self._siblings = siblings
         effects, ownership = self._effects, self._ownership
         self._turn = Turn(effects, ownership, siblings, self._context)
@@ -221,18 +220,18 @@ class PartitionExecutor(Actor):
             if role is not None and role.attempt is ended.attempt:
                 role.take_end(ended)
             elif ended.ending.is_of_user_code:
-                # It counts no more; operators are told of it all the same.
+                # The attempt does not count any more, but operators are told of it.
                 self._turn.emit(finished_event(ended))
 
     def _take_checkpoint(self, made: CheckpointMade) -> None:
-        """Have a checkpoint made durable, unless it is an earlier owner's."""
+        """Make a checkpoint durable, unless an earlier owner's attempt made it."""
         if self._ownership.continues(made.attempt.epoch):
             self._turn.made.append(made)
 
     def _pass_on(
         self, message: OrderingLoaded | AttemptDue | LetterAcknowledged | LookAgain
     ) -> None:
-        """Tell an id of what it waited for, if it is busy still."""
+        """Pass an awaited event on to an id, if the id is still busy."""
         match message:
             case OrderingLoaded(request=request):
                 if ordering := self._orderings.get(request.ordering_id):
@@ -280,9 +279,9 @@ class PartitionExecutor(Actor):
             ordering.withdraw(message)
 
     def _load_straggler(self, straggler: Straggler, watermark_ms: int) -> None:
-        """Let an id read what the watermark left behind it before it runs anything else."""
+        """Let an id read its tasks before the watermark, before it runs anything else."""
         if straggler.first_ms >= watermark_ms:
-            # The watermark was lowered below it since; the ordinary load comes by.
+            # The watermark was lowered below it since; the ordinary load reads the task.
             return
         self._reached_ms = max(self._reached_ms, watermark_ms)
         if self._may_not_run(straggler.ordering_id):
@@ -322,7 +321,7 @@ class PartitionExecutor(Actor):
             if first_ms is not None and ordering_id not in self._stored:
                 yield ordering_id, first_ms, ordering.is_slow
 
-    # What an operator pauses is left to the store, and read there when it may run again.
+    # Paused ids: their tasks are left to the store, and read when they may run again.
 
     def _may_not_run(self, ordering_id: str) -> bool:
         pause = self._pause
@@ -331,7 +330,7 @@ class PartitionExecutor(Actor):
     def _take_pause(self, pause: PartitionPause) -> None:
         self._pause = pause
         if self._draining:
-            # Whatever waits is the next owner's, paused or not: an id that begins now ends late.
+            # All waiting tasks are left to the next owner: an id that begins now would end late.
             return
         for ordering_id, ordering in self._orderings.items():
             is_paused = pause.whole or ordering_id in pause.ordering_ids
@@ -349,7 +348,7 @@ class PartitionExecutor(Actor):
             self._stored[ordering_id] = _StoredFrom(first_ms, is_slow=True)
 
     def _resume(self, ordering_id: str) -> None:
-        """Have an id read what was left to the store, where the partition may start (P4)."""
+        """Let an id read the tasks left to the store, if it is not paused and may start (P4)."""
         pause = self._pause
         if pause.whole or ordering_id in pause.ordering_ids or self._catching_up:
             return

@@ -1,8 +1,8 @@
-"""PartitionScheduler: holds the loaded tasks of a partition until they are due.
+"""PartitionScheduler: keeps the loaded tasks of a partition until they are due.
 
-Decides when a task is due, by the wall clock, never early (P2), with one timer for the
-earliest.  Hands due tasks on in key order, as many as the executor has slots for, and only
-once the partition may start.  Never reads or writes the store.
+Decides when a task is due, by the wall clock and never early (P2), with one timer for the earliest
+task.  Hands due tasks on in key order, as many as there are free slots, and only once the partition
+may start.  Never reads or writes the store.
 """
 
 from operator import attrgetter
@@ -45,10 +45,10 @@ from actors.model.task_queue import TaskQueue
 from actors.ports.effects import Effects
 
 TASKS_PER_MESSAGE_MAX = 250
-"""Due tasks handed on at a time: a whole herd in one message would delay every other partition."""
+"""Due tasks of one message: a larger one would delay every other partition."""
 FLOW_TASKS_AT_A_TIME = 32
-"""The same where kinds have rules: between two parts others may be handed on that go before them,
-of all partitions, so that one tenant's herd does not hold up the node's only dispatcher."""
+"""Due tasks of one part if kinds have rules: between two parts, tasks of any partition that go
+first are handed on, so that the many tasks of one tenant do not block the node's dispatcher."""
 
 _key_of = attrgetter("key")
 
@@ -58,7 +58,7 @@ class _DueTimerFired(msgspec.Struct, frozen=True):
 
 
 class _NextPart(msgspec.Struct, frozen=True):
-    """More is due, and has slots, than was handed on."""
+    """Further due tasks have slots: hand on the next part."""
 
 
 Message = (
@@ -98,7 +98,7 @@ class PartitionScheduler(Actor):
         self._draining = False
         self._is_paused = False
         self._stragglers: list[LoadStragglers] = []
-        """What must reach the executor before the first task does."""
+        """Stragglers that the executor must receive before its first task."""
         self._timer: Timer | None = None
 
     def on_stop(self) -> None:
@@ -162,11 +162,11 @@ class PartitionScheduler(Actor):
         self._report_excess()
 
     def _execute_at_once(self, tasks: tuple[StoredTask, ...], band: Band) -> bool:
-        """Hand on tasks that are all due, where none has to wait and none that waits goes before
-        them (P4); return whether it did.
+        """Hand on tasks at once and return True, if all are due and have slots, and no waiting task
+        goes before them (P4).
         """
         if band.queue.takes_turns:
-            # Which of them has a slot is a matter of their flows.
+            # The order of the flows decides which of them has a slot.
             return False
         now_ms, budget = self._context.clock.now_ms(), self._siblings.budget
         if not self._may_execute() or len(tasks) > band.most(self._slots) - budget.slots:
@@ -185,7 +185,7 @@ class PartitionScheduler(Actor):
         return True
 
     def _tell_of_waiting(self, tasks: tuple[StoredTask, ...], queue: WaitingQueue) -> None:
-        """What is due and waits for a slot may be the later record of a task handed on (P6)."""
+        """Tell the executor of due tasks without a slot: it may have an earlier record (P6)."""
         first, now_ms = queue.first(), self._context.clock.now_ms()
         if first is None or first.scheduled_ms > now_ms:
             return
@@ -213,10 +213,10 @@ class PartitionScheduler(Actor):
         self._execute_due()
 
     def _execute_due(self, part_max: int = FLOW_TASKS_AT_A_TIME) -> None:
-        """Hand on what is due and has a slot, then sleep until the next is.
+        """Hand on due tasks that have a slot, then sleep until the next one is due.
 
-        Where kinds have rules, in parts; while one is under way no more than ``part_max``: for what
-        came or ended just now as many go on, or a herd would not leave others a turn.
+        If kinds have rules, tasks are handed on in parts.  While a part is under way, at most
+        ``part_max`` are: as many as just came or ended, so that other partitions get their turns.
         """
         if not self._may_execute():
             return
@@ -237,7 +237,7 @@ class PartitionScheduler(Actor):
         if free > 0:
             queue.begin_taking(now_ms)
         while len(due) < part_max:
-            # One always goes on, or a task larger than the share would wait for ever.
+            # One task always goes on, or one larger than the share would wait for ever.
             if due_bytes >= bytes_max and budget.slots + len(due) > 0:
                 break
             task = queue.take_due(now_ms, free - len(due))
@@ -263,15 +263,15 @@ class PartitionScheduler(Actor):
         budget.run(due)
         assert budget.slots <= self._slots, "more is handed on than has a slot (P13)"
         executor = self._siblings.partition_executor
-        # What is on time does not wait behind messages about the backlog of other ids.
+        # Tasks on time do not wait behind messages about the backlog of other ids.
         tell = executor.tell_first if band.name is BandName.ON_TIME else executor.tell
         for first in range(0, len(due), TASKS_PER_MESSAGE_MAX):
             tell(ExecuteTasks(tuple(due[first : first + TASKS_PER_MESSAGE_MAX])))
 
     def _sleep_until_due(self, now_ms: int) -> None:
-        """Set the timer, at most one check interval ahead: the wall clock may be stepped.
+        """Set the timer, at most one check interval ahead, because the wall clock may be stepped.
 
-        What is due by now waits for a slot, and the message that gives one back wakes it.
+        Tasks that are due already wait for a slot: the message that releases one wakes this role.
         """
         due_ms = self._bands.first_after(now_ms)
         if due_ms is None and self._timer is None:
@@ -291,16 +291,16 @@ class PartitionScheduler(Actor):
         self._telemetry.emit(event)
 
     def _shrink(self, tasks_max: int) -> None:
-        """Leave the latest tasks to the store, where they all are."""
+        """Drop the latest tasks from memory; the store has all of them."""
         budget = self._note_waiting()
         if len(self._bands) <= tasks_max and budget.free_bytes >= 0:
             return
         free_bytes = budget.free_bytes + budget.waiting_bytes
-        # Where nothing runs, one task stays, however large: else none of its size ever would.
+        # If nothing runs, one task stays, however large: otherwise it would never run.
         dropped = self._bands.keep_first(tasks_max, free_bytes, int(not budget.slots))
         for band, keys in dropped:
-            # One key lower than the first dropped would do; the last kept is such a key, and
-            # where none is kept the millisecond before is.
+            # Any key below the first dropped one will do: the last kept key, or a key of the
+            # millisecond before.
             last_kept = max(band.queue, default=TaskKey(keys[0].scheduled_ms - 1, "", ""))
             assert last_kept < keys[0] <= keys[-1], "the latest leave, and are read again (P8)"
             lowered = LowerCheckpoint(last_kept, band.name)
@@ -313,7 +313,7 @@ class PartitionScheduler(Actor):
     def _measure_progress(self, message: MeasureProgress) -> None:
         assert message.earliest_ms is None, "the way begins here"
         assert not message.stragglers, "the way begins here"
-        # What others hold may have changed the share.
+        # The load of other partitions may have changed the share of this one.
         self._report_excess()
         first = self._bands.first()
         earliest_ms = None if first is None else first.scheduled_ms
@@ -325,12 +325,12 @@ class PartitionScheduler(Actor):
         )
 
     def _update(self, message: UpdateTask) -> None:
-        """Take over a later record where the key waits; an ordering id may have an older one."""
+        """Use a later record if the key waits here; the executor may have an older one as well."""
         self._bands.update(message.task)
         self._siblings.partition_executor.tell(message)
 
     def _withdraw(self, message: WithdrawTask) -> None:
-        """Let go of a key; the executor may run an older record of it, so it is asked too."""
+        """Remove a key; the executor may run an older record of it, so it is asked too."""
         task = self._bands.find(message.key)
         if task is not None and message.withdrawal is Withdrawal.MOVE and task.attempts.last:
             message.reply_to.tell(TaskWithdrawn(message.key, WithdrawalResult.RAN))
@@ -347,7 +347,7 @@ class PartitionScheduler(Actor):
 
     def _start(self) -> None:
         if self._draining:
-            # The log was read to its end too late: nothing may begin any more.
+            # The log was read to its end too late: no attempt may begin any more.
             return
         assert not self._running, "a partition starts once"
         self._running = True
@@ -355,12 +355,12 @@ class PartitionScheduler(Actor):
             self._siblings.partition_executor.tell(each)
         self._stragglers.clear()
         self._execute_due()
-        # Last: an id that adopted an attempt goes on with the earliest of what it was handed.
+        # Last: an id that adopted an attempt continues with the earliest of all these tasks.
         self._siblings.partition_executor.tell(StartTasks())
 
     def _pause(self, message: PauseTasks) -> None:
-        """Hand on nothing while all is paused; what is due for a paused id goes on, and its
-        executor leaves it to the store.
+        """Hand on nothing while the partition is paused.  Due tasks of a paused id are handed on,
+        and the executor leaves them to the store.
         """
         self._is_paused = message.config.of_partition(self._partition).whole
         self._siblings.partition_executor.tell(message)

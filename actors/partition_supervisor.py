@@ -1,10 +1,10 @@
 """PartitionSupervisor: one for each assigned partition.
 
-Decides what a record is: a task or command of its partition, poison, or one of another partition;
-when its share of a batch is durable, and what holds the partition meanwhile (P7).  Decides when
-tasks may start: when the log is read to the end found at the assignment, or when the catch-up
-deadline passed (P4).  Starts the five actors below it and fails as one with them; never keeps a
-task itself.
+Decides whether a record is a task or command of its partition, poison, or one of another partition;
+when its share of a batch is durable; and whether the partition is held meanwhile (P7).  Decides
+when tasks may start: when the log is read to the end found at the assignment, or when the catch-up
+deadline has passed (P4).  Starts the five actors below it and fails together with them.  Never
+keeps a task itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,27 +49,27 @@ from actors.task_persistence import TaskPersistence
 from actors.throughput_controller import ThroughputController
 
 WATERMARK_WAIT_MS = 200
-"""Longest wait of a drained partition for its last watermark to be under way: about what the next
-owner's first load takes longer without."""
+"""Longest wait of a drained partition for the save of its last watermark to begin: about the time
+by which the next owner's first load is longer without it."""
 
 
 Append = Callable[[], Future[Position]]
 
 SLOW_APPEND_MS = 1_000
-"""A record that is not acknowledged elsewhere after so long holds the partition."""
+"""A record whose forward takes longer than this holds the partition."""
 
 
 class _RecordForwarded(msgspec.Struct, frozen=True):
     forward: Forward
     refusal: str | None = None
-    """Why it must be a dead letter instead."""
+    """The reason why the record must become a dead letter instead; None if it was forwarded."""
 
 
 class _RequestDelayed(msgspec.Struct, frozen=True):
     what: object
-    """Tells it from all else that waits."""
+    """Identifies the request."""
     reason: str | None
-    """What it failed with; None where it waits no longer."""
+    """The error of the request; None once it has succeeded."""
 
 
 class _AppendsOverdue(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ class PartitionSupervisor(Actor):
         self._topic_supervisor = topic_supervisor
         self._partition = assignment.ownership.partition
         self._shares: dict[int, int] = {}
-        """Batch to how many answers this partition's share of it waits for."""
+        """Number of the batch to the answers that this partition's share still waits for."""
         self._forwards = Forwards()
         self._hold = Hold(self._partition)
         self._caught_up = False
@@ -189,7 +189,7 @@ class PartitionSupervisor(Actor):
         self._siblings.task_persistence.tell(tasks)
 
     def _check_share(self, share: PersistRecords) -> None:
-        """What the log delivers, once more where it is read: the node and the root split it."""
+        """Check the order and partition of records that the node and the root have split."""
         assert share.batch not in self._shares, "a batch is told once"
         assert set(share.reached) == {self._partition}, "another partition's share"
         if records := share.records:
@@ -198,7 +198,7 @@ class PartitionSupervisor(Actor):
             assert first.offset <= last.offset < share.reached[self._partition], "not in log order"
 
     def _decode(self, share: PersistRecords) -> Iterator[StoredTask | Command]:
-        """Yield the entries, and send each other record where it belongs."""
+        """Yield the partition's entries, and forward all other records."""
         row_bytes_max = self._effects.settings.execution.row_bytes_max
         partition_count = self._effects.partition_count
         for record in share.records:
@@ -222,14 +222,14 @@ class PartitionSupervisor(Actor):
             self._send_home(forward)
 
     def _send_home(self, forward: Forward) -> None:
-        """Produce a record again where its ordering id lives; it is never stored here (P3)."""
+        """Append a record to the partition of its ordering id; it is never stored here (P3)."""
         record, key = forward.record, forward.ordering_id.encode()
         assert forward.own not in (-1, self._partition), "it is at home already"
         append = partial(self._effects.writer.append, forward.own, key)
         self._forward(forward, lambda: append(record.value or b"", record.headers), endless=False)
 
     def _dead_letter(self, forward: Forward, reason: str) -> None:
-        """The last resort: however it is refused, there is nothing else to try (P10)."""
+        """Write a record as a dead letter, and retry for ever: there is no other place (P10)."""
         record = forward.record
         letter = partial(self._effects.writer.dead_letter, record, reason)
         self._forward(forward, letter, endless=True)
@@ -239,7 +239,7 @@ class PartitionSupervisor(Actor):
         reason = f"the record at offset {forward.record.offset} cannot be put elsewhere"
 
         def listener(error: BaseException | None) -> None:
-            # What ends the delay is that the record is forwarded.
+            # Only the end of the forward ends the delay.
             if error is not None:
                 self.actor_ref.tell(_RequestDelayed(forward, f"{reason}: {error}"))
 
@@ -267,10 +267,10 @@ class PartitionSupervisor(Actor):
             del self._shares[batch]
             self._topic_supervisor.tell(TasksPersisted(batch, self._partition))
 
-    # What holds the partition.
+    # Delayed requests hold the partition.
 
     def _read(self, request: Callable[[], Future[object]]) -> Future[object]:
-        """Ask the store until it answers: another tree would ask it for nothing else."""
+        """Retry a read until the store answers: a new tree would need the same read."""
         what, tell = object(), self._context.tell
 
         def listener(error: BaseException | None) -> None:
@@ -283,7 +283,7 @@ class PartitionSupervisor(Actor):
         return retry_request(self._context, request, self._pause(endless=False), listener)
 
     def _put_aside(self, request: Callable[[], Future[object]]) -> Future[object]:
-        """Write the letter of a task that is used up: its ordering id waits for it, nobody else."""
+        """Write the dead letter of a task; only its ordering id waits for it."""
         return retry_request(self._context, request, self._pause(endless=True), lambda _error: None)
 
     def _pause(self, *, endless: bool) -> Pause:

@@ -1,8 +1,9 @@
-"""What makes a partition's records durable: tasks, and commands, which decide about others.
+"""Makes a partition's records durable: tasks, and commands, which change other tasks.
 
-Decides in which order that is written, so that nothing comes between a durable row and memory, and
-a crash in between is finished by the replay.  Operations of ``TaskPersistence``, which wait for
-their answers.  Never loads a window, and never moves the watermark but to lower it.
+Decides the order of the writes, so that no other operation comes between a durable row and memory,
+and a replay finishes a command that a crash interrupted.  Its methods are operations of
+``TaskPersistence``, which wait for their answers.  Never loads a window, and never raises the
+watermark.
 """
 
 from collections.abc import Sequence
@@ -57,7 +58,7 @@ class Persisting:
         loading: Loading,
         asker: Recipient,
     ) -> None:
-        """``asker`` is told the answers of siblings."""
+        """``asker`` receives the answers of siblings."""
         self._stores = effects.stores
         self._emit = effects.telemetry.emit
         self._ownership = assignment.ownership
@@ -100,14 +101,14 @@ class Persisting:
 
     def _write(self, tasks: Sequence[StoredTask]) -> Operation:
         assert tasks, "nothing is written"
-        # In this order, so that nothing comes between a durable row and memory (P6).
+        # In this order, so that no other operation comes between a durable row and memory (P6).
         yield from self._watermark.lower(tasks)
         write_time = self._ownership.next_write_time()
         yield self._stores.schedule.insert_tasks(self._partition, tasks, write_time)
         self._emit(stored_event(self._partition, tasks))
 
     def report_catch_up(self) -> None:
-        """Tell, once, that the records are durable that the partition waits for."""
+        """Report once that the records are durable that the partition waits for."""
         if (
             self._catch_up_offset is not None
             and self._watermark.next_offset >= self._catch_up_offset
@@ -115,12 +116,12 @@ class Persisting:
             self._catch_up_offset = None
             self._siblings.supervisor.tell(LogCaughtUp())
 
-    # A command has its effect.
+    # Commands.
 
     def _execute_command(self, command: Command) -> Operation:
-        """Completion, then row, then outcome: a crash in between is finished by the replay."""
+        """Write completion, then row, then outcome: a replay continues after a crash in between."""
         recorded = yield self._stores.ownership.find_outcome(self._partition, command.offset)
-        # An outcome of another key is that of a command of another topic, which stood there.
+        # An outcome of another key belongs to an earlier topic's command at the same offset.
         if recorded is not None and command.is_for(recorded.key):
             return (yield from self._restore_move(command, recorded))
         yield from self._watermark.confirm_ownership()
@@ -144,7 +145,7 @@ class Persisting:
         target = found.statuses.get(command.new_key, NO_STATUS) if command.new_key else NO_STATUS
         decision = decide(command, known, target.completion, self._clock.now_ms())
         if decision.leaves_open(known):
-            # It may have left memory for a command that then did nothing to it.
+            # The withdrawal may have removed it from memory, and the command then left it open.
             assert known.row is not None, "only a stored task is open"
             decision = replace(decision, resumed=replace(known.row, attempts=known.attempts))
         yield from self._apply(command, decision, recorded_outcome(command, decision, rows))
@@ -169,6 +170,6 @@ class Persisting:
         yield from self._watermark.confirm_ownership()
         store, write_time = self._stores.ownership, self._ownership.next_write_time()
         yield store.insert_outcome(self._partition, command.offset, outcome, write_time)
-        # Last: a task that ran before the outcome was durable would be opened again by a replay.
+        # Last: a replay would open a task again that ran before the outcome was durable.
         self._loading.pass_on((waiting,) if waiting else ())
         self._emit(CommandDecided(self._partition, command.key, command.kind, decision.outcome))

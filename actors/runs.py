@@ -2,7 +2,7 @@
 
 Each has an attempt of its own, which begins beside that of the task before it and counts only once
 that task is durably closed (P4).  Decides which tasks follow, and which of their attempts still
-count.  Never decides what becomes of an attempt.
+count.  Never decides the result of an attempt.
 """
 
 import sys
@@ -18,7 +18,7 @@ from actors.turn import Turn
 
 
 class TaskRun:
-    """What stands behind the task at hand of one ordering id, in key order."""
+    """The tasks in the batch behind the task at hand of one ordering id, in key order."""
 
     __slots__ = ("_counted", "_most", "_roles", "turn")
 
@@ -26,16 +26,16 @@ class TaskRun:
         self.turn = turn
         self._roles: dict[TaskKey, TaskExecutorRole] = {}
         self._most = sys.maxsize
-        """So many may begin together: few where few of the last ones counted, soon more again."""
+        """Most tasks that begin together: few if few of the last ones counted, soon more again."""
         self._counted = 1
-        """Of those that began together, the first one included."""
+        """Tasks that counted, of those that began together, including the first one."""
 
     def __len__(self) -> int:
         return len(self._roles)
 
     @property
     def size_bytes(self) -> int:
-        """What its tasks hold in memory."""
+        """Bytes of its tasks in memory."""
         return sum([role.task.size_bytes for role in self._roles.values()])
 
     @property
@@ -44,15 +44,15 @@ class TaskRun:
         return next((key.scheduled_ms for key in self._roles), None)
 
     def find(self, key: TaskKey) -> TaskExecutorRole | None:
-        """Return the task of a key, where it is here."""
+        """Return the task of a key, if it is here."""
         return self._roles.get(key)
 
-    # Which tasks follow.
+    # The choice of tasks.
 
     def take(self, first: TaskExecutorRole, tasks: OrderingQueue) -> None:
-        """Take what may be in a batch with ``first`` out of the queue that it was taken from.
+        """Take the tasks that may share a batch with ``first`` out of the queue that it came from.
 
-        That is what comes next, has the same kind, was never tried, and is known to be open.
+        These come next, have the same kind, were never tried, and are known to be open.
         """
         assert not self._roles, "what follows an earlier task is done, or waits again"
         # A suspect runs alone.
@@ -66,7 +66,7 @@ class TaskRun:
             self.add(TaskExecutorRole(first.parent, self.turn, task, first.executors))
 
     def add(self, role: TaskExecutorRole) -> None:
-        """Take a task behind all others."""
+        """Add a task behind all others."""
         assert role.task.key not in self._roles, "a key is here once"
         self._roles[role.task.key] = role
 
@@ -74,7 +74,7 @@ class TaskRun:
         return task.attempts is FRESH and self.turn.known.is_closed(task) is False
 
     def begin(self, first: TaskExecutorRole, executable: Executable) -> None:
-        """Make their attempts, each behind the one before."""
+        """Make the attempts, each behind the one before it."""
         before = first.attempt
         assert before is not None, "the first one of a run begins first"
         for role in self._roles.values():
@@ -84,12 +84,12 @@ class TaskRun:
                 break
             before = role.start(executable, before)
 
-    # What comes for one of them.
+    # A command for one of them.
 
     def withdraw(self, role: TaskExecutorRole, withdrawal: Withdrawal) -> WithdrawalResult:
-        """Say whether user code was called for a task, and if not, never call it for this attempt.
+        """Return whether user code was called for a task; if not, this attempt never calls it.
 
-        Where it is withdrawn, ``give_back`` lets go of it.
+        A task that is withdrawn is then removed by ``give_back``.
         """
         if role.may_not_move(withdrawal):
             return WithdrawalResult.RAN
@@ -99,12 +99,12 @@ class TaskRun:
             role.close_by_command()
         return WithdrawalResult.RUNNING
 
-    # Their turn, or that of the task before them once more.
+    # The end of the task before them.
 
     def next_begun(self) -> TaskExecutorRole | None:
-        """Let go of the first one if user code was called for it, and return it.
+        """Remove the first task and return it, if user code was called for it.
 
-        Otherwise the attempts of all are void.
+        Otherwise void the attempts of all.
         """
         role = next(iter(self._roles.values()), None)
         if role is not None and role.is_begun:
@@ -116,20 +116,20 @@ class TaskRun:
         return None
 
     def void(self) -> None:
-        """Forget all attempts: their tasks are tried again, without one attempt less."""
+        """Drop all attempts: the tasks run again later, and these attempts do not count."""
         _void(self._roles.values())
 
     def forget(self) -> None:
-        """Leave all to the store."""
+        """Leave all tasks to the store."""
         self.void()
         self._roles.clear()
 
     def give_back(self, tasks: OrderingQueue, key: TaskKey | None = None) -> None:
-        """Let those wait in a queue for their turn whose attempts cannot count; with a key those
-        behind it, which is let go of.
+        """Put tasks whose attempts cannot count back into the queue.  With a key, remove that task,
+        and put back all tasks behind it.
 
-        They come before all that waits there, however much that is.  Where the store has an earlier
-        one they are read again behind it, and so is what waits.
+        They go before all other tasks of the queue, even if it is full.  If the store has an
+        earlier task, they and the queue are read again behind it.
         """
         roles, keys = self._roles, list(self._roles)
         if key is not None:
@@ -143,7 +143,7 @@ class TaskRun:
             if role.task.key == key:
                 continue
             if role.is_doubted or tasks.must_spill(role.task.key, sys.maxsize):
-                # What waits in memory behind it is read again with it (P4).
+                # The tasks that wait in memory behind it are read again with it (P4).
                 tasks.spill_from(role.task.key)
             else:
                 tasks.add(role.task)

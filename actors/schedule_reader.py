@@ -1,7 +1,7 @@
-"""Reads rows of a partition's schedule and what became of them, and returns what is open.
+"""Reads rows of a partition's schedule and their statuses, and returns the open tasks.
 
-Decides what is asked of the store and of the tracker, so that no answer is larger than memory
-allows (P13).  Never decides which range is read, or what is passed on.
+Decides the size of requests to the store and the tracker, so that no answer is larger than memory
+allows (P13).  Never decides which range is read, or which tasks are passed on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +24,11 @@ from actors.ports.effects import Effects
 from actors.ports.store import TaskPage
 
 CLOCKS_APART_MS = 5_000
-"""So far may the clock of an earlier owner have been ahead of this node's."""
+"""The clock of an earlier owner may have been ahead of this node's by up to this."""
 _LAST = first_key_at(INSTANT_MAX_MS + 1)
 ROWS_FOUND_FIRST = 32
 ROWS_FOUND_MAX = 500
-"""Single rows that are read at once, by how large those were that were read before."""
+"""Most single rows of a read; fewer if the rows of the last read were large."""
 
 
 class ScheduleReader:
@@ -41,21 +41,22 @@ class ScheduleReader:
         self._emit = effects.telemetry.emit
         self._partition = assignment.ownership.partition
         self._own_offset = assignment.catch_up_offset
-        """No tree before this one was handed a record from here on."""
+        """No earlier tree has received a record from this offset on."""
         self._clock = context.clock
         self._began_ms = context.clock.now_ms()
         self._budget = siblings.budget
         self._completion_tracker = siblings.completion_tracker
         self.thinned_ms = assignment.watermark.thinned_ms
-        """Before it hardly a row is kept; raised as hours are thinned."""
+        """Before this time hardly a row is left; it is raised as hours are thinned."""
         self.found_max = ROWS_FOUND_FIRST
-        """Single rows that are read at once: as many as fit a page, by those read before."""
+        """Single rows that are read at once: as many as fit a page, by the size of the last ones.
+        """
 
     def end_ms(self, after: TaskKey, before_ms: int) -> int:
-        """Return up to where rows are read with those after ``after``.
+        """Return the end of a read that begins after ``after``: at most ``before_ms``.
 
-        Long past hours, of which hardly a row is kept, are read without the others: there
-        completions are looked up by key, in place of all of the range.
+        Past hours that were thinned are read separately: their few rows' completions are looked up
+        by key, instead of for the whole range.
         """
         is_past = after.scheduled_ms < self.thinned_ms
         return min(before_ms, self.thinned_ms) if is_past else before_ms
@@ -63,12 +64,12 @@ class ScheduleReader:
     def page(
         self, after: TaskKey, before_ms: int, limit: int
     ) -> Steps[tuple[TaskPage, tuple[StoredTask, ...]]]:
-        """Return a page of rows, and which of them are open; ``before_ms`` is an ``end_ms``."""
+        """Return a page of rows, and its open tasks; ``before_ms`` comes from ``end_ms``."""
         started_ms = self._clock.monotonic_ms()
         limits = limit, self._budget.page_bytes()
         reading = self._schedule.load_tasks(self._partition, after, before_ms, *limits)
-        # The whole range, rows or none: a done key whose row was deleted may be scheduled
-        # again, and is then looked for in memory only (P5).
+        # Statuses of the whole range, even without rows: a done key whose row was deleted may be
+        # scheduled again, and only memory is asked about it then (P5).
         up_to = end = first_key_at(before_ms)
         if before_ms <= self.thinned_ms:
             keys = [row.key for row in (yield reading).tasks]
@@ -98,9 +99,10 @@ class ScheduleReader:
         after: TaskKey,
         reached: TaskKey,
     ) -> Steps[tuple[tuple[StoredTask, ...], TaskKey]]:
-        """Return which rows of these keys are open, without the further ones of an ordering id
-        whose first row ``leaves``; and up to which key: to ``reached``, or less far where there
-        are many.
+        """Return the open tasks of these keys, and the key up to which they were read: ``reached``,
+        or less if there are many.
+
+        Later rows of an ordering id are not read if ``leaves`` is true for its first task.
         """
         started_ms = self._clock.monotonic_ms()
         first_of: dict[str, TaskKey] = {}
@@ -111,7 +113,7 @@ class ScheduleReader:
         if reached <= first_key_at(self.thinned_ms):
             statuses = yield from self._statuses_of([key for key in keys if key <= reached])
         else:
-            # Of the whole range, as for a page (P5).
+            # Statuses of the whole range, as for a page (P5).
             statuses = (yield Ask(self._completion_tracker, LoadStatuses(after, reached))).statuses
         leaving = {
             each.key.ordering_id for each in self._open_tasks(rows, statuses) if leaves(each)
@@ -141,8 +143,8 @@ class ScheduleReader:
         return rows
 
     def named(self, command: Command, after: TaskKey) -> Steps[TaskKey | CommandOutcome]:
-        """Return the key that a command by pair means among the rows behind ``after``, or why there
-        is none.
+        """Return the key that a command by pair means, among the rows behind ``after``, or the
+        outcome of a command that means none.
         """
         search, ordering_id = PairSearch(command), command.key.ordering_id
         while True:
@@ -196,14 +198,15 @@ class ScheduleReader:
     def _open_tasks(
         self, rows: Sequence[StoredTask], statuses: Mapping[TaskKey, KeyStatus]
     ) -> tuple[StoredTask, ...]:
-        """Return what is open; of it an earlier owner may have begun what was due before this tree.
+        """Return the open tasks, and mark those that an earlier owner may have begun.
 
-        A task that fell due since can have been left to the store, but nobody else began it.
+        These were due before this tree began.  A task that fell due since was begun by no other
+        owner, even if it was left to the store.
         """
         overdue_until_ms = min(self._clock.now_ms(), self._began_ms + CLOCKS_APART_MS)
         return open_tasks(rows, statuses, overdue_until_ms, self._own_offset)
 
 
 def _cut(keys: list[TaskKey], reached: TaskKey, most: int) -> tuple[list[TaskKey], TaskKey]:
-    """Return no more than ``most`` keys, and the last of them where that is not all."""
+    """Return at most ``most`` keys, and ``reached``, or the last key if keys were cut off."""
     return (keys, reached) if len(keys) <= most else (keys[:most], keys[most - 1])

@@ -1,9 +1,9 @@
-"""Deletes the hours of a partition that are done, and only those.
+"""Deletes the rows of hours whose tasks are all closed.
 
-Decides the order: of an hour that is done first all schedule rows go but those of failed tasks,
-which are written once more, above the delete; those go when their own retention is over; and
-completions when theirs is, only after the schedule rows that they guard are gone (P5).  Works in
-steps of a page, so that what waits behind one does not wait for all.  Never moves the watermark.
+Decides the order.  First all schedule rows of an hour go, except those of failed tasks, which are
+written once more after the delete's write time.  Failed tasks go when their own retention is over.
+Completions go when theirs is over, and only after the schedule rows that they guard (P5).  Works in
+steps of a page, so that other operations go between two steps.  Never moves the watermark.
 """
 
 from typing import NamedTuple
@@ -112,7 +112,7 @@ class Sweep:
             write_time = self._ownership.next_write_time()
             assert write_time > thinning.write_time, "the delete would take them as well"
             yield self._stores.schedule.insert_tasks(partition, rows, write_time)
-        # Asked once more although this may be all: that tells that some are kept.
+        # A further step follows even if this was all: it sees by the key that some are kept.
         last: TaskKey = failed[-1].key
         return last
 

@@ -1,8 +1,8 @@
-"""TaskExecutor: what follows from one attempt: done, tried again, dropped, or given up.
+"""TaskExecutor: decides the result of one attempt: done, tried again, dropped, or given up.
 
-The role is the record of one task at hand, and decides what becomes of it: closed already? run,
-record, then let the ordering id go on.  Never touches the store itself, and has no mailbox: what it
-is told is called within a turn of its PartitionExecutor.
+The role is the record of one task at hand.  It checks whether the key is closed, has the task run,
+has the outcome recorded, and then lets the ordering id continue.  Never touches the store itself,
+and has no mailbox: PartitionExecutor calls it within a turn.
 
 ========== ============================================= =========================
 phase      what it waits for                             a command may withdraw it
@@ -53,9 +53,9 @@ from actors.task_parent import TaskParent
 from actors.turn import AttemptDue, Turn
 
 _USED_UP = "attempts used up"
-"""Why a task that failed is closed; other reasons name the error."""
+"""The reason in the completion of a task that failed; other reasons name the error."""
 _CHECKS_APART = 60
-"""How many checks of the wall clock a waiting attempt leaves out: there may be thousands."""
+"""A waiting attempt looks at the wall clock this many times less often: thousands may wait."""
 
 
 def _unanswered(_error: BaseException | None) -> None:
@@ -64,52 +64,52 @@ def _unanswered(_error: BaseException | None) -> None:
 
 @dataclass(slots=True)
 class _Setback:
-    """What there is of a task that is not done by its first attempt; few have it."""
+    """The further state of a task that is not done by its first attempt; few tasks have one."""
 
     timer: Timer | None = None
     waits_until: tuple[int, float] | None = None
-    """Until when the attempt after one of a number waits, by the clock that only measures."""
+    """Number of the last attempt, and the monotonic time until which the next one waits."""
     withdrawal: WithdrawTask | None = None
-    """It is answered once the outcome is durable."""
+    """The command that is answered once the outcome is durable."""
     is_held: bool = False
-    """Nothing here runs the task; it is held for a node that does."""
+    """No executor here runs the task; it waits for a node that has one."""
     exhausted: OnExhausted | None = None
-    """What follows as all its attempts are used up; None else."""
+    """The policy's decision once all attempts are used up; None before."""
     used_up_reason: str = _USED_UP
     letter: "Future[Position] | None" = None
 
 
 class TaskExecutorRole(msgspec.Struct, eq=False):
-    """One phase, one task, one attempt at a time; anything else is a bug.
+    """One task at hand: it has one phase and at most one attempt at a time.
 
-    A struct, because one is made for each task: its constructor costs a fraction of one in Python.
+    It is a struct because one is made for each task, and a struct is much cheaper to construct.
     """
 
     parent: "TaskParent[TaskExecutorRole]"
     turn: Turn
     task: StoredTask
     executors: ExecutorsOfKinds
-    """The objects that may run it."""
+    """The objects that may run the task."""
     is_unordered: bool = False
     attempt: Attempt | None = None
     ended: AttemptEnded | None = None
-    """The attempt's end: it came before the task's turn, or closes the task."""
+    """The end of an attempt that came before the task's turn, or that closes the task."""
     phase: Phase = Phase.FOLLOWING
     fate: Fate = Fate.OPEN
     is_slow: bool = False
-    """It takes long, or waits for its next attempt or an operator."""
+    """The task takes long, or waits for its next attempt or an operator."""
     is_withdrawn: bool = False
-    """A command withdrew it that may leave it open."""
+    """A command that may leave the task open has withdrawn it."""
     setback: _Setback | None = None
 
     @property
     def is_own(self) -> bool:
-        """Whether records and commands for its key concern it."""
+        """True if records and commands for its key concern it."""
         return self.fate is not Fate.FOREIGN
 
     @property
     def is_doubted(self) -> bool:
-        """Whether its key is read again once it has ended."""
+        """True if its key is read again once it has ended."""
         return self.fate is Fate.DOUBTED or self.fate is Fate.FOREIGN
 
     @property
@@ -121,7 +121,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
     # One attempt, in the order of its steps.
 
     def begin(self) -> None:
-        """Try the task until it is closed."""
+        """Check whether the key is closed; if it is open, start the first attempt."""
         closed = self.turn.known.is_closed(self.task)
         if closed is None:
             self.phase = Phase.CHECKING
@@ -134,7 +134,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self.proceed()
 
     def take_check(self, offset: int, *, closed: bool) -> None:
-        """Go on by what is known of the key, unless that is about an older record of it."""
+        """Continue with the answer about the key, unless it concerns an older record of it."""
         if self.phase is not Phase.CHECKING or offset != self.task.offset:
             return
         if closed:
@@ -143,12 +143,12 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self.proceed()
 
     def take_time(self) -> None:
-        """Begin the next attempt, unless its time has not come by the wall clock."""
+        """Begin the next attempt, if its time has come by the wall clock."""
         if self.phase is Phase.WAITING:
             self.proceed()
 
     def proceed(self) -> None:
-        """Start the next attempt, or wait for its time, or give up."""
+        """Start the next attempt, wait for its time, or give up."""
         if self.fate is not Fate.OPEN or self.parent.is_ending:
             self._end()
             return
@@ -173,7 +173,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self._record_held(type(error).__name__, str(error))
             return
         if task.attempts.suspect:
-            # Its constructor may be what ends the process, so its policy is not asked.
+            # The constructor may be the code that ends the process, so no instance is made here.
             policy = unmade_policy_of(executor)
             if task.attempts.used >= policy.attempts_max:
                 self._give_up(policy.on_exhausted, None)
@@ -185,8 +185,8 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self.parent.begin_run(self, executor)
 
     def start(self, executable: Executable, follows: Attempt | None = None) -> Attempt:
-        """Make the next attempt; where its start must be durable before user code runs, it says by
-        whom.
+        """Make the next attempt.  The start of a suspect or overdue task becomes durable before
+        user code runs, so such an attempt carries the function that records starts.
         """
         task, turn = self.task, self.turn
         attempts = task.attempts
@@ -206,7 +206,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         return attempt
 
     def take_turn(self) -> None:
-        """Go on with a task whose user code was called behind that of the one before."""
+        """Continue with a task whose user code was called behind that of the task before it."""
         assert self.attempt is not None, "its user code was called"
         self.phase = Phase.RUNNING
         ended, self.ended = self.ended, None
@@ -218,7 +218,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         turn = self.turn
         assert attempt.partition == turn.ownership.partition, "another partition's attempt"
         self.attempt, self.phase = attempt, phase
-        # An earlier tree may have been told of a later record, or of a command (P6).
+        # The earlier tree may have received a later record or a command for the key (P6).
         is_own = turn.ownership.continues(attempt.epoch)
         self.fate = Fate.DOUBTED if is_own else Fate.FOREIGN
         turn.adopt(attempt)
@@ -231,8 +231,8 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         self._known_setback.timer = self.turn.after(min(delay_ms, check_ms), due)
 
     def _wait_left_ms(self, attempts: AttemptState) -> float:
-        """Return how long the next attempt waits, by the clock that says so first: the wall clock
-        may have been ahead when its time was chosen.
+        """Return how long the next attempt still waits: the shorter wait of both clocks, because
+        the wall clock may have been ahead when the time was chosen.
         """
         clock = self.turn.clock
         left_ms: float = attempts.next_attempt_ms - clock.now_ms()
@@ -246,7 +246,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
     # The attempt ends.
 
     def take_end(self, ended: AttemptEnded) -> None:
-        """Follow up the end of the attempt, or keep it until the task's turn."""
+        """Handle the end of the attempt, or keep it until the task's turn."""
         assert ended.attempt is self.attempt, "another attempt ended"
         if self.phase is Phase.FOLLOWING:
             self.ended = ended
@@ -254,13 +254,13 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         assert self.phase is Phase.RUNNING, "an attempt ends while it runs"
         turn, ending = self.turn, ended.ending
         if ending is Ending.DONE and turn.ownership.continues(ended.attempt.epoch):
-            # Told of once it is durable.
+            # Operators are told once it is durable.
             self.ended = ended
             self.phase = Phase.RECORDING
             completion = closing_completion(self.task, CompletionResult.SUCCESS, None, ended)
             turn.completions.append(completion)
             if ended.checkpoint is not None:
-                # To be shown: no attempt follows, and the outcome does not wait for it.
+                # This checkpoint is only shown: no attempt follows, so the outcome does not wait.
                 turn.made.append(CheckpointMade(ended.attempt, ended.checkpoint, _unanswered))
             return
         self._take_checkpoint(ended)
@@ -270,7 +270,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self.parent.void_run(self)
             self._take_uncalled(ended)
         elif not turn.ownership.continues(ended.attempt.epoch):
-            # Another owner may have run the key meanwhile, so this outcome proves nothing.
+            # Another owner may have run the key meanwhile, so this outcome does not count.
             turn.emit(finished_event(ended))
             self._settle()
             self._end()
@@ -279,7 +279,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self._follow_up(ended)
 
     def _take_checkpoint(self, ended: AttemptEnded) -> None:
-        """Have the last checkpoint of an attempt durable before its outcome, for the next one."""
+        """Make the last checkpoint durable before the outcome: the next attempt begins there."""
         last, turn = ended.checkpoint, self.turn
         if last is None or not turn.ownership.continues(ended.attempt.epoch):
             return
@@ -287,7 +287,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         self.task = replace(self.task, attempts=self.task.attempts.with_checkpoint(last))
 
     def _take_uncalled(self, ended: AttemptEnded) -> None:
-        """Follow up an attempt that has not called ``execute``."""
+        """Handle the end of an attempt that has not called ``execute``."""
         attempt, ownership = ended.attempt, self.turn.ownership
         refused = ended.ending is Ending.NOT_STARTED
         if refused:
@@ -297,7 +297,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         if is_over or foreign or (self.is_doubted and not refused):
             self._end()
             return
-        # What was given up before has its start made durable once that turns out to be wrong.
+        # The start of a task that was given up before is recorded only if it runs after all.
         is_durable = attempt.record_starts is not None and not attempt.was_given_up
         if refused:
             self._wait_for_permission()
@@ -308,7 +308,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self._use_up(ended, is_durable=is_durable)
 
     def _use_up(self, ended: AttemptEnded, *, is_durable: bool) -> None:
-        """Give up a task that had no attempt left before this one."""
+        """Give up a task that had no attempt left before this one began."""
         task, used = self.task, self.task.attempts.used
         assert ended.ruling is not None, "a policy said so"
         self._known_setback.exhausted = on_exhausted = ended.ruling.on_exhausted
@@ -319,7 +319,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         self._give_up(on_exhausted, record)
 
     def _wait_for_permission(self) -> None:
-        """Wait for a lease, or for a clock that was set back; it may be set forward again."""
+        """Wait for a lease, or for a wall clock that was set back and may be set forward again."""
         settings = self.turn.effects.settings
         due_in_ms = self.task.key.scheduled_ms - self.turn.clock.now_ms()
         due_in_ms = min(due_in_ms, settings.window.clock_check_ms)
@@ -329,7 +329,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         if ended.ending is Ending.CANCELLED:
             self._take_cancelled(ended)
         elif ended.ending is Ending.DROPPED:
-            # An error that drops the task stays in its history as any other does.
+            # An error that drops the task stays in its history like any other error.
             used = ended.attempt.task.attempts.used + 1
             record = failed_record(ended, used, None) if ended.error_class else None
             self._close(CompletionResult.DROPPED, ended.reason, record, ended)
@@ -337,8 +337,8 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self._fail(ended)
 
     def _take_cancelled(self, ended: AttemptEnded) -> None:
-        """Count nothing of an attempt that a command ended, and let what waits behind it go on once
-        its end is durable; the command has closed the key.
+        """Record an attempt that a command ended without counting it.  The command has closed the
+        key; the ordering id continues once the end of the attempt is durable.
         """
         self.parent.void_run(self)
         task = self.task
@@ -348,7 +348,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         self._record(record)
 
     def _fail(self, ended: AttemptEnded) -> None:
-        """Count the attempt and make it durable before anything follows from it."""
+        """Count the attempt, and make it durable before the next step."""
         self.parent.void_run(self)
         setback, is_open = self._known_setback, self.fate is not Fate.FINAL
         used = ended.attempt.task.attempts.used + 1
@@ -356,7 +356,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         ruling = ended.ruling or RetryPolicy().ruling(used, after_ms=after_ms, rng=rng)
         setback.used_up_reason = _USED_UP
         if ended.uses_up_all and used < ruling.attempts_max:
-            # All are counted as used, so a later owner does not try it again either.
+            # All attempts count as used, so that a later owner does not try the task again either.
             used = ruling.attempts_max
             setback.used_up_reason = f"{ended.error_class} is not retried"
         exhausted = used >= ruling.attempts_max
@@ -367,17 +367,17 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         record = failed_record(ended, used, next_ms)
         attempts = state_after(self.task.attempts, record)
         self.task = replace(self.task, attempts=attempts, overdue_when_loaded=False)
-        # A key in doubt may be closed already: recorded first, then read again.
+        # A doubted key may be closed already: record the attempt first, then read the key again.
         if exhausted and self.fate is Fate.OPEN:
             self._give_up(ruling.on_exhausted, record)
         else:
             self._record(record)
 
     def _record_held(self, error_class: str, text: str, begun: Attempt | None = None) -> None:
-        """Hold the task for a node that can run it; say why where operators look.
+        """Let the task wait for a node that can run it, and show operators why.
 
-        None of its attempts is used up by a node that could not make one.  ``begun`` is the
-        attempt that found it out, where its start is durable.
+        A node that cannot run a task uses up none of its attempts.  ``begun`` is the attempt that
+        failed for this reason, if its start is durable.
         """
         task, turn = self.task, self.turn
         record = held_record(task, error_class, text, turn.clock.now_ms(), begun)
@@ -393,9 +393,9 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         self.turn.records.append(record)
 
     def _give_up(self, on_exhausted: OnExhausted, record: AttemptRecord | None) -> None:
-        """Do what follows as all attempts are used up; ``record`` is the last one's, if any."""
+        """Apply the policy for used-up attempts; ``record`` is that of the last one, if any."""
         if record is not None and on_exhausted != "skip":
-            # What follows may wait for long, and begins once that is durable.
+            # The next step may take long, so it begins once the record is durable.
             self._record(record)
             return
         task = self.task
@@ -426,7 +426,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         setback = self._known_setback
         self.phase = Phase.LETTER
         setback.letter = self.turn.write_letter(self.task, setback.used_up_reason)
-        # The dead-letter topic may take nothing for long.
+        # The dead-letter topic may be unavailable for long.
         self.parent.mark_slow(self)
 
     def take_letter(self, letter: "Future[Position]") -> None:
@@ -437,7 +437,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self._close(CompletionResult.FAILURE, setback.used_up_reason, None)
 
     def _end_letter(self) -> None:
-        """Wait for it no longer, and try it no more."""
+        """Stop waiting for the letter, and stop writing it."""
         setback = self.setback
         if setback is not None and setback.letter is not None:
             letter, setback.letter = setback.letter, None
@@ -462,7 +462,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
     # The outcome is durable.
 
     def take_completion(self, result: CompletionResult) -> None:
-        """Let go of the task, which is durably closed."""
+        """Remove the task, which is durably closed."""
         turn, ended = self.turn, self.ended
         assert self.phase is Phase.RECORDING, "nothing of it was being recorded"
         if ended is not None:
@@ -477,7 +477,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self._end(is_closed=True)
 
     def take_record(self) -> None:
-        """Go on with the task, whose last attempt is durable."""
+        """Continue with the task, whose last attempt is durable."""
         assert self.phase is Phase.RECORDING, "no attempt was being recorded"
         self._settle()
         if self.fate is Fate.FINAL:
@@ -501,7 +501,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self.attempt = None
 
     def _end(self, *, is_closed: bool = False) -> None:
-        """Let the ordering id go on."""
+        """Remove the task, and let the ordering id continue."""
         setback = self.setback
         if setback is not None:
             if setback.timer is not None:
@@ -511,45 +511,45 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
                 self.turn.answer(setback.withdrawal, WithdrawalResult.ABSENT)
         self.parent.end(self, is_closed=is_closed)
 
-    # What may interrupt the steps.
+    # Interruptions of the steps: later records, commands, and the end of the id.
 
     def merge(self, task: StoredTask) -> bool:
-        """Take over a later record for the next attempt (P6); return whether it is newer."""
+        """Use a later record for the next attempt (P6); return True if it is newer."""
         known = self.task
         assert task.key == known.key, "a record of another key"
         self.task = known.merged_with(task)
         if self.setback is not None and task.kind != known.kind:
-            # Another policy says whether it may have attempts more.
+            # The policy of the new kind may allow more attempts.
             self.setback.exhausted = None
         is_newer = task.offset > known.offset
         if is_newer and self.fate is Fate.FINAL:
-            # Opened again, unless what closed the key was a drop: that stays (P5).
+            # The record opens the key again, unless a drop closed it: a drop stays (P5).
             self.fate = Fate.DOUBTED
         return is_newer
 
     def update(self, task: StoredTask) -> None:
-        """Use a later record's data for the next attempt, if there is one (P6)."""
+        """Use a later record's data for the next attempt, if one follows (P6)."""
         if not self.merge(task):
             return
-        # Its kind may be another one, which this node knows.
+        # The record may name another kind, which this node knows.
         is_held = self.setback is not None and self.setback.is_held
         if is_held:
             self._known_setback.is_held = False
         if self.phase is Phase.CHECKING:
             self.begin()
         elif self.phase is Phase.RUNNING and self.left_limit():
-            # It may wait for long, and of its new data by another limit or value.
+            # It may wait for long, and its new data may fall under another limit or value.
             self.parent.void_run(self)
             self.proceed()
         elif self.phase is Phase.BLOCKED and is_held:
             self.proceed()
         elif self.phase is Phase.LETTER:
-            # The letter has the data of the record before.
+            # The letter has the data of the earlier record.
             self._end_letter()
             self.proceed()
 
     def withdraw(self, message: WithdrawTask) -> None:
-        """Let go of the task for a command, where no attempt of it forbids that."""
+        """Withdraw the task for a command, unless its attempt runs."""
         if self.phase is Phase.RUNNING and not self._left_worker(message):
             if message.withdrawal is Withdrawal.CLOSE:
                 self.close_by_command()
@@ -561,8 +561,8 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self._let_go(message)
 
     def withdraw_foreign(self, message: WithdrawTask) -> bool:
-        """Ask code to end that another owner's epoch began, where a command wants that; return
-        whether it runs on: its end proves nothing, so nobody else waits for it.
+        """Ask code to end that began under another owner's epoch, if the command asks for that;
+        return True if it runs on.  Its outcome does not count, so nothing else waits for it.
         """
         if not self._interrupts(message) or self.phase is not Phase.RUNNING:
             return False
@@ -572,16 +572,16 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         return True
 
     def close_by_command(self) -> None:
-        """Allow the attempt to end and no other one; what is in doubt is read again anyway."""
+        """Let the attempt end, and allow no further one; a doubted key is read again anyway."""
         if self.fate is Fate.OPEN:
             self.fate = Fate.FINAL
 
     def may_not_move(self, withdrawal: Withdrawal) -> bool:
-        """Whether a command is only for tasks that never ran, and this one did."""
+        """True if a command may move only tasks that never ran, and this one did."""
         return withdrawal is Withdrawal.MOVE and self.task.attempts.last > 0
 
     def _let_go(self, message: WithdrawTask) -> bool:
-        """Answer for a task that does not run; return whether it is let go of."""
+        """Answer a command for a task that does not run; return True if the task is removed."""
         if self.may_not_move(message.withdrawal):
             self.turn.answer(message, WithdrawalResult.RAN)
             return False
@@ -590,8 +590,8 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         return True
 
     def _left_worker(self, message: WithdrawTask) -> bool:
-        """Whether user code was not called yet, and now never will be (P5); else it is asked to end
-        where the command wants that.
+        """Return True if user code was not called yet, and now never will be (P5).  Code that runs
+        is asked to end, if the command says so.
         """
         attempt = self.attempt
         if attempt is None or self.may_not_move(message.withdrawal):
@@ -599,19 +599,19 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         return self.turn.withdraw(attempt, interrupts=self._interrupts(message))
 
     def _interrupts(self, message: WithdrawTask) -> bool:
-        """Whether a command asks code to end, and no record behind it has opened the key again."""
+        """True if a command asks code to end, and no later record has opened the key again."""
         up_to = message.interrupts_up_to
         return up_to is not None and self.task.offset <= up_to
 
     def left_limit(self) -> bool:
-        """Whether the attempt waited for an allowance; then there is none any more."""
+        """Take back an attempt that waits for a limit; return True if there was one."""
         if self.attempt is None or not self.turn.withdraw(self.attempt, limited=True):
             return False
         self.attempt = None
         return True
 
     def drain(self) -> None:
-        """Begin no attempt any more, as its ordering id ends."""
+        """Begin no further attempt, because the ordering id ends."""
         if self.phase in (Phase.CHECKING, Phase.WAITING, Phase.LETTER, Phase.BLOCKED):
             self._end()
 
@@ -619,20 +619,20 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
 
     @property
     def may_count(self) -> bool:
-        """Whether it has an attempt whose user code was called, or may be."""
+        """True if it has an attempt whose user code was called, or may still be called."""
         is_refused = self.ended is not None and self.ended.ending is Ending.NOT_STARTED
         return self.attempt is not None and not is_refused
 
     @property
     def is_begun(self) -> bool:
-        """Whether user code was called; where it was not, it never will be for this attempt."""
+        """True if user code was called; if it was not, this attempt never calls it."""
         attempt = self.attempt
         if attempt is None or not self.may_count:
             return False
         return not self.turn.withdraw(attempt)
 
     def void(self) -> None:
-        """Forget the attempt: its task is tried again, without one attempt less."""
+        """Drop the attempt: the task runs again later, and the attempt does not count."""
         attempt, ended, turn = self.attempt, self.ended, self.turn
         self.attempt = self.ended = None
         if ended is not None:

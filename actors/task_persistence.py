@@ -1,9 +1,9 @@
-"""TaskPersistence: the only reader and writer of a partition's schedule.
+"""TaskPersistence: reads and writes a partition's schedule; no other role does.
 
-Decides in which order its operations go: one at a time, each written as a generator that yields
-what it waits for, so a write, a load and an advance of the watermark never overlap, and none of
-them can miss what another is about to do.  Which writes, loads and advances these are is decided by
-``Persisting``, ``Loading`` and ``WatermarkKeeper``.  Never runs anything.
+Decides the order of its operations.  Each is a generator that yields the answers that it waits
+for, and they go one at a time, so that a write, a load and an advance of the watermark never
+overlap.  ``Persisting``, ``Loading`` and ``WatermarkKeeper`` decide the content of the operations.
+Never runs a task.
 """
 
 from typing import assert_never
@@ -61,14 +61,14 @@ Message = (
 
 
 class TaskPersistence(Actor):
-    """States: idle, or waiting for what the current operation yielded."""
+    """States: idle, or waiting for an answer to the current operation."""
 
     def __init__(self, effects: Effects, assignment: Assignment) -> None:
         self._effects = effects
         self._assignment = assignment
         self._saves_first = assignment.resumed or assignment.topic_changed
         self._gathering: list[PersistTasks] | None = None
-        """Shares of batches that the next write takes, while none has begun it."""
+        """Shares of batches that the next write takes, until that write begins."""
         self._operations: Operations
         self._watermark: WatermarkKeeper
         self._loading: Loading
@@ -103,15 +103,15 @@ class TaskPersistence(Actor):
         self._make_parts(siblings)
         mark = self._watermark.mark
         if self._saves_first:
-            # A save that the failed tree left in flight may still arrive, and may be ahead of
-            # what was read.  After this one it changes nothing any more.  And nothing that a new
-            # topic's record makes is stored before the topic: a third would count as the second.
+            # A save of the failed tree may still arrive, and may be ahead of the watermark that was
+            # read; after this save it has no effect.  And no effect of a new topic's record is
+            # stored before the topic itself: a third topic would count as the second.
             self._operations.begin(self._watermark.save(mark))
         if mark.stragglers:
             hold = LoadStragglers(mark.stragglers, mark.watermark_ms)
             siblings.partition_scheduler.tell(hold)
         if mark.watermark_ms < self._context.clock.now_ms() - BACKLOG_AT_START_MS:
-            # Before anything is loaded: what is on time waits for nothing else then.
+            # Before anything is loaded, so that tasks on time wait only for this.
             self._loading.look_for_backlog()
         self._persisting.report_catch_up()
         interval_ms = self._effects.settings.watermark.interval_ms
@@ -136,8 +136,8 @@ class TaskPersistence(Actor):
         )
 
     def _gather(self, share: PersistTasks) -> None:
-        """Let shares that wait for a slow write go with one: a slow store gets larger requests,
-        not more.  Commands take several answers each, so a share with one keeps none waiting.
+        """Put shares that wait for a slow write into one write: a slow store gets larger requests,
+        not more of them.  A share with a command goes alone, because commands take longer.
         """
         if not all_tasks(share.entries):
             self._gathering = None
@@ -159,7 +159,7 @@ class TaskPersistence(Actor):
 
     def _sweep(self) -> Operation:
         if (yield from self._watermark.sweep()):
-            # Behind what was begun meanwhile: a crowd of failed tasks keeps none waiting.
+            # The rest waits behind operations begun meanwhile, however many failed tasks there are.
             self._operations.begin(self._sweep())
         else:
             interval_ms = self._effects.settings.watermark.interval_ms

@@ -1,8 +1,7 @@
-"""ThroughputController: when a partition loads more of its schedule.
+"""ThroughputController: decides when a partition loads more of its schedule.
 
-Decides from how many tasks are in memory, how many bytes they hold and how far the loaded
-window reaches, so a node's memory depends on its limits and not on the backlog (P13).  Never
-touches the store.
+Decides by the tasks and bytes in memory and by the end of the loaded window, so that a node's
+memory depends on its limits and not on the backlog (P13).  Never touches the store.
 """
 
 from typing import assert_never
@@ -25,10 +24,10 @@ from actors.model.band import ON_TIME_SHARE, BandName
 from actors.model.settings import TreeSettings
 
 FIRST_AHEAD_MS = 2_000
-"""How far the first load reaches: a partition that changed hands starts nothing before it has
-ended, and the next one has time to bring the rest."""
+"""Look-ahead of the first load: a partition that changed hands starts no task before this load
+has ended, so it is short; the next load brings the rest."""
 ON_TIME_AHEAD_MS = 5_000
-"""How far what is on time is loaded, while others have a backlog."""
+"""Look-ahead for tasks on time, while other ids have a backlog."""
 
 
 class _MeasureDue(msgspec.Struct, frozen=True):
@@ -47,11 +46,11 @@ class ThroughputController(Actor):
         self._siblings: Siblings
         self._measuring = False
         self._has_loaded = False
-        """Whether all that was due when the partition began is in memory, or was."""
+        """True once all tasks that were due when the partition began have been in memory."""
         self._on_time_ms: int | None = None
-        """How far what is on time is loaded, while others have a backlog."""
+        """The time up to which tasks on time are loaded, while other ids have a backlog."""
         self._next_load_ms: int | None = None
-        """When the window's end comes near, by the wall clock, where all of it is loaded."""
+        """Wall time at which the end of a loaded window comes near; None while one is loading."""
         self._tick: Timer | None = None
 
     def on_receive(self, message: Message) -> None:
@@ -90,16 +89,16 @@ class ThroughputController(Actor):
             self._measuring = False
             self._load_up_to(free, measured.on_time)
         elif self._tick is not None:
-            # Tasks were just left to the store: look again soon, not only when the window
-            # that was loaded before is nearly over.
+            # Tasks were just dropped from memory: look again soon, not only when the window that
+            # was loaded before is nearly over.
             self._next_load_ms = None
             self._wait(self._window.tick_ms)
 
     def _load_up_to(self, free: int, on_time: int) -> None:
-        """Load a page; small ones cost a round trip each, so wait for a tenth to be free.
+        """Load a page once a tenth of the memory is free: each page costs a round trip.
 
-        Of what is on time half of what memory may hold: it falls due in the order of its times,
-        and what is overdue already may not wait for memory that it takes.
+        Tasks on time may use half of the memory, so that overdue tasks do not wait for memory that
+        tasks on time have taken before they are due.
         """
         look_ahead_ms, now_ms = self._window.look_ahead_ms, self._context.clock.now_ms()
         if self._on_time_ms is not None:
@@ -132,12 +131,12 @@ class ThroughputController(Actor):
             return
         self._has_loaded = True
         now_ms, window = self._context.clock.now_ms(), self._window
-        # A wall clock set back must not put off the next load by more than one window.
+        # A wall clock that is set back delays the next load by at most one window.
         self._next_load_ms = min(reached_ms - window.prefetch_ms, now_ms + window.look_ahead_ms)
         self._sleep(self._next_load_ms - now_ms)
 
     def _look(self) -> None:
-        """Measure, unless the wall clock, which may be stepped, shows that it is not time yet."""
+        """Measure, unless it is too early by the wall clock, which may have been stepped."""
         self._tick, ahead_ms = None, 0
         if self._next_load_ms is not None:
             ahead_ms = self._next_load_ms - self._context.clock.now_ms()

@@ -1,7 +1,7 @@
 """TopicSupervisor: the root of a node's tree.
 
-Decides when a polled batch is answered: when the share of every partition is durable, or waits for
-a partition that is held, as others must go on (P7).  Never looks into a record.
+Decides when a polled batch is answered: when the share of every partition is durable, except of
+partitions that are held, because others must continue (P7).  Never looks into a record.
 """
 
 from dataclasses import dataclass, field
@@ -34,18 +34,18 @@ from actors.ports.effects import Effects
 
 @dataclass(slots=True)
 class _AwaitedBatch:
-    """What a batch still waits for."""
+    """A batch, and the partitions that it still waits for."""
 
     partitions: set[int] = field(default_factory=set)
     unpersisted: set[int] = field(default_factory=set)
     """Partitions whose subtree ended before it answered."""
     answered: bool = False
-    """The node was told; a share that becomes durable now is told by itself."""
+    """The node has the answer; each later share is reported by itself."""
 
 
 @dataclass(slots=True, eq=False)
 class _AwaitedRevocation:
-    """Partitions that go together; answered when the last of them has ended."""
+    """Partitions that are revoked together; answered when the last of them has ended."""
 
     partitions: tuple[int, ...]
     draining: set[int]
@@ -108,7 +108,7 @@ class TopicSupervisor(Actor):
                 assert_never(message)
 
     def _persist(self, message: PersistRecords) -> None:
-        """Split a batch; a partition that is no longer ours is left to its new owner."""
+        """Split a batch; records of a partition that this node lost are left to its new owner."""
         assert message.batch not in self._batches, "a batch has a number of its own"
         batch = self._batches[message.batch] = _AwaitedBatch()
         shares: dict[int, list[LogRecord]] = {p: [] for p in message.reached}
@@ -135,7 +135,7 @@ class TopicSupervisor(Actor):
         self._answer(number)
 
     def _answer(self, number: int) -> None:
-        """Tell the node once, as soon as no partition is waited for that is not held."""
+        """Answer the node once, as soon as the batch waits only for held partitions."""
         batch = self._batches[number]
         if not batch.answered and batch.partitions <= self._held:
             batch.answered = True
@@ -161,7 +161,7 @@ class TopicSupervisor(Actor):
         partition = assignment.ownership.partition
         assert partition not in self._supervisors, f"partition {partition} is assigned twice"
         supervisor = PartitionSupervisor(self._effects, assignment, self.actor_ref)
-        # The first it hears: nothing starts before what is paused is known.
+        # Its first message: no task starts before the pauses are known.
         self._supervisors[partition] = self.spawn(supervisor, PauseTasks(self._config))
 
     def _pause(self, message: PauseTasks) -> None:
@@ -198,7 +198,7 @@ class TopicSupervisor(Actor):
             self._end_subtree(partition, drained=False)
 
     def _end_subtree(self, partition: int, *, drained: bool) -> None:
-        """Stop a subtree; neither batches nor revocations wait for it any more."""
+        """Stop a subtree; no batch and no revocation waits for it any more."""
         supervisor = self._supervisors.pop(partition, None)
         if supervisor is not None:
             self.stop_child(supervisor)

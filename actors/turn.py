@@ -1,8 +1,8 @@
-"""A turn: what one message to a PartitionExecutor leads to, of all its ordering ids together.
+"""A turn: the effects of one message to a PartitionExecutor, of all its ordering ids together.
 
-Decides in which order the effects of a message leave: one message to each role, one call of the
-runner, however many tasks they are about.  Counts what the ids of a partition occupy.  Never
-decides what becomes of a task.
+Decides in which order the effects leave: one message to each role and one call of the runner,
+however many tasks they concern.  Counts the memory of the ids of a partition.  Never decides the
+result of a task.
 """
 
 from collections import deque
@@ -52,11 +52,11 @@ class LookAgain(msgspec.Struct, frozen=True):
 
 
 class LetterAcknowledged(msgspec.Struct, frozen=True):
-    """A dead letter is written, or nobody waits for it any more."""
+    """A dead letter is written, or was given up."""
 
     key: TaskKey
     letter: "Future[Position]"
-    """Told from one that nobody waits for any more."""
+    """Identifies the letter: an earlier one of the key may have been given up."""
 
 
 class AttemptsEnded(msgspec.Struct, frozen=True):
@@ -64,10 +64,10 @@ class AttemptsEnded(msgspec.Struct, frozen=True):
 
 
 class EndedAttempts:
-    """Where workers leave the ends of attempts: one message tells of all that are there.
+    """A mailbox in which workers put ends of attempts: one message announces all that are in it.
 
-    The runner keeps this for as long as an attempt runs, so it knows an address and no actor: a
-    tree that is gone must not stay in memory.
+    The runner keeps it while an attempt runs, so it refers to an address, not to an actor: a tree
+    that is gone must not stay in memory.
     """
 
     __slots__ = ("_ended", "_is_told", "_reader")
@@ -78,15 +78,15 @@ class EndedAttempts:
         self._is_told = False
 
     def add(self, ended: AttemptEnded) -> None:
-        """Take an end, from any thread."""
+        """Add an end, from any thread."""
         self._ended.append(ended)
         if not self._is_told:
             self._is_told = True
             self._reader.tell(AttemptsEnded())
 
     def take(self) -> Iterator[AttemptEnded]:
-        """Return all that are here; what comes from now on is told again."""
-        # First: an end that is added after the last look must be told of.
+        """Return all ends that are here; later ones are announced again."""
+        # First, so that an end added after the last look is announced.
         self._is_told = False
         ended = self._ended
         while ended:
@@ -94,7 +94,7 @@ class EndedAttempts:
 
 
 class Turn:
-    """What is collected during a message and sent at its end; the ids of one partition share it."""
+    """The effects collected during a message and sent at its end, shared by a partition's ids."""
 
     def __init__(
         self,
@@ -115,30 +115,30 @@ class Turn:
         self._context = context
         self.ended = EndedAttempts(context)
         self._looks: dict[str, tuple[float, Timer]] = {}
-        """By ordering id, when it is looked at again."""
+        """By ordering id, the monotonic time of its next look at stored rows, and the timer."""
         self.touched: dict[str, None] = {}
-        """The ordering ids that may go on once the message is handled."""
+        """The ordering ids that may continue once the message is handled."""
         self.starts: list[tuple[Attempt, Executable]] = []
         self.settled: list[Attempt] = []
-        """Attempts whose outcome is durable, or of no use any more."""
+        """Attempts whose outcome is durable or does not count any more."""
         self.succeeded: list[AttemptEnded] = []
         """Ends of attempts that closed their tasks, durably."""
         self.completions: list[Completion] = []
         self.records: list[AttemptRecord] = []
         self.last_checkpoints: list[TaskCheckpoint] = []
-        """Those of attempts that ended, to be durable before what follows from it."""
+        """Last checkpoints of ended attempts: they become durable before the outcomes."""
         self.made: list[CheckpointMade] = []
         """Checkpoints of attempts that run."""
         self.checks: list[StoredTask] = []
-        """Tasks of which only the tracker can tell whether they are closed."""
+        """Tasks that may be closed, which only the tracker knows."""
         self._reads: list[LoadOrdering] = []
         self._answers: list[tuple[WithdrawTask, TaskWithdrawn]] = []
         self._released = 0
 
-    # What is sent at the end of the turn.
+    # The end of the turn.
 
     def end(self) -> None:
-        """Send all that was collected, each kind once."""
+        """Send all effects, one message for each kind of them."""
         self._hand_over()
         siblings, me = self._siblings, self._context
         if self.completions or self.records or self.last_checkpoints:
@@ -167,10 +167,10 @@ class Turn:
                 siblings.partition_scheduler.tell(SlotsReleased(released))
 
     def _hand_over(self) -> None:
-        """Hand to the runner what ended and what began, which it still starts one by one (P7).
+        """Hand over the ends of attempts, then the new attempts, which start one by one (P7).
 
-        In this order: of an ordering id one attempt ends before the next one begins.  Workers tell
-        of a start at once, so ends are told before it.
+        The order matters: an attempt of an ordering id ends before its next one begins.  A worker
+        reports a start at once, so operators are told of the ends before.
         """
         if self.succeeded:
             finished, self.succeeded = tuple(map(finished_event, self.succeeded)), []
@@ -184,13 +184,13 @@ class Turn:
             runner.start(starts, self.ended.add)
 
     def emit(self, event: Event) -> None:
-        """Tell operators of something at once."""
+        """Send operators an event at once."""
         self.effects.telemetry.emit(event)
 
     def answer(
         self, asked: WithdrawTask, result: WithdrawalResult, running: Attempt | None = None
     ) -> None:
-        """Say what became of a withdrawal; ``running`` is the attempt that may end."""
+        """Answer a withdrawal; ``running`` is the attempt that may still end."""
         number = 0 if running is None else running.number
         self._answers.append((asked, TaskWithdrawn(asked.key, result, number)))
 
@@ -203,33 +203,34 @@ class Turn:
         return request
 
     def gathers(self, task: StoredTask) -> bool:
-        """Whether a task has no order, or others that came with it may be in its batch."""
+        """True if a task has no order, or other tasks of its id may be in its batch."""
         if not self.has_kinds_apart:
             return False
         effects = self.effects
         return task.kind in effects.concurrency_per_id or effects.run_tasks_of(task) > 1
 
-    # The runner, of whose attempts some may not be handed over yet.
+    # The runner.  Some of its attempts may not be handed over yet.
 
     def withdraw(
         self, attempt: Attempt, *, limited: bool = False, interrupts: bool = False
     ) -> bool:
-        """Whether user code of an attempt was not called yet, and now never will be; with
-        ``limited`` only where it waits for an allowance.  With ``interrupts`` code that was called
-        is asked to end.
+        """Return True if user code of an attempt was not called yet, and now never will be.
+
+        With ``limited``, withdraw only an attempt that waits for a limit.  With ``interrupts``, ask
+        code that was called to end.
         """
         if self.starts:
             self._hand_over()
         return self.effects.runner.withdraw(attempt, limited=limited, interrupts=interrupts)
 
     def adopt(self, attempt: Attempt) -> None:
-        """Take over an attempt of an earlier tree: its end is told here."""
+        """Take over an attempt of an earlier tree: its end is reported to this one."""
         self.effects.runner.adopt(attempt, self.ended.add)
 
     def record_starts(self, attempts: Sequence[Attempt]) -> "Future[None]":
-        """Have starts made durable, from any thread; the future is cancelled where the tree ends.
+        """Make starts durable, from any thread; the future is cancelled if the tree ends.
 
-        One function for all attempts of a tree: the runner groups them by it.
+        All attempts of a tree share this function: the runner groups them by it.
         """
         recorded: Future[None] = Future()
         self._siblings.completion_tracker.tell(RecordStarts(tuple(attempts), recorded))
@@ -238,13 +239,13 @@ class Turn:
     # Time.
 
     def after(self, delay_ms: float, message: object) -> Timer:
-        """Have the partition told something later."""
+        """Send the partition a message later."""
         return self._context.after(delay_ms, message)
 
     def look_again(self, ordering_id: str, wait_ms: float) -> None:
-        """Have an id go on when its first stored row is due.
+        """Let an id continue when its first stored row is due.
 
-        The wall clock may be stepped, so it is looked at again before.
+        The wall clock may be stepped, so it is checked in between.
         """
         wait_ms = min(wait_ms, self.effects.settings.window.clock_check_ms)
         at_ms = self.clock.monotonic_ms() + wait_ms
@@ -256,12 +257,12 @@ class Turn:
         self._looks[ordering_id] = at_ms, self.after(wait_ms, LookAgain(ordering_id))
 
     def looked(self, ordering_id: str) -> None:
-        """Note that the time of a look has come."""
+        """Note that the timer of an id has fired."""
         del self._looks[ordering_id]
         self.touched[ordering_id] = None
 
     def write_letter(self, task: StoredTask, reason: str) -> "Future[Position]":
-        """Write the dead letter of a task; the partition is told of its end."""
+        """Write the dead letter of a task; the partition is told once it is written."""
         record = letter_of(task, self.ownership.partition, self.clock.now_ms())
         letter = self.effects.writer.dead_letter(record, reason)
         acknowledged = LetterAcknowledged(task.key, letter)
@@ -272,22 +273,20 @@ class Turn:
         self._context.pipe(letter, lambda _position: acknowledged, failed)
         return letter
 
-    # What the ids of the partition occupy.
+    # The memory of the partition's ids.
 
     def queue_tasks_max(self) -> int:
-        """Return how many tasks one ordering id may keep in memory behind the one that runs."""
+        """Return the number of tasks that an id may keep in memory behind the one that runs."""
         return self._budget.queue_tasks_max(self.effects.settings.window)
 
     def reserve(self, slots: int) -> None:
-        """Keep slots for what a read may bring, or ids that read together would take the same;
-        below zero give so many back.
+        """Reserve slots for the tasks of a read, so that two reads do not count on the same slots;
+        a negative number releases slots.
         """
         self._budget.reserve(slots)
 
     def occupy(self, ordering_id: str, tasks: int, size_bytes: int) -> None:
-        """Count tasks that an id has more than was counted before; below zero such that it has no
-        longer.
-        """
+        """Count tasks that an id has received; negative numbers count tasks that have left it."""
         self._budget.resize(0, size_bytes)
         if tasks:
             self._budget.release_slots(ordering_id, -tasks)

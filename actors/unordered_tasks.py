@@ -1,8 +1,8 @@
-"""Tasks of one ordering id that need no order: those of kinds of which it runs several at once.
+"""Tasks of one ordering id that need no order, because their kind may run several at once.
 
-Each such kind has places of its own, and waits neither for the tasks that have an order nor for
-another kind.  Decides which of its tasks are at hand, which wait in memory, and which are left to
-the store.  Never decides what becomes of an attempt, and never reads the store itself.
+Each such kind has places of its own, and waits neither for tasks with an order nor for another
+kind.  Decides which of its tasks are at hand, which wait in memory, and which are left to the
+store.  Never decides the result of an attempt, and never reads the store itself.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from actors.turn import Turn
 
 
 class _OfKind:
-    """What there is of one kind."""
+    """The tasks of one kind."""
 
     __slots__ = ("at_hand", "places", "slow", "tasks")
 
@@ -33,24 +33,24 @@ class _OfKind:
         self.tasks = OrderingQueue()
         self.at_hand = 0
         self.slow = 0
-        """Of those at hand."""
+        """Tasks at hand that take long or wait."""
 
 
 class Ordering(TaskParent[TaskExecutorRole], Protocol):
-    """An OrderingExecutor, as its tasks without order know it."""
+    """The view that tasks without order have of their OrderingExecutor."""
 
     ordering_id: str
     mode: OrderingMode
 
     def has_in_order(self, key: TaskKey) -> bool:
-        """Whether a key is at hand or waits as one that has an order."""
+        """True if a key with an order is at hand or waits in memory."""
 
     def leave(self, task: StoredTask) -> None:
-        """Leave a task to the store that turns out to have an order."""
+        """Leave a task that turned out to have an order to the store."""
 
 
 class UnorderedTasks:
-    """The tasks without order of one ordering id, which says when they may go on."""
+    """The tasks without order of one ordering id, which decides when they may continue."""
 
     __slots__ = ("_at_hand", "_idle", "_kinds", "_ordering", "_turn")
 
@@ -59,28 +59,28 @@ class UnorderedTasks:
         self._turn = turn
         self._kinds: dict[str | None, _OfKind] = {}
         self._at_hand: dict[TaskKey, tuple[TaskExecutorRole, _OfKind]] = {}
-        """With the kind in whose place a task is: a later record may name another one."""
+        """Each task with the kind whose place it takes: a later record may name another kind."""
         self._idle: list[ExecutorsOfKinds] = []
         """Executors without a task."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether any task is at hand."""
+        """True if any task is at hand."""
         return bool(self._at_hand)
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing, here or in the store."""
+        """True if there is no task, in memory or in the store."""
         return not self._at_hand and all(each.tasks.is_empty for each in self._kinds.values())
 
     @property
     def is_slow(self) -> bool:
-        """Whether a task at hand takes long or waits."""
+        """True if a task at hand takes long or waits."""
         return any(each.slow for each in self._kinds.values())
 
     @property
     def size_bytes(self) -> int:
-        """What its tasks hold in memory."""
+        """Bytes of its tasks in memory."""
         at_hand = sum([role.task.size_bytes for role, _ in self._at_hand.values()])
         return at_hand + sum([each.tasks.size_bytes for each in self._kinds.values()])
 
@@ -88,40 +88,40 @@ class UnorderedTasks:
         return len(self._at_hand) + sum([len(each.tasks) for each in self._kinds.values()])
 
     def first_ms(self) -> int | None:
-        """Scheduled time of the first open task; of the store's, a time not after it."""
+        """Return the scheduled time of the first open task, or for stored ones an earlier time."""
         known = [each.tasks.first_ms() for each in self._kinds.values()]
         times = [time_ms for time_ms in known if time_ms is not None]
         return min((*times, *(key.scheduled_ms for key in self._at_hand)), default=None)
 
     def find(self, key: TaskKey) -> TaskExecutorRole | None:
-        """Return the task of a key, where it is at hand."""
+        """Return the task of a key, if it is at hand."""
         found = self._at_hand.get(key)
         return None if found is None else found[0]
 
     def takes(self, task: StoredTask) -> bool:
-        """Whether a task belongs here: it needs no order, or an earlier record needed none."""
+        """True if a task belongs here: it needs no order, or an earlier record needed none."""
         return task.kind in self._turn.effects.concurrency_per_id or self._waits(task.key)
 
     # A task arrives.
 
     def accept(self, task: StoredTask) -> None:
-        """Take a task that does not wait here; one whose key is at hand is read again."""
+        """Add a task that does not wait here; a task whose key is at hand is read again later."""
         assert not self._waits(task.key), "a later record of a key that waits updates it"
         if task.key not in self._at_hand:
             self._of(task.kind).tasks.take(task, self._most)
 
     def update(self, task: StoredTask) -> bool:
-        """Take over a later record of a key that waits in memory; return whether one does."""
+        """Use a later record of a key; return True if the key waits in memory."""
         return any(each.tasks.update(task) for each in self._kinds.values())
 
     def leave(self, task: StoredTask) -> None:
-        """Leave a task to the store that was found there, unless it is known."""
+        """Leave a task to the store, where it was found, unless memory has it."""
         of_kind = self._of(task.kind)
         if not self._knows(task.key) and not of_kind.tasks.leaves_to_store(task.key):
             of_kind.tasks.spill_key(task.key)
 
     def read_first(self, after: TaskKey, up_to: TaskKey) -> None:
-        """Have a range of the store read."""
+        """Read a range of the store before anything else begins."""
         for kind in self._turn.effects.concurrency_per_id:
             self._of(kind).tasks.spill(after, up_to)
 
@@ -137,7 +137,7 @@ class UnorderedTasks:
         return of_kind
 
     def _knows(self, key: TaskKey) -> bool:
-        """Whether a key waits, or is read again once its attempt has ended."""
+        """True if a key is at hand or waits in memory."""
         return key in self._at_hand or self._waits(key)
 
     def _waits(self, key: TaskKey) -> bool:
@@ -146,14 +146,14 @@ class UnorderedTasks:
     # The next tasks.
 
     def go_on(self) -> None:
-        """Begin what has a place, and read on; what waits behind slow tasks alone is left to the
-        store.
+        """Begin tasks that have a place, and read further ones; if all places have slow tasks,
+        leave the waiting tasks to the store.
         """
         for kind, of_kind in tuple(self._kinds.items()):
             self._begin_next(kind, of_kind)
             if of_kind.slow == of_kind.at_hand and not self._has_place(of_kind):
                 of_kind.tasks.spill_all()
-        # Of all kinds: one may have got a task of another one.
+        # All kinds once more: one may have received a task from another.
         for kind, of_kind in tuple(self._kinds.items()):
             self._read_on(kind, of_kind)
 
@@ -180,7 +180,9 @@ class UnorderedTasks:
             tasks.begin_reading(request)
 
     def _has_place(self, of_kind: _OfKind) -> bool:
-        """Whether one more may be at hand; where that is unlimited, those that wait count half."""
+        """True if one more task may be at hand.  Without a limit, memory bounds the number; a task
+        that waits counts half.
+        """
         if of_kind.places is not None:
             return of_kind.at_hand < of_kind.places
         runs, most = of_kind.at_hand - of_kind.slow, self._most
@@ -200,11 +202,11 @@ class UnorderedTasks:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether an attempt of another owner is at hand."""
+        """True if an attempt of another owner is at hand."""
         return any(not role.is_own for role in self._roles())
 
     def adopt(self, attempt: Attempt) -> None:
-        """Wait for an old attempt."""
+        """Wait for an attempt of an earlier tree."""
         task = attempt.task
         assert task.key not in self._at_hand, "an attempt is adopted once"
         self._put_at_hand(self._of(task.kind), task).adopt(attempt, phase=Phase.RUNNING)
@@ -212,11 +214,11 @@ class UnorderedTasks:
     # The store answers.
 
     def takes_page(self, message: OrderingLoaded) -> bool:
-        """Whether tasks were read for one of the kinds here, which still waits for them."""
+        """True if one of the kinds here waits for this page."""
         return any(each.tasks.reading is message.request for each in self._kinds.values())
 
     def take_page(self, message: OrderingLoaded) -> None:
-        """Take what was read, but for keys that are here as ones that have an order."""
+        """Take the tasks of a page, except keys that are here with an order."""
         kind, now_ms = message.request.kind, self._turn.clock.now_ms()
         tasks = self._of(kind).tasks
         for task in tasks.end_reading(message.tasks, message.next_after, now_ms):
@@ -232,7 +234,7 @@ class UnorderedTasks:
     # A task ends, takes long, or is withdrawn.
 
     def end(self, role: TaskExecutorRole, *, is_left: bool) -> None:
-        """Let a task go; ``is_left`` where it is left to the store, or may be open there."""
+        """Remove a task from hand; with ``is_left`` it may be open, and is left to the store."""
         _, of_kind = self._at_hand.pop(role.task.key)
         of_kind.at_hand -= 1
         of_kind.slow -= role.is_slow
@@ -250,7 +252,7 @@ class UnorderedTasks:
         of_kind.slow += 1
 
     def withdraw(self, message: WithdrawTask, *, is_ending: bool) -> WithdrawalResult:
-        """Let go of a key that waits."""
+        """Withdraw a key that waits, for a command."""
         for of_kind in self._kinds.values():
             result = of_kind.tasks.withdraw(message.key, message.withdrawal)
             if result is WithdrawalResult.ABSENT:
@@ -261,17 +263,17 @@ class UnorderedTasks:
             return result
         return WithdrawalResult.ABSENT
 
-    # Letting go.
+    # The end.
 
     def drain(self) -> None:
-        """Have what is at hand end; a read under way is answered to nobody."""
+        """Let the tasks at hand end, and ignore the answer of a read that is under way."""
         for of_kind in self._kinds.values():
             of_kind.tasks.stop_reading()
         for role in tuple(self._roles()):
             role.drain()
 
     def forget(self) -> None:
-        """Leave what waits to the store, from a time on that the partition knows."""
+        """Leave the waiting tasks to the store; the partition notes where reading begins."""
         for of_kind in self._kinds.values():
             of_kind.tasks.forget()
 

@@ -1,9 +1,9 @@
-"""The watermark of a partition: how far everything is done, or known to be left behind.
+"""The watermark of a partition: all tasks before it are closed, except those of stragglers.
 
-Decides when it is saved: durably lowered before anybody is told of an older task, raised in the
-background as far as everything is closed, and with it how far outside writers have to tell of what
-they write.  Never ahead of what was measured, and never deletes anything itself: the sweep does,
-in steps that go with the advance.
+Decides when it is saved: it is durably lowered before any role receives an older task, and raised
+in the background up to the first open task.  Saves with it the time up to which outside writers
+must also write to the log.  Never raises it further than was measured, and never deletes a row:
+``Sweep`` does, after each advance.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from actors.sweep import Sweep
 
 
 class WatermarkKeeper:
-    """The mark of one partition: operations, and steps of them, which wait for their answers."""
+    """The watermark of one partition: operations, and steps of them, which wait for answers."""
 
     def __init__(
         self,
@@ -47,15 +47,15 @@ class WatermarkKeeper:
         self._reach = reach
         self._sweep = Sweep(effects.stores, reader, assignment.ownership, clock, self._settings)
         self.mark = assignment.watermark
-        """As last requested; what is stored is never ahead of it."""
+        """The watermark of the last save that was begun; the stored one is never ahead of it."""
         self._saved = assignment.watermark
         self.next_offset = assignment.next_offset
-        """Every record below it was read."""
+        """Every record below this offset was read."""
         self._durable_offset = assignment.next_offset
-        """Every record below it had its effect, here or wherever it belongs."""
+        """Every record below this offset had its effect, here or where it was forwarded to."""
 
     def save(self, mark: Watermark) -> Operation:
-        """Write a mark; it counts from when the write is under way."""
+        """Write a watermark; it counts from the begin of the write."""
         mark = replace(mark, write_time=self._ownership.next_write_time())
         assert mark.write_time > self.mark.write_time, "saves of an owner are ordered"
         assert mark.loaded_until_ms >= self.mark.loaded_until_ms, "only ever raised"
@@ -63,21 +63,23 @@ class WatermarkKeeper:
         yield self._store.save_watermark(self._partition, self._ownership.epoch, mark)
 
     def lower(self, tasks: Sequence[StoredTask]) -> Operation:
-        """Lower it durably before anybody is told of an older task: a restart must load it (P8)."""
+        """Lower it durably before a role receives an older task: a restart must load that (P8)."""
         earliest_ms = min([task.key.scheduled_ms for task in tasks])
         if earliest_ms < self.mark.watermark_ms:
             yield from self.save(self.mark.lowered_to(earliest_ms))
         assert self.mark.watermark_ms <= earliest_ms, "a restart would not load it (P8)"
 
     def raise_loaded_until(self, before_ms: int) -> Operation:
-        """Let outside writers know what to send through the log as well, before it is read."""
+        """Tell outside writers, before a read, up to which time they must write to the log too."""
         if before_ms > self.mark.loaded_until_ms:
-            # Raised further than needed, so that most reads need no transaction.
+            # It is raised further than needed, so that most reads need no save.
             ahead_ms = before_ms + self._look_ahead_ms
             yield from self.save(replace(self.mark, loaded_until_ms=ahead_ms))
 
     def note_persisted(self, next_offset: int, pending_offset: int | None) -> None:
-        """Note that all records below an offset were read, and had their effect but for one."""
+        """Note that all records below ``next_offset`` were read, and that those below
+        ``pending_offset`` had their effect.
+        """
         self.next_offset = max(self.next_offset, next_offset)
         assert pending_offset is None or pending_offset < self.next_offset, (
             "it is forwarded after it was read"
@@ -85,15 +87,13 @@ class WatermarkKeeper:
         self._durable_offset = self.next_offset if pending_offset is None else pending_offset
 
     def advance(self, asker: Recipient, *, drained: bool = False) -> Operation:
-        """Raise the mark as far as everything is loaded and closed; save it where that is worth
-        it.
-        """
+        """Raise the watermark to the first open task; save it if it has moved far enough."""
         lag_ms = self._settings.drained_lag_ms if drained else self._settings.lag_ms
         question = MeasureProgress(None, (), self.mark.watermark_ms, asker)
         progress = yield Ask(self._siblings.partition_scheduler, question)
         advanced = self._advanced(progress, lag_ms)
         if drained:
-            # It is heard once the save is under way, whose answer nobody waits for.
+            # The supervisor handles it after the save has begun; nothing waits for the save's end.
             self._siblings.supervisor.tell(WatermarkMeasured())
         is_idle = self._reach.latest_row_ms < self._saved.watermark_ms
         if advanced.is_worth_saving(self._saved, self._settings.step_ms(lag_ms, is_idle=is_idle)):
@@ -102,7 +102,7 @@ class WatermarkKeeper:
             self._emit(WatermarkAdvanced(self._partition, advanced.watermark_ms, passed))
 
     def _advanced(self, progress: ProgressMeasured, lag_ms: int) -> Watermark:
-        """Return how far everything is closed, but for a bounded list of stragglers."""
+        """Return the raised watermark, with a bounded list of stragglers before it."""
         mark, now_ms = self.mark, self._clock.now_ms()
         loaded_ms, open_ms = self._reach.checkpoint.key.scheduled_ms, progress.earliest_ms
         floor_ms = mark.floor_ms(now_ms, lag_ms, loaded_ms, open_ms)
@@ -116,7 +116,7 @@ class WatermarkKeeper:
         return replace(advanced, next_offset=self._durable_offset)
 
     def sweep(self) -> Steps[bool]:
-        """Delete a page of what is done; return whether more is to follow at once."""
+        """Delete a page of closed rows; return True if another page follows at once."""
         self.mark, has_more = yield from self._sweep.step(self.mark)
         self._reader.thinned_ms = self.mark.thinned_ms
         return has_more
@@ -124,8 +124,8 @@ class WatermarkKeeper:
     def confirm_ownership(self) -> Operation:
         """Check that no newer owner has claimed the partition.
 
-        An owner that claims it after this check loads what is durable by now.  One that claimed
-        it before has older rows in memory, and would take an outcome of ours for decided (P6).
+        An owner that claims it after this check loads all that is durable by now.  One that claimed
+        it before has older rows in memory, and would take our outcome as decided (P6).
         """
         claim = yield self._store.read_watermark(self._partition)
         self._ownership.confirm(claim)
