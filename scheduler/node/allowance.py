@@ -1,9 +1,9 @@
-"""The allowance that one node has of one limit and one value of its key.
+"""The allowance of one node: its part of one limit, for one value of the limit's key.
 
-A token bucket, kept as the time at which it is full (the generic cell rate algorithm), and slots
-for what runs.  An attempt reserves a token when it is let through, and uses it when it begins, so
-that attempts which wait for a worker do not begin in one burst beyond the limit's.  Decides when
-the next one may be let through; never which one.
+It consists of a token bucket, kept as the time at which it is full (the generic cell rate
+algorithm), and of slots for running attempts.  An attempt reserves a token when it is let through,
+and uses it when it begins, so that attempts which wait for a worker do not begin in one burst
+beyond the limit's.  Decides when the next attempt may be let through, never which one.
 """
 
 import heapq
@@ -15,11 +15,11 @@ from actors.model.flow import Limit, LimitKey
 from scheduler.node.attempts import RunningAttempt
 
 NEVER_MS = math.inf
-"""Not before something else happens."""
+"""The time of an event that only another event can cause."""
 
 
 class Portion(NamedTuple):
-    """What a node has of a limit: a rate as the time between two starts, a burst, and slots."""
+    """A node's part of a limit: a rate as the time between two starts, a burst, and slots."""
 
     interval_ms: float
     burst: float
@@ -38,7 +38,7 @@ class Portion(NamedTuple):
 
 
 class Ticket:
-    """One attempt at the limits of its task."""
+    """One attempt that waits for the limits of its task."""
 
     __slots__ = (
         "allowances",
@@ -57,19 +57,21 @@ class Ticket:
         self.running = running
         self.allowances = allowances
         self.number = number
-        """Its place among all that came."""
+        """Its place in the order of arrival."""
         self.flow: str | None = None
-        """Whose turns are shared out by weight; None where the first to come goes first."""
+        """The flow whose turns are shared out by weight; None if attempts go in their order of
+        arrival."""
         self.weight = 1.0
         self.since_ms = now_ms
         """Monotonic time of its arrival."""
         self.short_since_ms = now_ms
-        """Since when what it waits for is short; what came late because of that is not late."""
+        """Monotonic time since which the allowance has been exhausted: its tasks were delayed by
+        the limit, even before they arrived here."""
         self.waits_for: Allowance | None = None
 
 
 class Allowance:
-    """What one node may let through now.  Used under one lock."""
+    """The tokens and slots that one node has now.  Used under one lock."""
 
     __slots__ = (
         "_full_ms",
@@ -93,34 +95,34 @@ class Allowance:
         self._portion = portion
         self._full_ms = full_ms
         self._reserved = 0
-        """Let through and not begun."""
+        """Attempts that were let through and have not begun."""
         self._held = 0
-        """Let through and not ended."""
+        """Attempts that were let through and have not ended."""
         self._waiting: list[tuple[float, int, Ticket]] = []
-        """By the turn of each, and its place among all that came."""
+        """A heap by turn, then by order of arrival."""
         self._turn = 0.0
         self._next_turns: dict[str, float] = {}
-        """Of flows that share the allowance: start-time fair queueing."""
+        """The next turn of each flow (start-time fair queueing)."""
         self._left = 0
-        """So many of those went away, and are still in the list."""
+        """Tickets in the heap that wait no longer."""
         self.wanted = 0
-        """How many wait for this one or another, and need this one too."""
+        """Waiting attempts that need this allowance, whichever one they wait for."""
         self.short_since_ms: float | None = None
-        """Since when each one that came had to wait; None where the last one did not."""
+        """Monotonic time since which every attempt had to wait; None if the last one did not."""
         self.used_ms = -NEVER_MS
-        """When the last one began."""
+        """Monotonic time at which the last attempt began."""
         self.wake_ms = NEVER_MS
-        """When somebody will look whether the next one may be let through."""
+        """Monotonic time of the planned look for the next attempt."""
 
     def ready_ms(self) -> float:
-        """Return the time from which one more may be let through."""
+        """Return the monotonic time from which one more attempt may be let through."""
         interval_ms, burst, slots = self._portion
         if self._held >= slots or self._reserved + 1 > burst:
             return NEVER_MS
         return self._full_ms + (self._reserved + 1 - burst) * interval_ms if interval_ms else 0.0
 
     def try_reserve(self, now_ms: float) -> bool:
-        """Let one more through; False where it has to wait."""
+        """Let one more attempt through; return False if it has to wait."""
         # Each attempt with one limit comes here: no further call.
         interval_ms, burst, slots = self._portion
         reserved = self._reserved + 1
@@ -134,12 +136,12 @@ class Allowance:
         return True
 
     def reserve(self) -> None:
-        """One is let through."""
+        """Count an attempt that is let through."""
         self._reserved += 1
         self._held += 1
 
     def use(self, now_ms: float) -> bool:
-        """One that was let through begins; return whether others wait."""
+        """Count the begin of an attempt that was let through; return True if others wait."""
         self._reserved -= 1
         assert self._reserved >= 0, "more begin than were let through"
         full_ms = self._full_ms
@@ -148,7 +150,7 @@ class Allowance:
         return len(self._waiting) > self._left
 
     def leave(self, *, began: bool) -> bool:
-        """One that was let through has ended, or never begins; return whether others wait."""
+        """Count an attempt that has ended, or that never begins; return True if others wait."""
         self._held -= 1
         if not began:
             self._reserved -= 1
@@ -156,9 +158,7 @@ class Allowance:
         return len(self._waiting) > self._left
 
     def change(self, portion: Portion, tokens_max: float, since_ms: float, now_ms: float) -> None:
-        """Have another portion from now on, with the tokens there were at ``since_ms`` and no more
-        than ``tokens_max``.
-        """
+        """Replace the portion, and keep the tokens of ``since_ms``, but at most ``tokens_max``."""
         before, self._portion = self._portion, portion
         if not portion.interval_ms:
             return
@@ -167,7 +167,7 @@ class Allowance:
         self._full_ms = now_ms + (portion.burst - min(tokens, tokens_max)) * portion.interval_ms
 
     def change_rate(self, interval_ms: float, since_ms: float, now_ms: float) -> None:
-        """Have another rate from now on, with the tokens there were at ``since_ms``."""
+        """Replace the rate, and keep the tokens of ``since_ms``."""
         before_ms = self._portion.interval_ms
         assert before_ms, "a share of a rate is a rate"
         assert interval_ms, "and stays one"
@@ -176,22 +176,22 @@ class Allowance:
             self._full_ms = now_ms + (self._full_ms - since_ms) * interval_ms / before_ms
 
     def is_unused(self, since_ms: float) -> bool:
-        """Whether nothing began since a time, and nothing is about to."""
+        """True if no attempt has begun since a time, and none waits or is about to begin."""
         return not self._reserved and not self.wanted and self.used_ms <= since_ms
 
     def is_idle(self, now_ms: float) -> bool:
-        """Whether one that is made anew would be the same."""
+        """True if a new allowance would be the same as this one."""
         return not self._held and not self.wanted and self._full_ms <= now_ms
 
-    # What waits.
+    # Waiting attempts.
 
     @property
     def waiting(self) -> int:
-        """How many wait for this one first."""
+        """Attempts that wait for this allowance."""
         return len(self._waiting) - self._left
 
     def line_up(self, ticket: Ticket, now_ms: float) -> None:
-        """Let one wait, in the place that its flow's turn and its number give it."""
+        """Add a waiting attempt, in the order of its flow's turn and its number."""
         ticket.waits_for = self
         if self.short_since_ms is None:
             self.short_since_ms = now_ms
@@ -203,7 +203,7 @@ class Allowance:
         heapq.heappush(self._waiting, (turn, ticket.number, ticket))
 
     def next_in_line(self) -> Ticket | None:
-        """Take the one whose turn it is, of its flow the first to come; None where nobody waits."""
+        """Remove the attempt whose turn it is and return it; None if none waits."""
         while self._waiting:
             turn, _, found = heapq.heappop(self._waiting)
             if found.waits_for is self:
@@ -211,13 +211,13 @@ class Allowance:
                 self._turn = turn
                 return found
             self._left -= 1
-        # Flows that come back have no turns to make up for.
+        # A flow that returns later owes no turns.
         self._turn = 0.0
         self._next_turns.clear()
         return None
 
     def step_out(self, ticket: Ticket) -> None:
-        """Let one wait no longer that will never begin."""
+        """Remove a waiting attempt that will never begin."""
         assert ticket.waits_for is self, "it waits in one line"
         ticket.waits_for = None
         self._left += 1
@@ -228,7 +228,9 @@ class Allowance:
 
 
 def reserve_all(needed: Sequence[Allowance], now_ms: float) -> bool:
-    """Let one more through all of these, or none where one has nothing or others wait for it."""
+    """Let one attempt through all of these allowances; change none and return False if one of them
+    is exhausted or has a queue.
+    """
     if len(needed) == 1:
         return needed[0].try_reserve(now_ms)
     for each in needed:
@@ -243,7 +245,7 @@ def reserve_all(needed: Sequence[Allowance], now_ms: float) -> bool:
 def first_lacking(
     needed: Sequence[Allowance], now_ms: float, line: Allowance | None = None
 ) -> Allowance | None:
-    """Return the first that has nothing now; for one at the head of no line, or has a line."""
+    """Return the first allowance that is exhausted; without ``line``, also one that has a queue."""
     for each in needed:
         if each.ready_ms() > now_ms or (line is None and each.waiting):
             return each

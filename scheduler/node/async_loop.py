@@ -1,7 +1,7 @@
-"""The event loop of a node's async attempts, on a thread of its own.
+"""The event loop of a node's async attempts, with its thread.
 
-Decides how many run at once, and goes on whatever user code does to the loop.  Never decides
-what an attempt's end means.
+Decides how many attempts run at once, and continues whatever user code does to the loop.  Never
+decides the meaning of an attempt's end.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ Job = Callable[[], Awaitable[None]]
 Call = Callable[[], object]
 
 _STOPS_MAX = 1_000
-"""So often user code may stop or leave a loop that ends, before it is closed as it is."""
+"""A closing loop runs its last tasks again at most this many times after user code stopped it."""
 
 
 class PostedJobs:
-    """What threads post for the one that takes it, with a wake-up for all that it finds at once.
+    """Jobs that threads post for the thread that runs them; one wake-up serves all waiting jobs.
 
-    A wake-up of an event loop is a write to a pipe, which costs more than the rest of a post.
+    A wake-up of an event loop writes to a pipe, which costs more than the rest of a post.
     """
 
     def __init__(self, wake: Call, take: Callable[[Call], object]) -> None:
@@ -42,26 +42,26 @@ class PostedJobs:
         self._take = take
         self._jobs = deque[Call]()
         self._is_woken = False
-        """Whether a wake-up is under way that will find what is posted now."""
+        """True while a wake-up is under way that will find jobs posted now."""
 
     def post(self, job: Call) -> None:
-        """Have the job taken, by any thread; raises what a wake-up does, and keeps the job."""
-        # The job comes before the flag here, and after it in take_all: a thread that finds the
-        # flag set has appended before it is cleared.
+        """Post a job, from any thread.  If the wake-up raises, the job stays posted."""
+        # The job is appended before the flag is read, and take_all clears the flag before it reads
+        # the jobs: so a thread that finds the flag set has appended before it is cleared.
         self._jobs.append(job)
         if not self._is_woken:
             self._wake_once()
 
     def nudge(self) -> None:
-        """Wake once more where a wake-up has failed."""
+        """Repeat a wake-up that has failed."""
         if self._jobs and not self._is_woken:
             self._wake_once()
 
     def take_all(self) -> None:
-        """Take what is posted, on the thread that was woken."""
+        """Run the posted jobs, on the thread that was woken."""
         self._is_woken = False
         try:
-            # No more than there are now: what is posted meanwhile has a wake-up of its own.
+            # Only the jobs of now: later ones have a wake-up of their own.
             for _ in range(len(self._jobs)):
                 self._take(self._jobs.popleft())
         except BaseException:
@@ -71,7 +71,7 @@ class PostedJobs:
             raise
 
     def _wake_once(self) -> None:
-        # First: set behind the wake-up, it could stay set with none under way.
+        # Before the wake-up: set after it, the flag could stay set with no wake-up under way.
         self._is_woken = True
         try:
             self._wake()
@@ -81,11 +81,11 @@ class PostedJobs:
 
 
 class _NoThread(RuntimeError):
-    """The machine has no thread for a loop just now."""
+    """The machine has no thread for a loop now."""
 
 
 class LoopThread:
-    """One event loop, begun when it is first needed, or as soon as the machine has a thread."""
+    """One event loop, started when it is first needed and the machine has a thread for it."""
 
     def __init__(
         self, attempts_max: int, name: str = "hourhand-async", machine: Machine = MACHINE
@@ -99,15 +99,15 @@ class LoopThread:
         self._slots = asyncio.Semaphore(attempts_max)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._awaited: set[Future[object]] = set()
-        """What threads wait for."""
+        """The futures that threads wait for."""
         self._closing = self._ended = self._is_short = False
         self._submitted = self._begun = self._left = 0
         self._posted = PostedJobs(self._wake, lambda call: call())
 
     def submit(self, job: Job, lost: Call, *, slotted: bool = True) -> None:
-        """Run a coroutine when one of the slots is free, or at once where it needs none.
+        """Run a coroutine once a slot is free; without ``slotted``, at once.
 
-        ``lost`` is called on the loop in its place where user code cancels what has not begun.
+        ``lost`` is called on the loop instead, if user code cancels the coroutine before it begins.
         """
         if slotted:
             self._submitted += 1
@@ -126,8 +126,8 @@ class LoopThread:
     ) -> "Future[object]":
         """Run an awaitable on the loop, for a thread that waits for the future.
 
-        ``let_cancel`` is told what cancels it; the future is resolved when it has ended of that.
-        Raises RuntimeError where the machine has no thread for the loop.
+        ``let_cancel`` receives a function that cancels the awaitable; the future then resolves once
+        it has ended.  Raises RuntimeError if the machine has no thread for the loop.
         """
         loop, tasks = self._running_loop(), list[asyncio.Task[object] | None]()
 
@@ -138,7 +138,7 @@ class LoopThread:
 
         def cancel() -> None:
             if not tasks and not future.done():
-                # Its first step is in the loop's next turn.
+                # The task begins in the loop's next turn.
                 loop.call_soon(cancel)
             for task in tasks:
                 if task is not None:
@@ -155,7 +155,7 @@ class LoopThread:
         outcome, context = Future[object](), copy_context()
 
         def start() -> None:
-            # Not by the loop's task factory, which user code may have set.
+            # Without the loop's task factory, which user code may have set.
             task = asyncio.Task(work, loop=loop, context=context)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -167,11 +167,11 @@ class LoopThread:
         return outcome
 
     def call_later(self, delay_ms: float, call: Call) -> Callable[[], None]:
-        """Call something on the loop after a delay; return what calls that off.
+        """Call a function on the loop after a delay; return a function that cancels the call.
 
-        The delay is not rounded up: with a whole millisecond more for each start, a limit with a
-        burst of one never reaches its rate.  Who is called by the width of a clock tick too early
-        looks again.
+        The delay is not rounded up: with up to a millisecond more for each start, a limit with a
+        burst of one would never reach its rate.  The call may come a clock tick too early; then its
+        receiver waits once more.
         """
         handles: list[asyncio.TimerHandle] = []
 
@@ -180,26 +180,26 @@ class LoopThread:
             handles.append(loop.call_later(delay_ms / 1000, call, context=Context()))
 
         def call_off() -> None:
-            # A loop that is closed calls nothing any more.
+            # A closed loop calls nothing any more.
             with suppress(RuntimeError):
-                # Looked up on the loop: the timer may not be set yet when this is called.
+                # On the loop: the timer may not be set yet when this is called.
                 self._post(lambda: handles[0].cancel())  # noqa: PLW0108
 
         self._post(begin)
         return call_off
 
     def nudge(self) -> None:
-        """Begin the loop that the machine had no thread for, if anything waits for it."""
+        """Start the loop for which the machine had no thread, if a job waits for it."""
         with suppress(_NoThread):
             self._posted.nudge()
 
     def at_work(self) -> "dict[int, asyncio.Task[object] | None]":
-        """Return which task the loop runs at this moment, by the clock of its thread."""
+        """Return the task that the loop runs now, by the clock of its thread."""
         loop, clock = self._loop, self._clock
         return {} if loop is None or clock is None else {clock: asyncio.current_task(loop)}
 
     def ask_turn(self, taken: Call) -> bool:
-        """Have something called in the loop's next turn; False where there is no loop."""
+        """Call a function in the loop's next turn; return False if there is no loop."""
         loop = self._loop
         if loop is None or self._closing:
             return False
@@ -207,14 +207,14 @@ class LoopThread:
         return True
 
     def at_hand(self) -> "tuple[asyncio.Task[object] | None, FrameType | None]":
-        """Return which task the loop runs at this moment, and the code that it is in."""
+        """Return the task that the loop runs now, and the frame of the code that runs."""
         loop, thread = self._loop, self._thread
         if loop is None or thread is None or thread.ident is None:
             return None, None
         return asyncio.current_task(loop), sys._current_frames().get(thread.ident)  # noqa: SLF001
 
     def close(self) -> None:
-        """Cancel what runs, and end the loop."""
+        """Cancel all tasks, and end the loop."""
         self._closing = True
         loop = self._loop
         if loop is not None:
@@ -229,13 +229,13 @@ class LoopThread:
             self._ended = True
             loop.stop()
 
-        # One more round lets the cancelled tasks report their ends.
+        # In one more round the cancelled tasks report their ends.
         loop.call_soon(loop.call_soon, stop)
 
     def _post(self, call: Call) -> None:
-        """Have something called on the loop, as soon as there is one.
+        """Call a function on the loop, as soon as there is a loop.
 
-        Raises RuntimeError where it is closed.
+        Raises RuntimeError if the loop is closed.
         """
         try:
             self._posted.post(call)
@@ -260,14 +260,14 @@ class LoopThread:
         try:
             thread = self._machine.start_thread(partial(self._serve, loop), self._name)
         except (RuntimeError, MemoryError) as error:
-            # Left behind, everything from now on would be posted to a loop that nobody runs.
+            # Otherwise all later jobs would be posted to a loop that no thread runs.
             loop.close()
             raise _NoThread(f"the machine has no thread for {self._name}") from error
         self._thread, self._is_short = thread, False
         return loop
 
     def _wake(self) -> None:
-        # A context of its own: who posts may be user code, and what it has set is nobody else's.
+        # A context of its own: the poster may be user code, whose settings concern no other job.
         self._running_loop().call_soon_threadsafe(self._posted.take_all, context=Context())
 
     def _spawn(self, job: Job, lost: Call, slotted: bool) -> None:  # noqa: FBT001 - bound before
@@ -279,7 +279,7 @@ class LoopThread:
                 has_begun = True
                 self._begun += slotted
                 try:
-                    # The attempt has told its end: see NodeWorkers.
+                    # The attempt has reported its end: see ExecutorCalls.
                     with suppress(GeneratorExit):
                         await job()
                 finally:
@@ -292,20 +292,20 @@ class LoopThread:
                 self._left += slotted
                 lost()
 
-        # Not by the loop's task factory, which user code may have set.
+        # Without the loop's task factory, which user code may have set.
         loop = asyncio.get_running_loop()
         task = asyncio.Task(in_slot(), loop=loop, context=Context())
         self._tasks.add(task)
         task.add_done_callback(end)
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the loop on this thread until it is closed, and leave nothing of it open."""
+        """Run the loop on this thread until it ends, then close everything that it has open."""
         self._clock = own_clock()
-        # Closed by user code, it would leave all of its attempts without an end.
+        # User code may not close the loop: its attempts would never end.
         loop.close = _refuse_to_close  # type: ignore[method-assign]
         while not self._ended:
             self._run_on(loop)
-        # What user code has set may refuse the tasks that end the loop.
+        # A task factory of user code might refuse the tasks that end the loop.
         loop.set_task_factory(None)
         for step in (loop.shutdown_asyncgens, loop.shutdown_default_executor):
             _run_to_end(loop, asyncio.Task(step(), loop=loop))
@@ -315,10 +315,10 @@ class LoopThread:
             outcome.cancel()
 
     def _run_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run until somebody stops the loop, which user code may do as well.
+        """Run until the loop is stopped, which user code may do as well.
 
-        asyncio lets SystemExit and KeyboardInterrupt of any task or callback out of the loop; what
-        else is ready there is run by the next call.
+        asyncio lets SystemExit and KeyboardInterrupt of any task or callback leave the loop; the
+        next call runs the other ready callbacks.
         """
         try:
             loop.run_forever()
@@ -331,7 +331,7 @@ def _refuse_to_close() -> None:
 
 
 def _run_to_end(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[None]") -> None:
-    """Run a last task of the loop, whatever user code has left there to stop or leave it."""
+    """Run a last task of the loop to its end, even if user code stops the loop."""
     for _ in range(_STOPS_MAX):
         if task.done():
             break
@@ -342,7 +342,7 @@ def _run_to_end(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[None]") -> 
 
 
 def _tell(outcome: "Future[object]", task: "asyncio.Task[object]") -> None:
-    """Give a future what a task came to, unless nobody waits for it any more."""
+    """Copy the result of a task to a future, unless that is cancelled."""
     if task.cancelled():
         outcome.cancel()
     error = None if task.cancelled() else task.exception()

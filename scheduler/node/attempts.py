@@ -1,6 +1,6 @@
-"""Running attempts of a node: where each one is, and who hears how it ends.
+"""The running attempts of a node: the stage of each one, and the listener that hears of its end.
 
-Decides nothing about threads or time, nor what an ending means.
+Decides nothing about threads or time, and nothing about the meaning of an end.
 """
 
 import threading
@@ -19,21 +19,21 @@ from actors.ports.runner import AttemptListener, Executable
 from scheduler.node.endings import cancelled, not_started
 
 _CANCELLED = frozenset({Ending.FAILED, Ending.TIMED_OUT})
-"""How code ends that was cancelled from outside: an ending that says nothing of the task."""
+"""Possible endings of code that was cancelled from outside; they say nothing about the task."""
 
 
 class LimitStage(Protocol):
-    """The stage of limits, as far as the begin and the end of an attempt concern it."""
+    """The stage of limits, which counts begins and ends of the attempts that it let through."""
 
     def use(self, running: "RunningAttempt", now_ms: float) -> None:
-        """User code of an attempt begins now, by monotonic time."""
+        """Count the begin of an attempt's user code, at a monotonic time."""
 
     def end(self, running: "RunningAttempt") -> None:
-        """An attempt that was handed on has ended, or never begins."""
+        """Count an attempt that was handed on and has ended, or never begins."""
 
 
 class CheckpointDesk(Protocol):
-    """Takes checkpoints of running attempts, and has them made durable."""
+    """Receives checkpoints of running attempts, and makes them durable."""
 
     def take(self, running: "RunningAttempt", text: bytes) -> None:
         """Note the newest checkpoint of an attempt; from any thread."""
@@ -48,16 +48,16 @@ class MadeCheckpoints:
         self.newest = newest
         self.made_monotonic_ms = now_ms
         self.asked: TaskCheckpoint | None = None
-        """The one that a listener was told, and has not answered."""
+        """The checkpoint that a listener has received and has not answered."""
         self.durable: TaskCheckpoint | None = None
-        """The last one that is known to be durable."""
+        """The last checkpoint that is known to be durable."""
 
 
 class Room(Protocol):
     """A bounded number of places that attempts wait for."""
 
     def leave(self) -> None:
-        """One that was handed on needs its place no longer."""
+        """Release the place of an attempt that was handed on."""
 
 
 class RunningAttempt:
@@ -96,39 +96,39 @@ class RunningAttempt:
         self.executor = executor
         self.listener = listener
         self.lock = threading.Lock()
-        """Of the listener and of what follows; no other lock is taken while it is held."""
+        """Guards the listener and all attributes below; no other lock is taken under it."""
         self.ended: AttemptEnded | None = None
         self.started_monotonic_ms: float | None = None
         self.limiter: LimitStage | None = None
-        """The stage that let it through; None where no limit did."""
+        """The stage of limits, if a limit let the attempt through; None otherwise."""
         self.allowances: Sequence[Any] = ()
-        """By what that stage let it through; its own."""
+        """The allowances that the attempt has taken; only the stage of limits reads them."""
         self.starts: Room | None = None
-        """Where it has a place from the durable start to the begin."""
+        """The room in which the attempt has a place from its durable start to its begin."""
         self.freed: Callable[[], object] | None = None
-        """Told once its end leaves a place free that others wait for."""
+        """Called at its end, if others wait for its place."""
         self.limited_ms = 0
-        """How long it waited because of a limit."""
+        """Milliseconds that it waited because of a limit."""
         self.abandoned = False
         self.interrupted = False
-        """A command asked user code to end while it ran."""
+        """A command has asked its running user code to end."""
         self.withdrawn = False
         self.cancel: Callable[[], object] | None = None
-        """What cancels an async attempt; None for a blocking one."""
+        """Cancels an async attempt; None for a blocking one."""
         self.recall: Callable[[], bool] | None = None
-        """Takes an attempt back that counts as begun and whose user code was not called, if it can;
-        returns whether it could.  None for what begins with its code."""
+        """Tries to take back an attempt that counts as begun and whose user code was not called;
+        returns True if it could.  None for an attempt that begins with its user code."""
         self.task: object = None
-        """The task of the event loop that it is, or that runs its batch."""
+        """The task of the event loop that runs the attempt or its batch."""
         self.desk = desk
         self.checkpoints: MadeCheckpoints | None = None
-        """Those that it has made; few attempts make any."""
+        """Its checkpoints; None for most attempts, which make none."""
 
-    # What its code is given (``AttemptCheckpoints``).
+    # The interface for user code (``AttemptCheckpoints``).
 
     @property
     def found(self) -> bytes | None:
-        """The text of the newest checkpoint of the attempts before."""
+        """The text of the newest checkpoint of earlier attempts."""
         checkpoint = self.attempt.task.attempts.checkpoint
         return None if checkpoint is None else checkpoint.body
 
@@ -143,17 +143,17 @@ class AttemptRegistry:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        """Of the places alone.  Were it taken as each attempt begins and ends, all workers would
+        """Guards only the places.  Begins and ends of attempts do not take it: all workers would
         wait in turn for it and for the interpreter's lock."""
         self._running: defaultdict[int, dict[str | TaskKey, RunningAttempt]] = defaultdict(dict)
         """By partition, then by the place of the attempt."""
         self.desk: CheckpointDesk | None = None
-        """Takes the checkpoints of attempts that are added from now on."""
+        """Receives the checkpoints of attempts that are added from now on."""
 
     def add(
         self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
     ) -> Sequence[RunningAttempt]:
-        """Register attempts; in their places must be no other ones here (P3)."""
+        """Register attempts; their places must be free (P3)."""
         desk = self.desk
         added = [RunningAttempt(attempt, executor, listener, desk) for attempt, executor in starts]
         with self._lock:
@@ -166,26 +166,26 @@ class AttemptRegistry:
         return added
 
     def find(self, attempt: Attempt) -> RunningAttempt | None:
-        """Return what is known of an attempt that is not settled yet."""
+        """Return the record of an attempt, unless it is settled."""
         running = self._running[attempt.partition].get(attempt.place)
         return running if running is not None and running.attempt is attempt else None
 
     def of_partition(self, partition: int) -> Sequence[RunningAttempt]:
-        """Return the attempts of a partition that run or are not settled."""
+        """Return the attempts of a partition that are not settled."""
         with self._lock:
             return list(self._running[partition].values())
 
     def of_task(self, task: object) -> Attempt | None:
-        """Return an attempt that a task of the event loop runs."""
+        """Return the attempt that a task of the event loop runs."""
         with self._lock:
             found = (each for of in self._running.values() for each in of.values())
             return next((each.attempt for each in found if each.task is task), None)
 
     def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
-        """Tell the attempt's end to ``listener``; at once where it ended already.
+        """Report the attempt's end to ``listener``; at once if it has ended already.
 
-        One that was settled a moment ago is forgotten: it counts as not started, and whoever
-        adopts it asks the store what became of its key.
+        An attempt that was settled a moment ago is gone: it counts as not started, and its adopter
+        reads the state of the key from the store.
         """
         running = self.find(attempt)
         if running is None:
@@ -198,14 +198,14 @@ class AttemptRegistry:
             listener(ended)
 
     def begin(self, running: RunningAttempt, now_ms: float) -> bool:
-        """Note that user code is called now (monotonic time); False where it may not be."""
+        """Note that user code is called now (monotonic time); return False if it must not be."""
         with running.lock:
             if not running.withdrawn:
                 running.started_monotonic_ms = now_ms
             return not running.withdrawn
 
     def withdraw(self, attempt: Attempt) -> bool:
-        """Forget an attempt whose user code was not called; False where it was."""
+        """Remove an attempt whose user code was not called; return False if it was called."""
         running = self.find(attempt)
         if running is None:
             return False
@@ -220,7 +220,7 @@ class AttemptRegistry:
         return True
 
     def forget(self, running: RunningAttempt) -> None:
-        """Let nobody hear of an attempt whose user code was not called, and never will be."""
+        """Remove an attempt without a report, unless its user code was called."""
         with running.lock:
             if running.started_monotonic_ms is not None:
                 return
@@ -229,7 +229,7 @@ class AttemptRegistry:
         self._remove(running.attempt)
 
     def let_cancel(self, running: RunningAttempt, cancel: Callable[[], object]) -> None:
-        """Say what cancels an attempt; done at once where that was asked for a moment ago."""
+        """Set the function that cancels an attempt; call it if the cancel was requested before."""
         with running.lock:
             running.cancel = cancel
             is_asked = running.abandoned or running.interrupted
@@ -237,7 +237,7 @@ class AttemptRegistry:
             cancel()
 
     def interrupt(self, running: RunningAttempt) -> None:
-        """Ask user code to end, where it has not: what can cancel it is called."""
+        """Ask running user code to end, and cancel it if it can be cancelled."""
         with running.lock:
             if running.ended is not None:
                 return
@@ -245,12 +245,14 @@ class AttemptRegistry:
             ask_to_end(running.attempt)
             cancel = running.cancel
         if cancel is not None:
-            # The loop of a node that stops may be closed already.
+            # The event loop of a stopping node may be closed already.
             with suppress(RuntimeError):
                 cancel()
 
     def end(self, running: RunningAttempt, ended: AttemptEnded) -> None:
-        """Tell the listener; without one, keep it for whoever adopts it, if it began at all."""
+        """Report the end to the listener.  Without one, keep the end of an attempt that began, for
+        its adopter.
+        """
         with running.lock:
             if running.interrupted:
                 forget_asked(running.attempt)
@@ -269,13 +271,13 @@ class AttemptRegistry:
             self._remove(running.attempt)
 
     def settle(self, attempts: Sequence[Attempt]) -> None:
-        """Forget attempts whose outcomes are durable."""
+        """Remove attempts whose outcomes are durable."""
         with self._lock:
             for attempt in attempts:
                 self._drop(attempt)
 
     def abandon(self, partitions: Collection[int]) -> Sequence[RunningAttempt]:
-        """Let nobody hear of these attempts' ends; return those that had begun."""
+        """Report the ends of these attempts no more; return the ones that still run."""
         with self._lock:
             affected = [r for p in partitions for r in self._running[p].values()]
         for running in affected:

@@ -1,6 +1,7 @@
-"""Attempts that wait for company: the tasks of a batch begin together.
+"""Gathers attempts into batches; the tasks of a batch begin together.
 
-Decides when a batch is full or has waited long enough, and how many run at once.  Runs nothing.
+Decides when a batch is full or has waited long enough, and how many batches run at once.  Runs no
+attempt.
 """
 
 import threading
@@ -14,17 +15,17 @@ from scheduler.ports.batches import Batches, BatchMember
 
 
 class _Gathered:
-    """What waits of one kind."""
+    """The waiting attempts of one kind."""
 
     __slots__ = ("go_ms", "running", "timer", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[RunningAttempt] = deque()
         self.go_ms: deque[float] = deque()
-        """When the batch of each begins at the latest, in monotonic time."""
+        """For each of them the latest monotonic time at which its batch begins."""
         self.running = 0
         self.timer: Callable[[], object] | None = None
-        """Calls off the look at the time of the first."""
+        """Cancels the timer for the first of them."""
 
 
 class BatchGathering:
@@ -38,7 +39,7 @@ class BatchGathering:
         run_batch: Callable[[RunningBatch], None],
         following: Following,
     ) -> None:
-        """``call_later`` returns what calls off what it is given."""
+        """``call_later`` returns a function that cancels the call."""
         self._monotonic_ms = monotonic_ms
         self._call_later = call_later
         self._run_batch = run_batch
@@ -47,7 +48,7 @@ class BatchGathering:
         self._gathered: dict[Batches, _Gathered] = {}
 
     def enter(self, attempts: Sequence[RunningAttempt]) -> None:
-        """Let attempts wait for their batch, where they have one: a suspect has no company."""
+        """Let attempts wait for their batch, if they run in one; a suspect runs alone."""
         batched: dict[Batches, list[RunningAttempt]] = {}
         passed: list[RunningAttempt] = []
         for running in attempts:
@@ -62,12 +63,14 @@ class BatchGathering:
             self._add(batches, members)
 
     def drain(self, partitions: Collection[int] | None) -> None:
-        """Let what goes to another owner wait for company no longer."""
+        """Run the waiting attempts of partitions that go to another owner at once."""
         if partitions is not None:
             self._hurry(lambda running: running.attempt.partition in partitions)
 
     def hurry(self) -> bool:
-        """Let nothing wait for company, as none will come; return whether anything did."""
+        """Run all waiting attempts at once, as no further ones will come; return True if there were
+        any.
+        """
         return self._hurry(lambda _: True)
 
     def _hurry(self, leaves: Callable[[RunningAttempt], bool]) -> bool:
@@ -91,7 +94,7 @@ class BatchGathering:
         self._look(batches)
 
     def _end(self, batches: Batches) -> None:
-        """A batch has ended: another may begin."""
+        """Count a batch that has ended; another one may begin."""
         with self._lock:
             gathered = self._gathered[batches]
             gathered.running -= 1

@@ -1,7 +1,7 @@
-"""Batches that run: each on a thread of its own, or on the event loop.
+"""Runs batches: each on a thread of its own, or on the event loop.
 
-Decides nothing of what a batch holds.  A blocking batch takes no worker: one that waits for a
-database would hold up what is plain.
+Never decides the content of a batch.  A blocking batch takes no worker, because a batch that waits
+for a database would delay single attempts.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Watch = Callable[[RunningAttempt, int | None], Callable[[], object] | None]
 
 
 class BatchThreads:
-    """Runs batches as they come; their number is bounded before."""
+    """Runs batches as they come; the stage before bounds their number."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class BatchThreads:
         later: Callable[[Callable[[], None]], object],
         machine: Machine = MACHINE,
     ) -> None:
-        """``watch`` reports an attempt that passes its timeout; ``later`` calls once the machine
-        may have a thread again.
+        """``watch`` reports an attempt that exceeds its timeout; ``later`` calls a function after a
+        pause, when the machine may have a thread again.
         """
         self._calls, self._loop, self._watch, self._later = calls, loop, watch, later
         self._machine = machine
@@ -54,11 +54,11 @@ class BatchThreads:
                 partial(Context().run, self.run_here, batch), "hourhand-batch"
             )
         except (RuntimeError, MemoryError):
-            # Its tasks are started again: an error here would end the tree, for a lack that passes.
+            # Its tasks are started again: an error here would end the tree because of a short lack.
             text = "the machine has no thread for a batch of %d tasks; they are tried again"
             log_raised(logger, text, len(batch.members))
             self._refuse(batch)
-            # The next batch would find no thread either.
+            # The next batch begins after a pause: it would find no thread now either.
             self._later(batch.ended)
 
     def _refuse(self, batch: RunningBatch) -> None:
@@ -70,7 +70,7 @@ class BatchThreads:
         batch.ended()
 
     def run_here(self, batch: RunningBatch) -> None:
-        """Run a blocking batch in this thread, and tell the ends of its attempts."""
+        """Run a blocking batch in this thread, and report the ends of its attempts."""
 
         def awaited(found: Awaitable[object]) -> object:
             return self._machine.result_of(self._loop.begin(found, None))
@@ -94,7 +94,7 @@ class BatchThreads:
         try:
             begun = self._calls.begin_batch(batch.members)
             if begun:
-                # Not by the loop's task factory, which user code may have set.
+                # Without the loop's task factory, which user code may have set.
                 work = batch.batches.run_async(batched(begun))
                 running = asyncio.Task(work, loop=asyncio.get_running_loop())
                 self._let_cancel_together([each for each, _ in begun], running)
@@ -104,7 +104,9 @@ class BatchThreads:
         batch.ended()
 
     def _watches(self, begun: Begun) -> Sequence[Callable[[], object]]:
-        """Report the attempts of a blocking batch that pass its timeout; return what calls off."""
+        """Report attempts of a blocking batch that exceed its timeout; return functions that cancel
+        the reports.
+        """
         first = begun[0][0]
         try:
             timeout_ms = timeout_ms_of(first.executor, first.attempt.timeout_ms)
@@ -116,7 +118,7 @@ class BatchThreads:
     def _let_cancel_together(
         self, members: Sequence[RunningAttempt], running: "asyncio.Task[Sequence[BatchOutcome]]"
     ) -> None:
-        """Cancel a batch once that was asked for all of it: the others are waited for."""
+        """Cancel a batch once the cancel of all its attempts was requested, and not before."""
         loop, asked = asyncio.get_running_loop(), set[int]()
 
         def cancel(number: int) -> None:

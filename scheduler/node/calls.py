@@ -1,7 +1,7 @@
-"""Calls of user code: what has to hold before one begins, and what is told of its end.
+"""Calls of user code: the conditions before one begins, and the report of its end.
 
-Every worker begins and ends attempts through this, whatever it is: a thread, the event loop, or
-one that only plays them.  Decides what an ending means, never when an attempt runs.
+Every kind of worker begins and ends attempts through this: threads, the event loop, processes, and
+the workers of simulation and test kit.  Decides the meaning of an end, never when an attempt runs.
 """
 
 import logging
@@ -36,7 +36,7 @@ from scheduler.process.forking import process
 logger = logging.getLogger("hourhand.runner")
 
 Begun = Sequence[tuple[RunningAttempt, int]]
-"""Attempts that began, each with when that was, in milliseconds since 1970."""
+"""Attempts that began, each with the wall time of its begin, in milliseconds since 1970."""
 
 
 class Calls:
@@ -51,7 +51,7 @@ class Calls:
         require_codecs: Callable[[bytes], None] = refuse_sealed,
         rng: random.Random = JITTER,
     ) -> None:
-        """``require_codecs`` raises PayloadSealed where this node cannot open sealed data; waits
+        """``require_codecs`` raises PayloadSealed if this node cannot open sealed data; waits
         between attempts take their jitter from ``rng``.
         """
         self.registry = AttemptRegistry()
@@ -61,10 +61,10 @@ class Calls:
         self.require_codecs = require_codecs
         self._rng = rng
         self.born = process.generation
-        """Of the process whose node this is."""
+        """Generation of the process in which this node was made: a forked child has another."""
 
     def may_begin(self, running: RunningAttempt) -> bool:
-        """Decide as the last thing before user code: from True on it counts as running."""
+        """Decide just before user code whether an attempt may begin; it counts as running then."""
         if running.starts is not None:
             self._leave_starts(running)
         now_ms = self.clock.monotonic_ms()
@@ -75,13 +75,13 @@ class Calls:
         return True
 
     def uncalled(self, running: RunningAttempt) -> AttemptEnded | None:
-        """Return the end of an attempt that may not call ``execute``; None where it may.
+        """Return the end of an attempt that must not call ``execute``; None if it may.
 
-        Called where the attempt runs: policies and codecs are user code.
+        The worker of the attempt calls this, because policies and codecs are user code.
         """
         attempt, used = running.attempt, running.attempt.task.attempts.used
         if is_sealed(attempt.task.body):
-            # Whatever else codecs raise is raised again where the data is opened.
+            # Other errors of codecs are raised again when the data is opened.
             with suppress(BaseException):
                 try:
                     self.require_codecs(attempt.task.body)
@@ -99,7 +99,7 @@ class Calls:
         return None
 
     def begin(self, running: RunningAttempt, started_ms: int | None = None) -> int:
-        """Tell operators that ``execute`` is called now, or was; return when that is."""
+        """Report that ``execute`` is called now, or was at ``started_ms``; return that time."""
         attempt = running.attempt
         if started_ms is None:
             started_ms = self.clock.now_ms()
@@ -118,7 +118,7 @@ class Calls:
         return started_ms
 
     def end(self, running: RunningAttempt, ended: AttemptEnded) -> None:
-        """Let others through in its place, and tell its end."""
+        """Release the places of an attempt, and report its end."""
         if running.starts is not None:
             self._leave_starts(running)
         if running.limiter is not None:
@@ -135,7 +135,9 @@ class Calls:
         self.end(running, not_started(running.attempt, self.clock.now_ms()))
 
     def begin_or_end(self, running: RunningAttempt) -> int | None:
-        """Begin an attempt where it may, and end it where it may not; return when it began."""
+        """Begin an attempt and return the wall time, or end it and return None if it must not
+        begin.
+        """
         if not self.may_begin(running):
             self.refuse(running)
         elif (uncalled := self.uncalled(running)) is not None:
@@ -149,7 +151,7 @@ class Calls:
         if starts is not None:
             starts.leave()
 
-    # What an end means.
+    # The meaning of an end.
 
     def failed(
         self,
@@ -158,14 +160,15 @@ class Calls:
         started_ms: int,
         ending: Ending = Ending.FAILED,
     ) -> AttemptEnded:
-        """Return the end of an attempt whose user code raised, now, and tell operators of it.
+        """Return the end of an attempt whose user code has just raised, and report the failure.
 
-        Here, as it is kept nowhere: its trace holds the frames of user code and all their values.
+        It is reported here because the error is not kept: its traceback refers to the frames of
+        user code and all their values.
         """
         attempt, finished_ms = running.attempt, self.clock.now_ms()
         is_given_up = running.abandoned and running.cancel is not None
         cancelled = is_given_up or running.interrupted
-        # Nobody asked for the end of what was cancelled; of code, what it raised counts.
+        # The policy is not asked about an attempt that was cancelled from outside.
         policy = None if cancelled else policy_of(running.executor)
         ended = ended_badly(attempt, error, started_ms, finished_ms, ending, policy, self._rng)
         if not cancelled:
@@ -186,7 +189,9 @@ class Calls:
         return ended
 
     def returned(self, running: RunningAttempt, outcome: object, started_ms: int) -> AttemptEnded:
-        """Return the end of an attempt from what user code returned; raises what that does."""
+        """Return the end of an attempt by the value that user code returned; raises errors of the
+        value's own code.
+        """
         ended = ended_well(running.attempt, outcome, started_ms, self.clock.now_ms())
         if ended.ending is not Ending.RETRY:
             return ended
@@ -194,7 +199,7 @@ class Calls:
         return replace(ended, ruling=ruling_on(policy, ended, outcome, self._rng))
 
     def ended_with(self, running: RunningAttempt, outcome: object, started_ms: int) -> AttemptEnded:
-        """Return the end of an attempt from what user code returned, or the exception it raised."""
+        """Return the end of an attempt by the value or the error that its user code came to."""
         if isinstance(outcome, TaskNotRun):
             return not_started(running.attempt, self.clock.now_ms())
         if isinstance(outcome, BaseException):
@@ -205,10 +210,10 @@ class Calls:
             return self.failed(running, error, started_ms)
 
     def broken_off(self, running: RunningAttempt, error: BaseException) -> AttemptEnded:
-        """Return the end of an attempt that failed in code of ours, so that nobody waits for ever.
+        """Return the end of an attempt that failed in Hourhand's own code: its id must not wait.
 
-        A ``GeneratorExit`` is user code's: raised by a task that it awaits, it closes each frame
-        up to the loop's own.
+        A ``GeneratorExit`` comes from user code: a task that it awaits raises it, and it leaves
+        every frame up to the event loop.
         """
         if not isinstance(error, GeneratorExit):
             log_raised(logger, "an attempt failed outside user code; please report this")
@@ -216,18 +221,18 @@ class Calls:
         if running.started_monotonic_ms is None:
             return not_started(running.attempt, now_ms)
         ended = ended_badly(running.attempt, error, now_ms, now_ms)
-        # It is tried again whatever the policy says of errors: this one is not the executor's.
+        # It is tried again whatever the policy says about errors: the executor did not raise it.
         ruling = ruling_on(policy_of(running.executor), ended, error, self._rng)
         return replace(ended, ruling=ruling)
 
     # Batches.
 
     def begin_batch(self, members: Sequence[RunningAttempt]) -> Begun:
-        """Begin those attempts of a batch that may, and end the others."""
+        """Begin the attempts of a batch that may begin, and end the others."""
         begun: list[tuple[RunningAttempt, int]] = []
         before: set[Attempt | None] = {None}
         for running in members:
-            # What follows another one is in its batch behind it, or it would overtake it (P4).
+            # An attempt that follows another needs that one in its batch, or it overtakes (P4).
             if running.attempt.follows not in before:
                 self.refuse(running)
             elif (started_ms := self.begin_or_end(running)) is not None:
@@ -242,7 +247,7 @@ class Calls:
 
 
 def batched(begun: Begun) -> Sequence[BatchedAttempt]:
-    """Return attempts of a batch as its executor takes them."""
+    """Return the attempts of a batch in the form that its executor takes."""
     return [
         BatchedAttempt(
             each.attempt.task.to_task(),

@@ -1,7 +1,8 @@
-"""Checkpoints of running attempts: the newest of each goes to the tree, about once a second.
+"""Checkpoints of running attempts: the newest of each attempt goes to the tree, at most once a
+second.
 
-Decides when one is handed over.  Never writes one, and never waits: code that makes a checkpoint
-goes on at once, however slow the store is.
+Decides when a checkpoint is handed over.  Never writes one, and never waits: code that makes a
+checkpoint continues at once, however slow the store is.
 """
 
 import math
@@ -16,7 +17,7 @@ from actors.ports.runner import CheckpointListener
 from scheduler.node.attempts import MadeCheckpoints, RunningAttempt
 
 EVERY_MS = 1_000
-"""Between two hand-overs of an attempt's checkpoints."""
+"""Milliseconds between two hand-overs of checkpoints."""
 
 
 class NodeCheckpoints:
@@ -28,19 +29,19 @@ class NodeCheckpoints:
         call_later: Callable[[float, Callable[[], object]], object],
         every_ms: float = EVERY_MS,
     ) -> None:
-        """``call_later`` calls something after some milliseconds, in a thread of the node."""
+        """``call_later`` calls a function after some milliseconds, in a thread of the node."""
         self._every_ms = every_ms
         self._clock = clock
         self._call_later = call_later
         self._lock = threading.Lock()
         self._waiting: dict[RunningAttempt, None] = {}
-        """Attempts with a checkpoint that nobody was told yet."""
+        """Attempts with a checkpoint that no listener has received yet."""
         self._listeners: dict[int, CheckpointListener] = {}
         self._handed_over_ms = -math.inf
         self._is_called = False
 
     def take(self, running: RunningAttempt, text: bytes) -> None:
-        """Note the newest checkpoint of an attempt, unless that has ended."""
+        """Note the newest checkpoint of an attempt, unless the attempt has ended."""
         attempt, now_ms = running.attempt, self._clock.monotonic_ms()
         checkpoint = TaskCheckpoint(
             attempt.task.key, attempt.number, self._clock.now_ms(), text, attempt.epoch
@@ -59,8 +60,8 @@ class NodeCheckpoints:
     def tell(
         self, partition: int, listener: CheckpointListener, running: Sequence[RunningAttempt]
     ) -> None:
-        """Tell a partition's checkpoints to a listener from now on: those of the attempts that run
-        as well, as the one before may be gone.
+        """Report a partition's checkpoints to a listener from now on, including those that running
+        attempts have made: the listener before may be gone.
         """
         self._listeners[partition] = listener
         for each in running:
@@ -92,7 +93,7 @@ class NodeCheckpoints:
         listener = self._listeners.get(running.attempt.partition)
         with running.lock:
             made = running.checkpoints
-            # What was abandoned is another owner's task; who adopts it asks again.
+            # An abandoned attempt is of a task of another owner; an adopter asks again.
             if made is None or listener is None or running.abandoned or running.ended is not None:
                 return
             newest = made.newest

@@ -1,8 +1,8 @@
-"""Whether user code computes on a node, rather than waits: then threads hand over sooner.
+"""Watches whether user code on a node computes rather than waits; then threads switch sooner.
 
-Decides that from the processor time that attempts take which last, looked at ten times a second at
-most: a plain drain has none of these, however busy it keeps the interpreter.  Measures no attempt
-that is short, and changes nothing itself.
+Decides by the processor time of attempts that run longer than a window, at most ten times a second.
+Short attempts are not measured, so a drain of plain tasks does not count, however busy it keeps the
+interpreter.  Changes nothing itself.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from actors.ports.clock import Clock
 
 WINDOW_MS = 100.0
-"""An attempt counts that runs at both ends of a window at least so long."""
+"""Shortest window; attempts count that run at both ends of one."""
 COMPUTING_SHARE = 0.25
-"""User code computes where such attempts take so much of the window's time on a processor."""
+"""User code computes if such attempts use this part of the window as processor time."""
 CALM_MS = 2_000.0
-"""It does so no more once no window of so long a time has shown it."""
+"""User code counts as calm again after this time without a window in which it computed."""
 _USED_MS_MIN = 0.5
 
 
@@ -28,9 +28,10 @@ class ComputingWatch:
         clock: Clock,
         choose: Callable[[int], object],
     ) -> None:
-        """``at_work`` says what each thread runs, by its clock, which ``used_ms`` reads.
+        """``at_work`` returns the work of each thread, by the thread's clock, which ``used_ms``
+        reads.
 
-        ``choose`` is told how many threads compute, 0 where that has ended.
+        ``choose`` receives the number of threads that compute, and 0 when none does any more.
         """
         self._at_work = at_work
         self._used_ms = used_ms
@@ -39,10 +40,10 @@ class ComputingWatch:
         self._before: dict[int, tuple[object, float]] = {}
         self._looked_ms = 0.0
         self._calm_from_ms: float | None = None
-        """When it counts as calm again; None while it does."""
+        """Monotonic time at which user code counts as calm again; None while it is calm."""
 
     def look(self) -> None:
-        """Say how many threads compute, where a window has passed."""
+        """Report the number of threads that compute, if a window has passed."""
         now_ms = self._clock.monotonic_ms()
         window_ms = now_ms - self._looked_ms
         if window_ms < WINDOW_MS:
@@ -60,7 +61,7 @@ class ComputingWatch:
             self.close()
 
     def close(self) -> None:
-        """Nothing computes any more."""
+        """Report that no thread computes any more."""
         self._calm_from_ms = None
         self._choose(0)
 

@@ -1,4 +1,4 @@
-"""Telling user code which attempt it is, as the last thing before it runs.
+"""Gives user code the data of its attempt, just before it runs.
 
 Decides nothing.
 """
@@ -8,7 +8,7 @@ from scheduler.node.attempts import RunningAttempt
 
 
 def tell_attempt(running: RunningAttempt) -> None:
-    """Tell user code which attempt it is; setting an attribute may be its own code."""
+    """Give user code the data of its attempt; setting an attribute may run user code."""
     attempt, executor = running.attempt, running.executor
     note_attempt(attempt)
     executor.attempt = attempt.number

@@ -1,8 +1,8 @@
-"""Makes the starts of overdue tasks durable, many at once, before workers take them.
+"""Makes the starts of overdue tasks durable, in groups, before workers take the tasks.
 
-Decides how many: as many as workers may take soon, because each of them is a suspect if the
-process dies now.  Of suspects one has a durable start at a time and keeps its place to its end: if
-it kills the process, it is known which did.  Never runs anything.
+Decides the size of the groups: as many tasks as workers take soon, because each of them is a
+suspect if the process dies now.  One suspect at a time has a durable start, and keeps its place
+until its end, so that a death of the process shows which one caused it.  Never runs an attempt.
 """
 
 import threading
@@ -19,14 +19,14 @@ from scheduler.node.waiting_attempts import waiting_attempts
 from scheduler.ports.processes import is_in_process
 
 START_DEADLINE_S = 30.0
-"""How long an overdue task waits for its start to become durable before it is given up."""
+"""Longest wait for a start to become durable; then the attempt is refused."""
 READY_PER_WORKER = 2
-"""So many overdue attempts for each worker have a durable start and wait: workers never wait for
-the store, and a process that dies leaves few suspects that did not run."""
+"""Overdue attempts with a durable start that wait, for each worker: workers do not wait for the
+store, and a process that dies leaves few suspects that did not run."""
 
 
 class DurableStarts:
-    """The stage of those attempts whose starts are to be durable; the others pass it."""
+    """The stage of attempts whose starts must be durable; the others pass."""
 
     def __init__(
         self,
@@ -38,7 +38,9 @@ class DurableStarts:
         call_later: Callable[[float, Callable[[], object]], Callable[[], object]],
         rules: FlowRules,
     ) -> None:
-        """``call_later`` calls something after some milliseconds, and returns what calls it off."""
+        """``call_later`` calls a function after some milliseconds, and returns a function that
+        cancels the call.
+        """
         self._following = following
         group = partial(
             StartGroups,
@@ -51,11 +53,11 @@ class DurableStarts:
         self._suspects = group(1, until_end=True)
 
     def enter(self, attempts: Sequence[RunningAttempt]) -> None:
-        """Hand attempts on, those of overdue tasks once their starts are durable.
+        """Hand attempts on; those of overdue tasks once their starts are durable.
 
-        What was given up before has its start recorded by a worker, once its policy was asked.  A
-        start is written to find out which task ends the process, and of system tasks only a
-        suspect is ever given up for that.
+        The start of a task that was given up before is recorded by its worker, after the policy was
+        asked.  A start is written to find the task that ends the process, so system tasks need one
+        only as suspects.
         """
         awaited = [each for each in attempts if each.attempt.record_starts is not None]
         if not awaited:
@@ -66,7 +68,7 @@ class DurableStarts:
         passed = [each for each in attempts if each.attempt.record_starts is None]
         for running in awaited:
             if running.attempt.was_given_up or is_in_process(running.executor):
-                # A process that dies says itself which attempt it ran.
+                # A process for user code that dies shows itself which attempt it ran.
                 passed.append(running)
             elif running.attempt.suspect:
                 suspects.append(running)
@@ -79,16 +81,16 @@ class DurableStarts:
         self._following(passed)
 
     def drain(self, partitions: Collection[int] | None) -> None:
-        """Refuse what has no durable start, where its tree failed, and answers nobody any more."""
+        """Refuse attempts without a durable start after their tree failed: it answers no more."""
         if partitions is None:
             self._suspects.forget()
             self._overdue.forget()
 
 
 class StartGroups:
-    """Attempts that wait for a durable start, or have one and wait for a worker; a ``Room``.
+    """Attempts that wait for a durable start, or that have one and wait for a worker; a ``Room``.
 
-    May be used from any thread.
+    Used from any thread.
     """
 
     def __init__(
@@ -102,12 +104,12 @@ class StartGroups:
         rules: FlowRules = FlowRules.NONE,
         until_end: bool = False,
     ) -> None:
-        """At most ``ready_max`` attempts have a durable start, or soon will, and have not begun:
-        with ``until_end`` have not ended.
+        """At most ``ready_max`` attempts have a place here: from the request of their start to
+        their begin, or with ``until_end`` to their end.
 
-        ``submit`` hands attempts to the workers, ``refuse`` ends one whose user code is not called.
-        ``give_up_later`` calls what it is given once no start takes so long any more, and returns
-        what calls that off.
+        ``submit`` hands attempts to the workers; ``refuse`` ends one whose user code is not called.
+        ``give_up_later`` calls a function after the deadline of a start, and returns a function
+        that cancels the call.
         """
         self._ready_max, self._until_end = ready_max, until_end
         self._gate = gate
@@ -118,22 +120,22 @@ class StartGroups:
         self._waiting = waiting_attempts(rules)
         self._ready = 0
         self._asked: set[Future[None]] = set()
-        """What is not answered yet."""
+        """Requests without an answer."""
 
     def add(self, overdue: Sequence[RunningAttempt]) -> None:
-        """Have the starts of these attempts made durable in their turn, then hand them on."""
+        """Make the starts of these attempts durable in their turn, then hand them on."""
         if overdue:
             with self._lock:
                 self._waiting.extend(overdue)
             self._record()
 
     def leave(self) -> None:
-        """One that was handed on needs its place no longer."""
+        """Release the place of an attempt that was handed on."""
         self._make_room(1)
         self._record()
 
     def forget(self) -> None:
-        """Refuse what has no durable start: its tree went away, and answers nobody any more."""
+        """Refuse attempts without a durable start: their tree is gone, and answers no more."""
         with self._lock:
             waiting = self._waiting.take_out(lambda _: True)
             asked = tuple(self._asked)
@@ -148,7 +150,7 @@ class StartGroups:
             assert self._ready >= 0, "more leave than came"
 
     def _take(self) -> Sequence[RunningAttempt]:
-        """Take as many as there is room for, once half of the room is free: in groups."""
+        """Take as many as there are free places, once half of the places is free: in groups."""
         with self._lock:
             if self._ready > self._ready_max // 2:
                 return ()
@@ -178,7 +180,7 @@ class StartGroups:
         recorded = record_starts([running.attempt for running in group])
         with self._lock:
             self._asked.add(recorded)
-        # A tree that ends may never read what it is asked; nobody would answer then.
+        # A tree that ends may never read its messages, and so never answer.
         call_off = self._give_up_later(recorded.cancel)
         recorded.add_done_callback(lambda _: call_off())
         recorded.add_done_callback(partial(self._take_recorded, record_starts, group))
@@ -189,9 +191,10 @@ class StartGroups:
         group: Sequence[RunningAttempt],
         recorded: "Future[None]",
     ) -> None:
-        """Hand on what is durable.
+        """Hand on the attempts whose starts are durable.
 
-        Where the tree went away its successor starts all of it again, what waits here too.
+        If the tree is gone, refuse all its attempts, including those that wait here: its successor
+        starts them again.
         """
         self._asked.discard(recorded)
         if not recorded.cancelled() and recorded.exception() is None:

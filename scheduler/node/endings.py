@@ -1,7 +1,7 @@
-"""What the end of an attempt means: of a value that user code returned, or of what it raised.
+"""The meaning of an attempt's end, by the value that user code returned or the error it raised.
 
-Decides nothing of who hears of it.  A policy and its wait are user code: these functions are
-called where the attempt runs.
+Never reports an end.  A policy and its wait are user code, so the worker of the attempt calls these
+functions.
 """
 
 import random
@@ -28,7 +28,7 @@ REASON_CHARS_MAX = 1_000
 def ended_well(
     attempt: Attempt, outcome: object, started_ms: int, finished_ms: int
 ) -> AttemptEnded:
-    """Return what an attempt's return value means; TypeError where it means nothing."""
+    """Return the end of an attempt by its return value; TypeError for a value of another type."""
     match outcome:
         case None | Done():
             return AttemptEnded(attempt, Ending.DONE, started_ms, finished_ms)
@@ -60,9 +60,10 @@ def ended_badly(
     policy: RetryPolicy | None = None,
     rng: random.Random = JITTER,
 ) -> AttemptEnded:
-    """Return what an exception of user code means, with as much of it as history keeps.
+    """Return the end of an attempt by the exception of user code, cut to the length that history
+    keeps.
 
-    Without a ``policy`` the attempt is one that is tried again, as by the default one.
+    Without a ``policy``, the attempt is tried again by the default one.
     """
     verdict = "retry" if policy is None else policy.verdict_on(error)
     name, message = class_name_of(error), message_of(error, ERROR_MESSAGE_CHARS_MAX)
@@ -86,7 +87,9 @@ def ended_badly(
 def ruling_on(
     policy: RetryPolicy, ended: AttemptEnded, outcome: object, rng: random.Random
 ) -> RetryRuling:
-    """Ask a policy what follows; for its wait, which is user code, only where there is one."""
+    """Return the policy's ruling on an end; its wait, which is user code, is asked only if another
+    attempt follows.
+    """
     task = ended.attempt.task
     used = task.attempts.used + 1
     has_wait = used < policy.attempts_max and not ended.uses_up_all
@@ -100,7 +103,7 @@ def ruling_on(
 
 
 def cancelled(ended: AttemptEnded) -> AttemptEnded:
-    """Return the end of an attempt that was asked to end; what it raised stays in its history."""
+    """Return the end of an attempt that was asked to end; its error stays in the history."""
     return replace(
         ended,
         ending=Ending.CANCELLED,

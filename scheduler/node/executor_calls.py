@@ -1,7 +1,7 @@
-"""One call of an executor, in a thread or as a coroutine: from the gate to its end.
+"""One call of an executor, in a thread or as a coroutine, from the gate to its end.
 
-Decides nothing of when an attempt runs, nor on which thread.  Whatever user code raises becomes the
-end of its attempt.
+Never decides when an attempt runs, or on which thread.  Any error of user code becomes the end of
+its attempt.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from scheduler.node.machine import MACHINE, Machine
 from scheduler.process.forking import end_child
 
 Watch = Callable[[RunningAttempt, int | None], Callable[[], object] | None]
-"""Watches an attempt with a timeout in milliseconds; returns what calls that off."""
+"""Watches an attempt with a timeout in milliseconds; returns a function that ends the watch."""
 
 
 class ExecutorCalls:
@@ -40,15 +40,15 @@ class ExecutorCalls:
         watch_async: Watch | None = None,
         machine: Machine = MACHINE,
     ) -> None:
-        """``watch`` is told of blocking attempts that begin, ``watch_async`` of the others."""
+        """``watch`` watches blocking attempts, ``watch_async`` async ones."""
         self._calls, self._loop = calls, loop
         self._watch, self._watch_async = watch, watch_async
         self._machine = machine
 
     def run(self, running: RunningAttempt) -> None:
-        """Run a blocking attempt in this thread, and tell its end."""
+        """Run a blocking attempt in this thread, and report its end."""
         try:
-            # In a context of its own: what it sets there is no other attempt's.
+            # In a context of its own: context variables that it sets do not reach other attempts.
             ended = Context().run(self._attempt, running)
         except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
             ended = self._calls.broken_off(running, error)
@@ -90,7 +90,7 @@ class ExecutorCalls:
         return ended
 
     async def run_async(self, running: RunningAttempt) -> None:
-        """Run an attempt on this event loop, and tell its end."""
+        """Run an attempt on this event loop, and report its end."""
         try:
             ended = await self._attempt_async(running)
         except BaseException as error:  # noqa: BLE001 - as for a worker
@@ -138,32 +138,34 @@ class ExecutorCalls:
         return not_started(running.attempt, self._calls.clock.now_ms())
 
     def _recorded_start(self, attempt: Attempt) -> bool:
-        """Wait until the start of what was given up is durable; False where that cannot be had."""
+        """Wait until the start of an attempt is durable; return False if that fails."""
         if attempt.record_starts is None:
             return True
         try:
             self._machine.result_of(attempt.record_starts((attempt,)), START_DEADLINE_S)
         except (CancelledError, FutureTimeoutError, HourhandError):
-            # The tree went away meanwhile; its successor starts the task again.
+            # The tree is gone; its successor starts the task again.
             return False
         return True
 
 
 async def _start_recorded(attempt: Attempt) -> bool:
-    """Await that; nothing of the loop is used that user code can replace."""
+    """Wait until the start of an attempt is durable; uses no part of the loop that user code can
+    replace.
+    """
     if attempt.record_starts is None:
         return True
     try:
         async with asyncio.timeout(START_DEADLINE_S):
             await asyncio.wrap_future(attempt.record_starts((attempt,)))
     except (asyncio.CancelledError, TimeoutError, HourhandError):
-        # Whoever cancelled it cancelled no user code.
+        # The cancel came before user code began.
         return False
     return True
 
 
 def left_ms(running: RunningAttempt, timeout_ms: int | None, clock: Clock) -> float | None:
-    """Return how much of its time an attempt has left: its constructor has taken some."""
+    """Return the milliseconds that an attempt has left: its constructor has taken some of them."""
     if timeout_ms is None:
         return None
     begun_ms = running.started_monotonic_ms

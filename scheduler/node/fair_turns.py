@@ -1,6 +1,6 @@
-"""Fair turns at workers: where kinds have rules, a pool is handed no more than it runs at once.
+"""Fair turns at workers: if kinds have rules, a pool gets no more attempts than it runs at once.
 
-The others wait in the order of their flows.  Decides which of them goes next; runs nothing.
+The others wait in the order of their flows.  Decides which of them goes next.  Runs no attempt.
 """
 
 import threading
@@ -16,14 +16,16 @@ class FairTurns:
     """The stage before the workers, one ``PoolTurns`` for each pool."""
 
     def __init__(self, rules: FlowRules, rooms: Mapping[str, int], workers: Workers) -> None:
-        """``rooms`` says how many attempts each pool runs at once; without rules all pass."""
+        """``rooms`` has the number of attempts that each pool runs at once.  Without rules all
+        attempts pass.
+        """
         self._workers = workers
         self._pools = {
             name: PoolTurns(rules, room, workers.run) for name, room in rooms.items() if rules
         }
 
     def enter(self, attempts: Sequence[RunningAttempt]) -> None:
-        """Hand attempts on, each at once or when it is its turn."""
+        """Hand attempts on, at once or in their turn."""
         if not self._pools:
             self._workers.run(attempts)
             return
@@ -35,7 +37,7 @@ class FairTurns:
                 turns.enter((running,))
 
     def waiting(self, pool: str) -> int:
-        """Return how many wait for their turn at a pool."""
+        """Return the number of attempts that wait for their turn at a pool."""
         turns = self._pools.get(pool)
         return 0 if turns is None else len(turns)
 
@@ -46,7 +48,7 @@ class FairTurns:
 
 
 class PoolTurns:
-    """Lets so many attempts at most run at once, the others in the order of their flows."""
+    """Lets a bounded number of attempts run at once; the others wait in their flows' order."""
 
     def __init__(self, rules: FlowRules, running_max: int, following: Following) -> None:
         assert running_max > 0, "something runs at once"
@@ -56,19 +58,19 @@ class PoolTurns:
         self._following = following
         self._running = 0
         self._is_handing = False
-        """Whether a thread, or a call around this one, hands on all that may go."""
+        """True while a thread, or an outer call, hands on all attempts that may go."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def enter(self, attempts: Sequence[RunningAttempt]) -> None:
-        """Begin attempts at once, or when it is their turn."""
+        """Begin attempts at once, or in their turn."""
         with self._lock:
             self._waiting.extend(attempts)
         self._hand_on()
 
     def leave(self) -> None:
-        """An attempt that was handed on has ended."""
+        """Count an attempt that was handed on and has ended."""
         with self._lock:
             self._running -= 1
             assert self._running >= 0, "more end than began"
@@ -80,7 +82,7 @@ class PoolTurns:
             self._waiting.take_out(lambda _: True)
 
     def _hand_on(self) -> None:
-        """Hand on what there is room for, without a call in a call where none of it can begin."""
+        """Hand on attempts while there are free places; an outer call does it for inner ones."""
         while (running := self._taken()) is not None:
             running.freed = self.leave
             try:

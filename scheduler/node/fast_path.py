@@ -1,6 +1,6 @@
-"""The fast path of system tasks: they are handed to a driver that answers later.
+"""The fast path of system tasks: a driver takes their work and answers later.
 
-Most of these wait for nothing but an acknowledgement.  One thread hands all of them over, without a
+Most system tasks only wait for an acknowledgement, so one thread hands over all of them, without a
 coroutine for each.  Decides nothing: gate, registry and outcomes are those of every attempt.
 """
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("hourhand.runner")
 
 
 class FastPath:
-    """The thread of a node that hands system tasks over, started when there is one."""
+    """The thread of a node that hands over system tasks, started with the first of them."""
 
     def __init__(self, calls: Calls, machine: Machine = MACHINE) -> None:
         self._calls, self._machine = calls, machine
@@ -29,18 +29,18 @@ class FastPath:
         self._lock = threading.Lock()
 
     def submit(self, running: RunningAttempt, work: ImmediateWork) -> None:
-        """Have an attempt begin by handing its work over."""
+        """Begin an attempt by handing its work over."""
         self._waiting.put((running, work))
         if self._thread is None:
             self._serve()
 
     def nudge(self) -> None:
-        """Begin the thread that the machine did not have when it was needed."""
+        """Start the thread, if the machine had none when it was needed."""
         if not self._waiting.empty():
             self._serve()
 
     def close(self) -> None:
-        """End the thread once nothing waits that came before."""
+        """End the thread after the attempts that wait now."""
         self._waiting.put(None)
 
     def _serve(self) -> None:

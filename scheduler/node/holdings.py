@@ -1,8 +1,7 @@
-"""The partitions a node holds: how far each is delivered to the tree, and how far durable.
+"""The partitions that a node owns: up to which offset each is delivered to the tree and durable.
 
-Decides what the store is asked for a partition and what the log is told to deliver, and when;
-never which partitions are held.  What of a partition is durable is counted as by every other
-reader of a log.
+Decides when the store is asked for a partition's state, and which records the log delivers.  Never
+decides which partitions the node owns.  Durable offsets are counted as by every reader of a log.
 """
 
 import logging
@@ -27,41 +26,41 @@ from scheduler.consumer.reading import Reading
 logger = logging.getLogger("hourhand.node")
 
 CLAIM_PAUSE_MAX_MS = 2_000
-"""Longest pause before a store that failed is asked again, unless the shortest is longer: each
-partition asks, and says so; one that is back should be noticed soon all the same."""
+"""Longest pause before a store that failed is asked again, unless the shortest is longer.  Each
+partition asks and logs a failure, so it is not short; a store that works again is noticed soon."""
 _ASKED_POLL_MS = 10
-"""Longest poll while an answer is awaited, which wakes nobody: a partition waits for it."""
+"""Longest poll while the store's answer is awaited: an answer does not end a poll."""
 
 
 class Stage(Enum):
-    """How far a partition has come on this node."""
+    """The stages of a partition on this node."""
 
     CLAIMING = auto()
-    """The store is asked for a new owner epoch."""
+    """The node waits for a new owner epoch from the store."""
     RESUMING = auto()
-    """The epoch is ours; the watermark is read again for a rebuilt tree."""
+    """The node has the epoch, and waits for the watermark, for a rebuilt tree."""
     RUNNING = auto()
     """A subtree works on it."""
     WAITING = auto()
-    """Nothing is under way: a tree or a lease is waited for."""
+    """No request is under way: the node waits for a tree, a lease or the end of a pause."""
 
 
 class Held(NamedTuple):
-    """What others may know of a partition of this node."""
+    """The public state of a partition of this node."""
 
     partition: int
     stage: str
     epoch: int | None
     next_offset: int | None
-    """Every record below this is durable; the broker's own offset."""
+    """Every record below this offset of the broker is durable."""
 
 
 @dataclass(slots=True)
 class Holding(Reading[int]):
-    """One partition of this node; what is delivered of it are shares of numbered batches."""
+    """One partition of this node; the tree receives its records in numbered batches."""
 
     owned: dict[int, Ownership] = field(default_factory=dict)
-    """What this process held last of each partition, whether or not it still does."""
+    """The last ownership of each partition in this process, current or past."""
     stage: Stage = Stage.WAITING
     ownership: Ownership | None = None
     claiming: "Future[Claim] | None" = None
@@ -69,21 +68,21 @@ class Holding(Reading[int]):
     reading: "Future[Claim | None] | None" = None
     """The store's answer that ``RESUMING`` waits for."""
     delivered_offset: int = 0
-    """Every record below this went to a tree, which may be an earlier one: a new tree is given
-    again what the one before had."""
+    """Every record below this offset went to this tree or an earlier one."""
     catch_up_offset: int = 0
     topic_id: str = ""
-    """The topic that is read."""
+    """The id of the topic that is read."""
     retry_at_ms: float = 0.0
     failures: int = 0
-    """How often in a row the durable state could not be had."""
+    """Failures in a row to get the durable state."""
     claim_after_ms: float | None = None
-    """After a newer owner was seen: claim again once membership is proved later than this."""
+    """Monotonic time at which a newer owner was seen; a later proof of membership allows a claim.
+    """
     held_back: bool = False
-    """The log was told to deliver nothing of it for now."""
+    """The log delivers nothing of it for now, as this node asked."""
 
     def durable_state(self) -> Claim:
-        """Return the store's answer; OwnershipLost where another owner came in between."""
+        """Return the store's answer; OwnershipLost if another owner has come between."""
         if self.stage is Stage.CLAIMING:
             assert self.claiming is not None, "a claim is under way"
             return self.claiming.result()
@@ -95,7 +94,7 @@ class Holding(Reading[int]):
         return claim
 
     def begin_reading(self, log: TaskLog, stored: Watermark) -> None:
-        """Have the log deliver it, from where it is durable; raises what the log raises."""
+        """Let the log deliver it from its durable offset on; raises errors of the log."""
         if self.next_offset is None:
             start = log.start(self.partition, stored.next_offset, stored.topic_id)
             self.topic_id = start.topic_id
@@ -107,14 +106,14 @@ class Holding(Reading[int]):
         self.held_back = False
 
     def described(self) -> Held:
-        """Return what others may know of it."""
+        """Return its public state."""
         epoch = self.ownership.epoch if self.ownership is not None else None
         next_offset = None if self.next_offset is None else broker_offset(self.next_offset)
         return Held(self.partition, self.stage.name.lower(), epoch, next_offset)
 
     @property
     def is_asked(self) -> bool:
-        """Whether an answer of the store is awaited."""
+        """True while an answer of the store is awaited."""
         return self.stage in (Stage.CLAIMING, Stage.RESUMING)
 
     def postpone(self, now_ms: float, pause_ms: int) -> None:
@@ -125,7 +124,7 @@ class Holding(Reading[int]):
         self.stage = Stage.WAITING
 
     def take(self, claim: Claim) -> Assignment:
-        """Note that the partition is owned; return what a tree needs to work on it."""
+        """Note that the partition is owned; return the assignment for a tree."""
         self.failures = 0
         resumed = self.ownership is not None
         if self.ownership is None:
@@ -154,29 +153,29 @@ class Holding(Reading[int]):
 
 @dataclass(slots=True, eq=False)
 class Revocation:
-    """Partitions that are given up together, until all that ran of them has ended."""
+    """Partitions that are given up together, until all their attempts have ended."""
 
     partitions: tuple[int, ...]
     holdings: tuple[Holding, ...]
-    """As they were then: a partition may be assigned anew before its drain has ended."""
+    """The holdings of that time: a partition may be assigned anew before its drain has ended."""
     ends_ms: float
     """Monotonic time until which running attempts may end."""
     future: "Future[Mapping[int, int]]" = field(default_factory=Future)
     told: bool = False
-    """The tree that lives now is draining them."""
+    """The present tree drains them."""
 
     @property
     def has_tree(self) -> bool:
-        """Whether a subtree works on any of them."""
+        """True if a subtree works on any of them."""
         return any(holding.stage is Stage.RUNNING for holding in self.holdings)
 
     @property
     def treeless(self) -> tuple[int, ...]:
-        """Those that no subtree works on."""
+        """The partitions without a subtree."""
         return tuple(h.partition for h in self.holdings if h.stage is not Stage.RUNNING)
 
     def lose_tree(self) -> None:
-        """The tree failed: whoever comes after it is to be told anew."""
+        """Note that the tree failed: the next tree must be asked to drain them again."""
         self.told = False
         for holding in self.holdings:
             if holding.stage is Stage.RUNNING:
@@ -184,7 +183,7 @@ class Revocation:
 
 
 def assigned_event(assignment: Assignment) -> PartitionAssigned:
-    """Return what tells that a partition is worked on now."""
+    """Return the event that the tree works on a partition."""
     owned = assignment.ownership
     end_offset = assignment.catch_up_offset
     return PartitionAssigned(owned.partition, owned.epoch, assignment.next_offset, end_offset)
@@ -203,14 +202,14 @@ class Claiming:
         lease_ends_ms: Callable[[], float],
         lease_ms: int,
     ) -> None:
-        """``lease_ends_ms`` says when the lease ends, by monotonic time; it lasts ``lease_ms``."""
+        """``lease_ends_ms`` returns the monotonic end of the lease, which lasts ``lease_ms``."""
         self._ownership = ownership
         self._clock = clock
         self._lease_ends_ms = lease_ends_ms
         self._lease_ms = lease_ms
 
     def advance(self, holding: Holding) -> bool:
-        """Ask the store what is needed next; return whether its answer has come."""
+        """Send the store the next request when it is time; return True once it has answered."""
         match holding.stage:
             case Stage.WAITING if self._clock.monotonic_ms() < holding.retry_at_ms:
                 pass
@@ -229,14 +228,14 @@ class Claiming:
         return False
 
     def _may_claim(self, holding: Holding) -> bool:
-        """Whether a commit sent after a newer owner was seen has been accepted since."""
+        """True if no newer owner was seen, or a later commit was accepted."""
         if holding.claim_after_ms is None:
             return True
         return self._lease_ends_ms() > holding.claim_after_ms + self._lease_ms
 
 
 def poll_ms(holdings: Iterable[Holding], timeout_ms: int) -> int:
-    """Return how long the next poll may wait."""
+    """Return the longest wait of the next poll, in milliseconds."""
     asked = any(each.is_asked for each in holdings)
     return min(timeout_ms, _ASKED_POLL_MS) if asked else timeout_ms
 
@@ -247,10 +246,10 @@ def hold_back(
     held: Collection[int],
     lock: "threading.RLock",
 ) -> None:
-    """Have the log deliver nothing of the partitions whose tree wants no more for now.
+    """Stop the log's delivery of held partitions, and resume that of the others.
 
-    Used on the polling thread, without the lock.  What the log refuses is told again in the next
-    round.
+    Used on the polling thread, without the lock.  A partition for which the log refuses that is
+    tried again in the next round.
     """
     with lock:
         running = [each for each in holdings.values() if each.stage is Stage.RUNNING]

@@ -1,8 +1,8 @@
-"""The right to start an attempt: who this node may run tasks for, right now.
+"""The right to start an attempt: the partitions for which this node may run tasks now.
 
-Decides nothing about when the log's membership ends; it only puts together what the log
-says with what the node holds.  Asked by worker threads as the last thing before user code.  What
-operators decided is looked up now and then, and stays known while the store is silent.
+Never decides when the membership in the log's group ends: it combines the log's answer with the
+partitions that the node owns.  Worker threads ask it just before user code.  The operator config is
+read again several times a second, and the last one stays in force while the store does not answer.
 """
 
 import logging
@@ -19,13 +19,13 @@ from actors.ports.oversight import OversightStore
 logger = logging.getLogger("hourhand.node")
 
 LOOK_MS = 400.0
-"""So often that, with the answer's way, an operator's act is known everywhere within a second."""
+"""Milliseconds between two reads of the operator config: each node applies it within a second."""
 
 
 class Lease:
-    """The partitions a node holds, each under its owner epoch, while its membership lasts.
+    """The partitions that a node owns, each under its epoch, while the node's membership lasts.
 
-    What is asked is one dictionary operation, so threads may ask without a lock.
+    A question is one dictionary operation, so threads may ask without a lock.
     """
 
     def __init__(self, clock: Clock, membership_ends_ms: Callable[[], float]) -> None:
@@ -34,15 +34,15 @@ class Lease:
         self._epochs: dict[int, int] = {}
         self._since_ms: dict[int, float] = {}
         self.gained_ms = clock.monotonic_ms()
-        """Monotonic time at which a partition was granted last that was not held before."""
+        """Monotonic time at which the last new partition was granted."""
         self._changed: Callable[[], object] = lambda: None
         self._config = OperatorConfig()
         self._pauses: dict[int, PartitionPause] = {}
-        """Of partitions that were asked about since the operator config changed."""
+        """The pauses of partitions, as far as they were asked for since the config changed."""
         self._listeners: tuple[Callable[[OperatorConfig], None], ...] = ()
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Call this whenever other partitions are held, in the thread that knows."""
+        """Call a function after each change of the owned partitions, in the changing thread."""
         self._changed = changed
 
     def grant(self, partition: int, epoch: int) -> None:
@@ -64,25 +64,25 @@ class Lease:
 
     @property
     def held(self) -> int:
-        """How many partitions attempts are allowed of."""
+        """The number of partitions whose attempts are allowed."""
         return len(self._epochs)
 
     @property
     def since_ms(self) -> Sequence[float]:
-        """The monotonic time since which it holds each of them."""
+        """For each of them, the monotonic time since which the node owns it."""
         return tuple(self._since_ms.values())
 
     @property
     def alone_until_ms(self) -> float:
-        """The monotonic time before which no other node can hold one of them."""
+        """The monotonic time before which no other node can own one of them."""
         return self._membership_ends_ms()
 
     def add_listener(self, listener: Callable[[OperatorConfig], None]) -> None:
-        """Tell one more of each config, before the first of them."""
+        """Add a listener for each config, before the first config comes."""
         self._listeners = (*self._listeners, listener)
 
     def apply(self, config: OperatorConfig) -> None:
-        """Allow no attempt of what is paused from now on, and tell others of the config."""
+        """Allow no attempt of paused tasks from now on, and give listeners the config."""
         self._config, self._pauses = config, {}
         for listener in self._listeners:
             listener(config)
@@ -98,7 +98,7 @@ class Lease:
         return pause.whole or attempt.task.key.ordering_id in pause.ordering_ids
 
     def allows(self, attempt: Attempt) -> bool:
-        """Whether user code may be called for this attempt now (P2, P15), and is not paused."""
+        """True if user code may be called for this attempt now (P2, P15), and is not paused."""
         return (
             self._epochs.get(attempt.partition) == attempt.epoch
             and self._clock.monotonic_ms() < self._membership_ends_ms()
@@ -108,7 +108,7 @@ class Lease:
 
 
 class ConfigWatch:
-    """Asks the store for the operator config, one question at a time, on the polling thread."""
+    """Reads the operator config from the store, one request at a time, on the polling thread."""
 
     def __init__(self, store: OversightStore, clock: Clock) -> None:
         self._store = store
@@ -117,12 +117,12 @@ class ConfigWatch:
         self._due_ms = -1e18
         self.config = OperatorConfig()
         self.is_known = False
-        """Whether the store has answered once: until then anything may be paused."""
+        """True once the store has answered: until then anything may be paused."""
 
     def look(self, lease: Lease) -> bool:
-        """Take an answer that has come, and ask again in time; return whether the config changed.
+        """Take an answer that is there, and ask again in time; return True if the config changed.
 
-        The lease is told first: what waits for a worker may not start any more either.
+        The lease applies it first, so that attempts which wait for a worker do not start any more.
         """
         changed = self._take()
         now_ms = self._clock.monotonic_ms()
@@ -141,7 +141,7 @@ class ConfigWatch:
         try:
             config = asked.result()
         except HourhandError as error:
-            # What was paused or changed stays so, and nothing else is.
+            # The config known before stays in force.
             logger.debug("the operator config could not be read: %s", error)
             return False
         self.is_known = True

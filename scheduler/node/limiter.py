@@ -1,8 +1,8 @@
-"""Which attempts of a node wait because of a limit, and when each may go on.
+"""The stage of limits: attempts wait here until all limits of their tasks let them through.
 
-They wait here before their starts are made durable, and hold no worker; for each limit and value of
-its key in the order in which they came, or by fair shares where their kind has these.  Never
-decides how much of a limit the node has: see ``shares``.  Used from any thread.
+They wait before their starts are made durable, and take no worker.  For each limit and value of its
+key they go in their order of arrival, or by fair shares if their kind has these.  Never decides the
+node's part of a limit: see ``shares``.  Used from any thread.
 """
 
 import heapq
@@ -32,13 +32,13 @@ from scheduler.node.shares import NO_RATES, ChangedLimit, NodeRates, Shares, nod
 from scheduler.node.stages import Following
 
 VALUES_MAX = 100_000
-"""Values of keys that a node keeps an allowance for; those beyond share some, which limits them
-more than was asked, never less."""
+"""Values of keys with an allowance of their own; further values share some, which limits them more
+than was asked, never less."""
 _SHARED = 1_000
 _MANY = "~"
-"""Begins the name of an allowance that stands for many values."""
+"""The first character of the name of an allowance for many values."""
 _KEPT_MIN = 1_000
-"""So many allowances are kept without a look for idle ones."""
+"""Up to this number of allowances, idle ones are not looked for."""
 
 Gate = Callable[[Attempt], bool]
 
@@ -54,7 +54,7 @@ class Limited(NamedTuple):
 
 
 class Limiter:
-    """The stage of limits, those of single kinds on the node among them."""
+    """The stage of limits, including the limits of kinds on this node."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Limiter:
         refuse: Callable[[RunningAttempt], None],
         wake_later: Callable[[float], object],
     ) -> None:
-        """``following`` takes what may go on, ``refuse`` what never begins.
+        """``following`` takes attempts that are let through, ``refuse`` those that never begin.
 
-        ``wake_later`` has ``look`` called after so many milliseconds.
+        ``wake_later`` calls ``look`` after some milliseconds.
         """
         self._rules = limits.rules
         self._on_node = {kind: node_limit_of(kind) for kind in limits.on_node}
@@ -85,18 +85,18 @@ class Limiter:
         self._wakes: list[tuple[float, int, Allowance]] = []
         self._timer_ms = NEVER_MS
         self._tickets: dict[RunningAttempt, Ticket] = {}
-        """Of what waits here."""
+        """The tickets of waiting attempts."""
         if self.declared and limits.held is not None:
             limits.held.watch(self.note_change)
 
     def __bool__(self) -> bool:
-        """Whether any kind has a limit."""
+        """True if any kind has a limit."""
         return bool(self.declared)
 
-    # What a runner tells.
+    # Calls of the runner.
 
     def enter(self, attempts: Sequence[RunningAttempt]) -> None:
-        """Hand attempts on, each at once or when its limits let it through."""
+        """Hand attempts on, each as soon as its limits let it through."""
         passed: list[RunningAttempt] = []
         refused: list[RunningAttempt] = []
         with self._lock:
@@ -114,7 +114,7 @@ class Limiter:
                 elif self._gate(running.attempt):
                     self._line_up(running, needed, now_ms)
                 else:
-                    # Its partition is given up, which nobody will tell again.
+                    # Its partition is given up already: the drain that would remove it is over.
                     refused.append(running)
         if passed:
             self._following(passed)
@@ -122,14 +122,14 @@ class Limiter:
             self._refuse(running)
 
     def use(self, running: RunningAttempt, now_ms: float) -> None:
-        """User code of an attempt begins now, by monotonic time."""
+        """Count the begin of an attempt's user code, at a monotonic time."""
         with self._lock:
             for allowance in running.allowances:
                 if allowance.use(now_ms):
                     self._plan(allowance, now_ms)
 
     def end(self, running: RunningAttempt) -> None:
-        """An attempt that was handed on has ended, or never begins."""
+        """Count an attempt that was handed on and has ended, or never begins."""
         held, running.limiter, running.allowances = running.allowances, None, ()
         passed: list[RunningAttempt] = []
         began = running.started_monotonic_ms is not None
@@ -143,7 +143,7 @@ class Limiter:
             self._following(passed)
 
     def look(self) -> None:
-        """Let through what may go on by now."""
+        """Let attempts through whose time has come."""
         passed: list[RunningAttempt] = []
         with self._lock:
             now_ms = self._monotonic_ms()
@@ -159,7 +159,7 @@ class Limiter:
             self._following(passed)
 
     def leave(self, running: RunningAttempt) -> bool:
-        """Let an attempt wait no longer; False where it does not wait."""
+        """Remove a waiting attempt; return False if it does not wait here."""
         with self._lock:
             ticket = self._tickets.get(running)
             if ticket is None:
@@ -168,11 +168,11 @@ class Limiter:
             return True
 
     def holds_up(self, running: RunningAttempt) -> bool:
-        """Whether an attempt waits here."""
+        """True if an attempt waits here."""
         return running in self._tickets
 
     def drain(self, partitions: Collection[int] | None) -> Sequence[RunningAttempt]:
-        """Let the attempts of some partitions, or of all, wait no longer; return those that did."""
+        """Remove the waiting attempts of some partitions, or of all, and return them."""
         with self._lock:
             leaving = [
                 ticket
@@ -184,11 +184,12 @@ class Limiter:
         return [ticket.running for ticket in leaving]
 
     def change(self, changes: Sequence[LimitChange]) -> Sequence[ChangedLimit]:
-        """Have limits allow what operators say, and the others what is declared, from now on.
+        """Apply the operators' changes from now on; all other limits are as declared.
 
-        Tokens beyond a lower burst are gone, what runs goes on, and what a higher limit lets
-        through goes on at once.  Returns what is not as before.  A change that does not fit what
-        this node declares, as another version of the code may, changes nothing here.
+        Tokens beyond a lower burst are lost, running attempts continue, and attempts that a higher
+        limit lets through go on at once.  Returns the limits that changed.  A change that does not
+        fit this node's declaration is ignored: another version of the code may declare the limit
+        differently.
         """
         passed: list[RunningAttempt] = []
         with self._lock:
@@ -205,11 +206,11 @@ class Limiter:
         return changed
 
     def next_ms(self) -> float | None:
-        """Return the monotonic time at which ``look`` has something to do; None for never."""
+        """Return the monotonic time of the next necessary ``look``; None for never."""
         return None if self._timer_ms == NEVER_MS else self._timer_ms
 
     def limited(self) -> Sequence[Limited]:
-        """Return what waits, for those who look, in the order in which it came."""
+        """Return the waiting attempts in their order of arrival, for reports."""
         with self._lock:
             now_ms = self._monotonic_ms()
             return [
@@ -221,12 +222,12 @@ class Limiter:
     # Loans.
 
     def note_asked(self, report_number: int) -> None:
-        """A report with this number is made now, which says what waits here."""
+        """Note that a report with this number is made now, which lists the waiting attempts."""
         with self._lock:
             self._shares.loans.note_asked(report_number, self._monotonic_ms())
 
     def apply_reports(self, node: str, reports: Sequence[NodeReport]) -> None:
-        """Take what others lend this node, and lend what they wait for and it does not use."""
+        """Take loans from other nodes' reports, and lend them rates that this node does not use."""
         passed: list[RunningAttempt] = []
         with self._lock:
             now_ms = self._monotonic_ms()
@@ -239,13 +240,13 @@ class Limiter:
             self._following(passed)
 
     def lent(self) -> tuple[LimitLoan, ...]:
-        """Return what others may use of this node's shares."""
+        """Return the loans that this node has given."""
         self.look()
         with self._lock:
             return self._shares.loans.reported()
 
     def rates(self) -> NodeRates:
-        """Return what this node may start of rates now, for those who look."""
+        """Return this node's part of each rate, for reports."""
         if not self._shares.has_rates:
             return NO_RATES
         self.look()
@@ -269,7 +270,7 @@ class Limiter:
         return needed
 
     def _made(self, limit: str, value: str) -> Allowance:
-        """Return an allowance that is new, or one that is shared where there are too many."""
+        """Return a new allowance, or a shared one if there are too many."""
         if len(self._allowances) >= VALUES_MAX:
             value = f"{_MANY}{zlib.crc32(value.encode()) % _SHARED}"
             if (found := self._allowances.get((limit, value))) is not None:
@@ -308,7 +309,7 @@ class Limiter:
         del self._tickets[ticket.running]
 
     def _admit(self, allowance: Allowance, now_ms: float, passed: list[RunningAttempt]) -> None:
-        """Let through what an allowance has for those that wait for it first."""
+        """Let waiting attempts of an allowance through, while it has tokens and slots."""
         while allowance.ready_ms() <= now_ms:
             ticket = allowance.next_in_line()
             if ticket is None:
@@ -330,7 +331,7 @@ class Limiter:
             self._plan(allowance, now_ms)
 
     def _plan(self, allowance: Allowance, now_ms: float) -> None:
-        """Look at an allowance again when it has something for one that waits."""
+        """Plan the next look at an allowance with waiting attempts."""
         ready_ms = allowance.ready_ms()
         if ready_ms < allowance.wake_ms:
             allowance.wake_ms = ready_ms
@@ -346,18 +347,18 @@ class Limiter:
     # The node's share.
 
     def note_change(self) -> None:
-        """The node holds other partitions from now on."""
+        """Note that the node owns other partitions from now on."""
         with self._lock:
             now_ms = self._monotonic_ms()
             self._shares.note_change(now_ms)
-            # Not here: it takes long where there are many values.
+            # Later and not in this call: with many values it takes long.
             self._timer_ms = now_ms
             self._wake_later(0.0)
 
     def _take_share(self, now_ms: float, passed: list[RunningAttempt]) -> None:
-        """Have the share that the node has now, by what it holds and what is lent.
+        """Apply the node's present share, by its partitions and loans.
 
-        From a change up to now nothing is gained.
+        The time between the change and now gains no tokens.
         """
         if not self._shares.may_have_changed(now_ms):
             return
@@ -374,13 +375,15 @@ class Limiter:
         self._set_timer(now_ms)
 
     def _admit_waiting(self, now_ms: float, passed: list[RunningAttempt]) -> None:
-        """Let through what may go on by new portions, after all have them: it may need several."""
+        """Let attempts through that new portions allow; only after all portions are set, because
+        an attempt may need several.
+        """
         for allowance in tuple(self._allowances.values()):
             if allowance.waiting:
                 self._admit(allowance, now_ms, passed)
 
     def _may_lend(self, key: LimitKey, *, now_ms: float) -> bool:
-        """Whether the node has no work for a value, and one allowance for it and no other."""
+        """True if the node has no work for a value, and an allowance for this value alone."""
         if key.value.startswith(_MANY):
             return False
         allowance = self._allowances.get(key)

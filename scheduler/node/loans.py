@@ -1,9 +1,10 @@
-"""What one node borrows and lends of the rates of limits, and until when.
+"""The loans of rates that one node gives and takes, and their ends.
 
-A node whose tasks wait for a limit says so in its report; one that has no work for it answers in
-its own.  A loan ends for the borrower a fixed time after it made the report, and for the lender as
-long after it answered, each by its own monotonic clock: the borrower always ends first.  Decides
-nothing of starts, and reads no clock.  Used under the lock of the limits.
+A node whose tasks wait for a limit says so in its report; a node without work for that limit
+answers in its own report.  A loan ends for the borrower a fixed time after it made its report, and
+for the lender the same time after it answered, each by its own monotonic clock, so the borrower's
+end always comes first.  Never decides about starts, and reads no clock.  Used under the lock of the
+limits.
 """
 
 import math
@@ -17,40 +18,40 @@ from actors.model.flow import LimitKey
 from actors.model.oversight import LimitLoan, NodeReport
 
 LOAN_MS = 5_000.0
-"""How long a loan lasts.  All nodes must agree on it: with another number a version could not run
-beside this one."""
+"""Duration of a loan.  All nodes must agree on it, so versions with different durations could not
+run side by side."""
 KEPT = 0.1
-"""The part of its share that no node lends, so that work which comes to it begins."""
+"""The part of its share that a node never lends, so that new work of its own can begin."""
 LOANS_MAX = 200
-"""So many loans a node gives at once, which bounds its report."""
+"""Most loans that a node gives at once, which bounds its report."""
 
 
 class LoanDesk(Protocol):
-    """Through which a node borrows and lends; any thread may call it."""
+    """The interface through which a node borrows and lends; used from any thread."""
 
     def note_asked(self, report_number: int) -> None:
-        """A report with this number is made now, which says what waits here."""
+        """Note that a report with this number is made now, which lists the waiting attempts."""
 
     def apply_reports(self, node: str, reports: Sequence[NodeReport]) -> None:
-        """Take what others lend this node, and lend what they wait for and it does not use."""
+        """Take loans from other nodes' reports, and lend them rates that this node does not use."""
 
     def lent(self) -> tuple[LimitLoan, ...]:
-        """Return what others may use of this node's shares."""
+        """Return the loans that this node has given."""
 
 
 @dataclass(slots=True)
 class _Loan:
-    """One answer, as its lender or its borrower has it."""
+    """One loan, as its lender or its borrower keeps it."""
 
     report_number: int
-    """Of the borrower's report."""
+    """The number of the borrower's report."""
     part: float
-    """Of the limit."""
+    """The lent part of the limit, from 0 to 1."""
     ends_ms: float
 
 
 _ByNode = defaultdict[LimitKey, dict[str, list[_Loan]]]
-"""By limit and value, then by the node at the other end."""
+"""By limit and value, then by the other node."""
 
 
 def _by_node() -> _ByNode:
@@ -62,13 +63,13 @@ class Loans:
     """The loans of one node."""
 
     _asked_ms: dict[int, float] = field(default_factory=dict)
-    """When this node made a report, by its number."""
+    """Number of a report to the monotonic time at which this node made it."""
     _report_numbers: dict[str, int] = field(default_factory=dict)
-    """The last one read of each node."""
+    """The number of the last report read from each node."""
     _given: _ByNode = field(default_factory=_by_node)
-    """A borrower goes by one answer at a time, and its lender does not know by which."""
+    """Loans given.  A borrower uses one answer at a time; the lender does not know which."""
     _taken: _ByNode = field(default_factory=_by_node)
-    """The newest answer of each lender, in a list of one."""
+    """Loans taken: the newest answer of each lender, in a list of one."""
 
     def __contains__(self, key: LimitKey) -> bool:
         return key in self._given or key in self._taken
@@ -80,11 +81,11 @@ class Loans:
         return bool(self._given or self._taken)
 
     def lent(self, key: LimitKey) -> float:
-        """Return the part of the limit that others may use."""
+        """Return the part of the limit that other nodes may use."""
         return sum(map(_largest, self._given.get(key, {}).values()))
 
     def borrowed(self, key: LimitKey) -> float:
-        """Return the part of the limit that this node uses beside its own."""
+        """Return the part of the limit that this node has borrowed."""
         return sum(map(_largest, self._taken.get(key, {}).values()))
 
     def reported(self) -> tuple[LimitLoan, ...]:
@@ -96,12 +97,12 @@ class Loans:
         )
 
     def note_asked(self, report_number: int, now_ms: float) -> None:
-        """A report of this node, which says what waits, is made now and sent later."""
+        """Note that a report of this node is made now; it is sent later."""
         self._asked_ms = {b: ms for b, ms in self._asked_ms.items() if ms + LOAN_MS > now_ms}
         self._asked_ms[report_number] = now_ms
 
     def take(self, node: str, reports: Sequence[NodeReport], now_ms: float) -> set[LimitKey]:
-        """Take what others lend this node; return for which limits and values."""
+        """Take the loans for this node; return their limits and values."""
         changed = set()
         for report in reports:
             for loan in report.lent:
@@ -121,9 +122,9 @@ class Loans:
     def asking(
         self, node: str, reports: Sequence[NodeReport]
     ) -> Mapping[LimitKey, Sequence[NodeReport]]:
-        """Return the reports made since the last look, by what waits on their nodes.
+        """Return new reports by the limits and values for which their nodes wait.
 
-        One that is read for the first time may be of a node that died long ago.
+        The first report read from a node does not count: the node may have died long ago.
         """
         asking: defaultdict[LimitKey, list[NodeReport]] = defaultdict(list)
         for report in sorted(reports, key=lambda report: report.node):
@@ -139,9 +140,9 @@ class Loans:
     def give(
         self, key: LimitKey, askers: Sequence[NodeReport], lendable: float, now_ms: float
     ) -> bool:
-        """Lend each asker an equal part, as far as it is not lent yet; return whether any got it.
+        """Lend each asker an equal part of the rate not lent yet; return True if any got a loan.
 
-        ``lendable`` is all that this node may have lent of the limit at a time.
+        ``lendable`` is the most that this node may have lent of the limit at a time.
         """
         gave = False
         for asker in askers:
@@ -151,7 +152,7 @@ class Loans:
             part = min(lendable / len(askers), lendable - others)
             if part <= 0 or (not loans and sum(map(len, self._given.values())) >= LOANS_MAX):
                 continue
-            # An earlier answer that allows more holds until it ends.
+            # An earlier, larger loan counts until it ends.
             larger = [each for each in loans if each.part > part]
             newest = _Loan(asker.report_number, part, now_ms + LOAN_MS)
             self._given[key][asker.node] = [*larger, newest]
@@ -159,13 +160,13 @@ class Loans:
         return gave
 
     def next_end_ms(self) -> float:
-        """Return when the next loan ends; never where there are none."""
+        """Return the monotonic time at which the next loan ends; infinity if there is none."""
         by_node = chain(self._given.values(), self._taken.values())
         loans = (each.ends_ms for nodes in by_node for loans in nodes.values() for each in loans)
         return min(loans, default=math.inf)
 
     def end(self, now_ms: float) -> Mapping[LimitKey, float]:
-        """Forget the loans that are over; return since when, by limit and value."""
+        """Remove loans that are over; return the time of the end, by limit and value."""
         ended: dict[LimitKey, float] = {}
         for loans_of in (self._given, self._taken):
             for key in [*loans_of]:

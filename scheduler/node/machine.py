@@ -1,7 +1,7 @@
-"""The machine as the workers of a node use it: threads, queues to wait at, event loops.
+"""The parts of the machine that a node's workers use: threads, queues to wait at, event loops.
 
-Decides nothing.  Workers wait for nothing but by these, so that the simulation, which has a machine
-whose threads take turns, sees each moment at which another thread may go on.
+Decides nothing.  Workers wait only through these, so that the simulation, whose machine lets one
+thread run at a time, sees each moment at which another thread may run.
 """
 
 import asyncio
@@ -35,25 +35,25 @@ class Machine:
     """The machine that this process runs on."""
 
     def start_thread(self, run: Callable[[], object], name: str) -> threading.Thread:
-        """Run something on a thread of its own.
+        """Run a function on a thread of its own.
 
-        Raises RuntimeError or MemoryError where the machine has none.
+        Raises RuntimeError or MemoryError if the machine has no thread.
         """
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         return thread
 
     def make_queue(self, of: type[Item]) -> WaitingQueue[Item | None]:
-        """Return an empty queue; None ends whoever takes it."""
+        """Return an empty queue; a thread that takes None from it ends."""
         del of
         return queue.SimpleQueue()
 
     def make_loop(self) -> asyncio.AbstractEventLoop:
-        """Return a new event loop; raises OSError or MemoryError where the machine has none."""
+        """Return a new event loop; raises OSError or MemoryError if the machine has none."""
         return asyncio.new_event_loop()
 
     def result_of(self, future: "Future[Result]", timeout_s: float | None = None) -> Result:
-        """Wait in this thread for what a future comes to; raises as ``Future.result`` does."""
+        """Wait in this thread for the result of a future; raises as ``Future.result`` does."""
         return future.result(timeout_s)
 
 

@@ -1,9 +1,9 @@
-"""One node: polls the log, has its tree make records durable, commits, and meets rebalances.
+"""One node: polls the log, gives records to its tree, commits offsets, and handles rebalances.
 
-Decides when a tree is built, when a partition is claimed, and which offsets are committed.
-Each call of ``step`` is one round, so the same code runs under a thread and under a virtual
-clock.  It never waits for the tree: batches overlap, and answers arrive through ``tell`` on
-the dispatcher's thread, which is why a rebalance callback can wait without a deadlock.
+Decides when a tree is built, when a partition is claimed, and which offsets are committed.  Each
+call of ``step`` is one round, so the same code runs on a thread and under a virtual clock.  Never
+waits for the tree: batches overlap, and answers arrive through ``tell`` on the dispatcher's thread,
+so a rebalance callback can wait without a deadlock.
 """
 
 import logging
@@ -82,21 +82,21 @@ class Node:
         self._claiming = Claiming(effects.stores.ownership, clock, log.lease_ends_ms, lease_ms)
         self._rebuilds = Rebuilds(self._recovery, rng)
         self.config_watch = ConfigWatch(effects.stores.oversight, clock)
-        # Guards all below: the polling thread and the dispatcher both enter.
+        # Guards all attributes below: the polling thread and the dispatcher use them.
         self._lock = threading.RLock()
         self._holdings: dict[int, Holding] = {}
         self._owned: dict[int, Ownership] = {}
         self._final_offsets: dict[int, int] = {}
-        """Of partitions this node let go of by itself while it stops."""
+        """Offsets of partitions that this node gave up because it stops."""
         self._revocations: list[Revocation] = []
         self._handed_over: list[int] = []
-        """Partitions that a tree works on since the log last said so."""
+        """Partitions handed to the tree since the last log line about them."""
         self._root: Ref | None = None
         self._batch = 0
         self._in_flight = BatchesInFlight(effects.memory)
         self._held: frozenset[int] = frozenset()
         self._log_holds: dict[int, Hold] = {}
-        """Partitions of which the log can deliver nothing more; only the polling thread's."""
+        """Partitions whose records the log cannot deliver; used by the polling thread only."""
         self._system = make_system(self._tree_failed)
         self._stop_requested = False
         self._stopping: Future[Mapping[int, int]] | None = None
@@ -104,18 +104,18 @@ class Node:
 
     @property
     def is_ready(self) -> bool:
-        """Whether every partition assigned so far is worked on."""
+        """True if a tree works on every partition assigned so far."""
         with self._lock:
             return {holding.stage for holding in self._holdings.values()} == {Stage.RUNNING}
 
     @property
     def partitions(self) -> tuple[int, ...]:
-        """The partitions this node holds, in order."""
+        """The partitions that this node owns, in order."""
         with self._lock:
             return tuple(sorted(self._holdings))
 
     def describe(self) -> list[Held]:
-        """Return what this node holds, for those who look."""
+        """Return the public state of this node's partitions."""
         with self._lock:
             return [self._holdings[partition].described() for partition in self.partitions]
 
@@ -126,7 +126,7 @@ class Node:
         hold_back(self._log, self._holdings, self._held, self._lock)
         self._watch_deadline()
         if not self._room():
-            # The log has nothing to wait for then, and spinning would take the tree's time.
+            # The poll would return at once, and such rounds would take the tree's time.
             self._in_flight.wait_for_answer(timeout_ms)
             timeout_ms = 0
         with self._lock:
@@ -139,7 +139,7 @@ class Node:
         self._commit()
 
     def request_stop(self) -> "Future[Mapping[int, int]]":
-        """Begin to drain everything; ``step`` on until the future resolves, then ``close``."""
+        """Begin to drain everything; call ``step`` until the future resolves, then ``close``."""
         with self._lock:
             if self._stopping is None:
                 self._stop_requested = True
@@ -147,14 +147,14 @@ class Node:
             return self._stopping
 
     def close(self) -> None:
-        """Leave the group and stop the tree; offsets drained before are committed."""
+        """Leave the group and stop the tree; the offsets of drained partitions are committed."""
         self._log.close()
         with self._lock:
             if self._root is not None:
                 self._system.stop_tree(self._root)
                 self._root = None
 
-    # What the tree answers, on the dispatcher's thread.
+    # Answers of the tree, on the dispatcher's thread.
 
     def tell(self, message: object) -> None:
         """Take an answer of the tree."""
@@ -205,7 +205,7 @@ class Node:
         revocation.future.set_result(offsets)
 
     def _tree_failed(self, cause: BaseException) -> None:
-        """Plan a rebuild after a growing, jittered pause; deliver again what was in flight."""
+        """Plan a rebuild after a growing, jittered pause; records in flight are delivered again."""
         with self._lock:
             if self._root is None:
                 return
@@ -227,10 +227,11 @@ class Node:
                 self._drain(revocation)
 
     def _give_up(self, partition: int, now_ms: float) -> None:
-        """A newer owner exists: claim again only once membership is proved from now on.
+        """Give up a partition that has a newer owner; claim it again only after a new proof of
+        membership.
 
-        The newer one may be a zombie that claimed late; then this node is still the member
-        that the group names, and an offset commit sent from now on will be accepted.
+        The newer owner may be a zombie that claimed late.  Then the group still names this node,
+        and accepts an offset commit sent from now on.
         """
         holding = self._holdings.get(partition)
         if holding is not None:
@@ -239,20 +240,20 @@ class Node:
             holding.claim_after_ms = now_ms
             self._effects.telemetry.emit(PartitionLost(partition, "a newer owner exists"))
 
-    # What the log tells, on the polling thread.
+    # Calls of the log, on the polling thread.
 
     def assigned(self, partitions: Sequence[int]) -> None:
-        """Hold these partitions; they are claimed in the next round."""
+        """Add these partitions; they are claimed in the next round."""
         with self._lock:
             self._holdings.update({each: Holding(each, owned=self._owned) for each in partitions})
 
     def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
-        """Start nothing more of these, drain them, and resolve to their durable offsets."""
+        """Start no more tasks of these, drain them, and resolve to their durable offsets."""
         with self._lock:
             if self._stopping is None:
                 return self._revoke(tuple(sorted(partitions)))
             if not self._stopping.done():
-                # Everything is being drained already, these among the rest.
+                # All partitions are being drained already.
                 return self._stopping
             drained: Future[Mapping[int, int]] = Future()
             drained.set_result({p: o for p, o in self._final_offsets.items() if p in partitions})
@@ -269,7 +270,7 @@ class Node:
         return revocation.future
 
     def _drain(self, revocation: Revocation) -> None:
-        """Have the tree drain it.  Where that failed and attempts run on, its successor does,
+        """Let the tree drain it.  If the tree failed while attempts run, its successor drains it,
         as long as there is time: until then no other node may start their ordering ids (P3).
         """
         if revocation.told:
@@ -284,7 +285,7 @@ class Node:
             )
             runner.drain(current, give_up=self._recovery.drain_deadline_passed)
             if self._root is not None and revocation.has_tree:
-                # Nobody told it to drain, and it may be given them again.
+                # The tree was not asked to drain them, and may receive them again.
                 self._root.tell(ForgetPartitions(current))
             self._let_go(revocation, drained=not orphaned and not revocation.has_tree)
         elif self._root is not None and not orphaned:
@@ -293,7 +294,7 @@ class Node:
             self._root.tell(RevokePartitions(revocation.partitions, left_ms))
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Forget these at once: another node works on them already."""
+        """Remove these at once: another node works on them already."""
         with self._lock:
             self._lease.withdraw(partitions)
             for partition in partitions:
@@ -324,18 +325,18 @@ class Node:
             if self._root is None or self._stop_requested or not self.config_watch.is_known:
                 return
             ready = [h for h in self._holdings.values() if self._claiming.advance(h)]
-        # The log may be slow to refuse, and the lease of the others needs this thread: one failure
-        # ends the round.
+        # A refusal of the log may take long, and this thread must renew the lease of the others, so
+        # the first failure ends the round.
         all(self._take_claim(holding) for holding in ready)
         self._say_what_was_handed_over()
 
     def _take_claim(self, holding: Holding) -> bool:
-        """Begin reading a partition whose durable state is known, without a lock meanwhile."""
+        """Begin to read a partition whose durable state is known; without the lock."""
         try:
             claim = holding.durable_state()
             holding.begin_reading(self._log, claim.watermark)
         except Exception as error:
-            # Whatever it is, another round may find it gone; this one must not end the polling.
+            # No error may end the polling; the next round may succeed.
             trace = None if isinstance(error, HourhandError) else error
             logger.warning(
                 "partition %d: %s; tried again", holding.partition, error, exc_info=trace
@@ -363,10 +364,10 @@ class Node:
         assignment = holding.take(claim)
         holding.stage = Stage.RUNNING
         if not any(holding in revocation.holdings for revocation in self._revocations):
-            # What is being given up is handed over only so that it is drained.
+            # A partition that is being given up is handed over only to be drained.
             self._lease.grant(holding.partition, claim.epoch)
         self._root.tell(AssignPartitions((assignment,)))
-        # Membership is proved, and the lease begins, with the next accepted commit.
+        # The next accepted commit proves membership, and the lease begins with it.
         self._commits.hurry()
         self._handed_over.append(holding.partition)
         self._effects.telemetry.emit(assigned_event(assignment))
@@ -380,7 +381,7 @@ class Node:
                 self._handed_over.clear()
 
     def _say_what_waits(self, waiting: Mapping[int, str]) -> None:
-        """Tell which partitions wait in the log, at growing intervals, and which no longer do."""
+        """Report partitions that wait in the log, at growing intervals, and the end of a wait."""
         now_ms = self._clock.monotonic_ms()
         for partition in waiting.keys() | self._log_holds.keys():
             hold = self._log_holds.setdefault(partition, Hold(partition))
@@ -391,7 +392,7 @@ class Node:
                 del self._log_holds[partition]
 
     def _watch_deadline(self) -> None:
-        """Treat a tree that does not answer as failed; empty polls ask it too."""
+        """Treat a tree that does not answer as failed; empty batches need an answer too."""
         with self._lock:
             oldest_ms = self._in_flight.oldest_ms()
             now_ms = self._clock.monotonic_ms()
@@ -402,14 +403,14 @@ class Node:
                 self._tree_failed(TimeoutError("the tree did not answer a batch in time"))
 
     def _room(self) -> int:
-        """How many records may be polled now; 0 keeps the membership alive and no more."""
+        """Return the number of records that may be polled; a poll of 0 only renews membership."""
         with self._lock:
             served = self._root is not None and not self._stop_requested
             return self._in_flight.room() if served else 0
 
     def _deliver(self, records: tuple[LogRecord, ...], reached: dict[int, int]) -> None:
         if self._root is None:
-            # What was polled for a tree that died meanwhile is sought again when it is rebuilt.
+            # The tree has failed meanwhile; these records are read again for the next one.
             return
         if not reached and self._in_flight:
             return
@@ -422,7 +423,7 @@ class Node:
         self._root.tell(PersistRecords(self._batch, records, known))
 
     def _commit(self) -> None:
-        # What is durable last is committed while attempts end, not when everybody waits.
+        # A stopping node commits often, so that its last commit has little left to do.
         interval_ms_max = _STOPPING_COMMIT_MS if self._stop_requested else math.inf
         if self._commits.are_due(interval_ms_max):
             with self._lock:

@@ -1,4 +1,4 @@
-"""What limits the attempts of one node, and what it needs to know of the partitions it holds.
+"""The limits of one node's attempts, and the partitions that decide its share of them.
 
 Values only: ``limiter`` decides what waits.
 """
@@ -11,40 +11,40 @@ from actors.model.flow import FlowRules
 
 
 class HeldPartitions(Protocol):
-    """What is known of the partitions that a node holds."""
+    """The partitions that a node owns."""
 
     gained_ms: float
-    """Monotonic time at which the last one came."""
+    """Monotonic time at which the last new partition came."""
 
     @property
     def held(self) -> int:
-        """How many they are now."""
+        """The number of partitions now."""
 
     @property
     def since_ms(self) -> Sequence[float]:
-        """The monotonic time since which it holds each of them."""
+        """For each of them, the monotonic time since which the node owns it."""
 
     @property
     def alone_until_ms(self) -> float:
-        """The monotonic time before which no other node can hold one of them."""
+        """The monotonic time before which no other node can own one of them."""
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Call this whenever they are others."""
+        """Call a function after each change of the partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
-    """What limits one node's attempts."""
+    """The limits of one node's attempts."""
 
     rules: FlowRules = FlowRules.NONE
     on_node: Mapping[str | None, int] = field(default_factory=dict)
-    """How many attempts of a kind run at once here, whatever others do."""
+    """Most attempts of a kind that run at once on this node."""
     partitions: int = 1
-    """How many the topic has."""
+    """Number of the topic's partitions."""
     held: HeldPartitions | None = None
-    """Those of them that the node holds; None for all, from the beginning."""
+    """The partitions that the node owns; None for all, from the beginning."""
     lend: bool = False
-    """Whether nodes lend each other rates, which all of them must know."""
+    """True if nodes lend each other rates, on which all nodes must agree."""
 
 
 NO_LIMITS = NodeLimits()

@@ -1,6 +1,6 @@
 """Ends of attempts on their way from a process to its node.
 
-Decides what of them is believed: a process runs user code.
+Decides which fields are believed, because a process runs user code.
 """
 
 from msgspec.structs import replace
@@ -17,9 +17,9 @@ from scheduler.node.process_frames import FrameBroken, SentEnd, SentFailure
 
 
 def sent_end(place: int, ended: AttemptEnded, *, is_begun: bool, is_told: bool) -> SentEnd:
-    """Return the end of an attempt as a process tells it.
+    """Return the end of an attempt as a process sends it.
 
-    ``is_begun`` says whether ``execute`` was called, ``is_told`` whether a failure is to be told.
+    ``is_begun`` is true if ``execute`` was called, ``is_told`` if operators see a failure.
     """
     failure, stack = None, ended.error_stack
     if ended.error_class is not None:
@@ -46,14 +46,14 @@ def sent_end(place: int, ended: AttemptEnded, *, is_begun: bool, is_told: bool) 
 
 
 def timed_out(ended: AttemptEnded) -> AttemptEnded:
-    """Return the end of an attempt that was asked to end after its time: what it then raised does
-    not say what was wrong.
+    """Return the end of an attempt that was asked to end after its timeout: the error that it then
+    raised is not the cause.
     """
     return replace(ended, ending=Ending.TIMED_OUT) if ended.ending is Ending.FAILED else ended
 
 
 def read_end(running: RunningAttempt, end: SentEnd, now_ms: int) -> AttemptEnded:
-    """Return the end of an attempt as a process tells it; FrameBroken for what is not one."""
+    """Return the end of an attempt that a process has sent; FrameBroken for anything else."""
     try:
         ending = Ending(end.ending)
     except ValueError:

@@ -1,7 +1,7 @@
 """The frames between a node and its processes: each is a length, a kind and a record.
 
-Decides the form, the version and the upper sizes.  Never trusts the other side: what is not a frame
-raises FrameBroken, and nothing is ever executed from one.
+Decides the form, the version and the largest sizes.  Never trusts the other side: bytes that are
+not a frame raise FrameBroken, and no content of a frame is ever executed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ FRAME_BYTES_MAX = 1 << 30
 ANSWER_BYTES_MAX = 16 << 20
 """Largest frame of a process."""
 TICKET_BYTES = 8
-"""Size of a ticket: the number of a work, little-endian, beside its frame."""
+"""Size of a ticket: the number of the work, little-endian; it is sent beside the frame."""
 
 PIPE_LOST_CODE = 83
-"""With which a process ends that cannot reach its node."""
+"""The exit code of a process that cannot reach its node."""
 
 _HEAD = Layout(">IB")
 
@@ -33,17 +33,17 @@ class FrameKind(IntEnum):
     """The kinds of frames."""
 
     HELLO = 1
-    """A process says that it has loaded user code."""
+    """From a process: it has loaded user code."""
     REFUSED = 2
-    """A process says why it cannot load user code."""
+    """From a process: the reason why it cannot load user code."""
     WORK = 3
     ENDED = 4
     LOGGED = 5
     STOP = 6
     CHECKPOINT = 7
-    """A process sends the newest checkpoint of an attempt."""
+    """From a process: the newest checkpoint of an attempt."""
     PLAN = 10
-    """To the guardian, as all below to ``ENDED_PROCESS``."""
+    """This kind and all below, up to ``ENDED_PROCESS``, are between node and guardian."""
     START = 11
     KILL = 12
     ASK = 13
@@ -52,7 +52,7 @@ class FrameKind(IntEnum):
 
 
 class FrameBroken(Exception):
-    """The other side sent what is not a frame of this version."""
+    """The other side sent bytes that are not a frame of this version."""
 
 
 class SentAttempt(msgspec.Struct, array_like=True, gc=False):
@@ -72,7 +72,7 @@ class SentAttempt(msgspec.Struct, array_like=True, gc=False):
     timeout_ms: int | None = None
     is_unordered: bool = False
     follows: int | None = None
-    """Place in the batch of the attempt before it; -1 where that one is not in it."""
+    """Place of the attempt before it in the batch; -1 if that one is not in the batch."""
 
 
 class Work(msgspec.Struct, array_like=True):
@@ -87,7 +87,7 @@ class SentEnd(msgspec.Struct, array_like=True, gc=False):
     """The end of one attempt; its fields are those of ``AttemptEnded``."""
 
     place: int
-    """In its work."""
+    """Number of the attempt within its work."""
     ending: str
     started_ms: int
     finished_ms: int
@@ -118,7 +118,7 @@ class Ended(msgspec.Struct, array_like=True):
     seq: int
     ends: Sequence[SentEnd]
     memory_bytes: int = 0
-    """That the process holds now; 0 where nobody asks."""
+    """Memory of the process now; 0 if no limit needs it."""
 
 
 class Hello(msgspec.Struct, array_like=True):
@@ -128,7 +128,7 @@ class Hello(msgspec.Struct, array_like=True):
 
 
 class RefusedProcess(msgspec.Struct, array_like=True):
-    """The only frame of a process that cannot."""
+    """The only frame of a process that cannot run attempts."""
 
     complaint: str
 
@@ -184,10 +184,10 @@ class EndedProcess(msgspec.Struct, array_like=True):
 
     number: int
     signal: int
-    """That killed it; 0 for none."""
+    """The signal that killed it; 0 for none."""
     code: int
     why: str = ""
-    """The reason for which the guardian killed it by itself: ``lease`` or ``memory``."""
+    """The reason if the guardian killed it by itself: ``lease`` or ``memory``."""
     memory_bytes: int = 0
 
 
@@ -202,13 +202,13 @@ def frame(kind: FrameKind, record: object) -> bytes:
 
 
 class Reads:
-    """Decoders of records; each raises FrameBroken for what is not one."""
+    """Decoders of records; each raises FrameBroken for bytes that are not one."""
 
     def __init__(self) -> None:
         self._decoders: dict[type, msgspec.msgpack.Decoder[object]] = {}
 
     def __call__(self, text: bytes, record: type[Record]) -> Record:
-        """Return the record of a type that a frame holds."""
+        """Return the record of a frame."""
         decoder = self._decoders.get(record)
         if decoder is None:
             decoder = self._decoders[record] = msgspec.msgpack.Decoder(record)
@@ -224,14 +224,14 @@ read_record = Reads()
 
 
 class FrameReader:
-    """Puts frames together from whatever pieces they arrive in."""
+    """Puts frames together from the pieces that arrive."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._held = bytearray()
 
     def feed(self, piece: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield the kind and the text of each frame that is whole now; FrameBroken."""
+        """Yield the kind and the text of each frame that is complete; raises FrameBroken."""
         held = self._held
         held += piece
         at = 0

@@ -1,6 +1,6 @@
-"""Lines of a process's log, as they become lines of the node's.
+"""Writes lines of a process's log to the node's log.
 
-Decides nothing: the levels and handlers of the node do.
+Decides nothing: the node's levels and handlers do.
 """
 
 import logging
@@ -13,7 +13,7 @@ from scheduler.node.remote_errors import RemoteError
 
 
 def log_line(line: Logged, running: RunningAttempt | None) -> None:
-    """Log a line as if the attempt that wrote it ran here."""
+    """Log a line as if its attempt ran here."""
     log = _logger_of(line.name)
     if not log.isEnabledFor(line.level):
         return
@@ -30,8 +30,8 @@ def log_line(line: Logged, running: RunningAttempt | None) -> None:
 
 
 def _logger_of(name: str) -> logging.Logger:
-    """Return the logger of the node that a line of this name gets to; never a new one, as none is
-    ever forgotten.
+    """Return the node's logger for lines of this name; never a new one, because loggers live for
+    ever.
     """
     made = logging.getLogger().manager.loggerDict
     while name:

@@ -1,9 +1,9 @@
-"""The processes of a node: which of them gets what, and what follows when one ends.
+"""The processes of a node: distributes work to them, and handles their ends.
 
-Decides how much is sent ahead, what is taken back, when an attempt is asked to end and when its
-process is killed.  A death is the failure of what had begun in the process, and of nothing else.
-Everything here happens on one thread, which never waits for a process; what comes from elsewhere is
-posted to it.  Never looks into a task.
+Decides how much work is sent ahead, which work is taken back, when an attempt is asked to end and
+when its process is killed.  The death of a process is the failure of the work that had begun in it,
+and of no other.  Everything here happens on one thread, which never waits for a process; other
+threads post calls to it.  Never looks into a task.
 """
 
 import logging
@@ -46,23 +46,23 @@ logger = logging.getLogger("hourhand.processes")
 
 AHEAD_MAX = 32
 AHEAD_MS = 2.0
-"""So much work of short attempts may wait in a process behind the one that runs."""
+"""Most work, in milliseconds of short attempts, that waits in a process behind the running one."""
 RECALLED_MS = 10.0
-"""What waits in a process behind an attempt that takes longer is taken back."""
+"""Work behind an attempt that takes longer than this is taken back."""
 TOLD_MS = 50.0
-"""An attempt that runs so long is told of; the begin of others is told with their end."""
+"""The begin of an attempt is reported after this time, or with its end if that comes first."""
 DRAINED_MS = 200.0
-"""So long before the drain deadline processes are killed: behind it another node may begin."""
+"""Processes are killed this long before the drain deadline: after it another node may begin."""
 RESTART_MIN_MS, RESTART_MAX_MS = 100, 30_000
 TICK_MS = 50.0
 KILLED_AGAIN_MS = 1_000.0
 SILENT_MS = 500.0
-"""A process that ended is reaped within this time; one that only fell silent is killed then."""
+"""Longest wait for the end of a process that closed its pipe; then the process is killed."""
 NO_DEADLINE = math.inf
 
 
 class ProcessSystem(Protocol):
-    """What the pool needs of the system; called on the pool's thread alone."""
+    """The calls of the system that the pool needs, on the pool's thread alone."""
 
     page: ProcessPage
 
@@ -73,10 +73,10 @@ class ProcessSystem(Protocol):
         """Send work and a ticket for each, without waiting."""
 
     def take_back(self, number: int) -> Collection[int]:
-        """Return which work a process had not begun, and never will."""
+        """Return the numbers of work that a process had not begun, and never will."""
 
     def ask(self, number: int) -> None:
-        """Signal a process that it is to end what it does."""
+        """Signal a process to end its work."""
 
     def kill(self, number: int) -> None:
         """End a process."""
@@ -93,41 +93,41 @@ class _Job:
     def __init__(self, members: Sequence[RunningAttempt], batch: RunningBatch | None) -> None:
         self.members, self.batch = members, batch
         self.seq = 0
-        """Of the time it was sent last; 0 before the first one."""
+        """Number of its last sending; 0 before the first."""
         self.number = 0
-        """Of the process that has it; 0 for none."""
+        """Number of the process that has it; 0 for none."""
         self.is_told = False
 
 
 @dataclass(eq=False)
 class _Place:
-    """Where one process is at a time."""
+    """A place for one process at a time."""
 
     index: int
     number: int = 0
-    """Of the process; 0 where there is none."""
+    """Number of the process; 0 if there is none."""
     is_ready: bool = False
     sent: "deque[_Job]" = field(default_factory=deque)
     head_ms: float = 0.0
-    """Monotonic time since which the first of ``sent`` is at hand."""
+    """Monotonic time at which the first of ``sent`` began."""
     mean_ms: float = AHEAD_MS
     tasks: int = 0
-    """That the process has run."""
+    """Number of tasks that the process has run."""
     why: str = ""
-    """Why it is being killed."""
+    """The reason why it is being killed; empty for none."""
     kill_ms: float = NO_DEADLINE
     is_asked: bool = False
     is_killed: bool = False
     is_silent: bool = False
-    """Whether its end of the pipe is closed."""
+    """True if its end of the pipe is closed."""
     drained_ms: float = NO_DEADLINE
-    """Monotonic time at which what runs has to be gone, as its partition goes to another owner."""
+    """Monotonic time at which its work must have ended: the partition goes to another owner."""
     is_leaving: bool = False
-    """Whether it gets no more work."""
+    """True if it gets no more work."""
     start_ms: float = 0.0
-    """Monotonic time at which it is started again."""
+    """Monotonic time of its next start."""
     failures: int = 0
-    """Starts in a row that came to nothing."""
+    """Failed starts in a row."""
 
 
 class ProcessPool:
@@ -145,7 +145,7 @@ class ProcessPool:
         judge: Callable[[Callable[[], None]], object],
         places: int,
     ) -> None:
-        """``post`` calls something on the pool's thread, ``judge`` where user code may be slow."""
+        """``post`` calls a function on the pool's thread, ``judge`` where user code may be slow."""
         self._calls, self._settings, self._system = calls, settings, system
         self._lease_ends_ms, self._post, self._judge = lease_ends_ms, post, judge
         self._drain_deadline_ms = drain_deadline_ms
@@ -159,9 +159,9 @@ class ProcessPool:
         """Held from the gate to the ticket."""
         self.is_closing = False
         self.refusal: str | None = None
-        """Why user code cannot be loaded."""
+        """The reason why user code cannot be loaded; None if it can."""
 
-    # What comes from elsewhere, on the pool's thread.
+    # Calls posted by other threads, on the pool's thread.
 
     def enter(self, jobs: "Sequence[_Job]") -> None:
         """Run each job as soon as a process is free for it."""
@@ -173,12 +173,12 @@ class ProcessPool:
         self._waiting.extend(jobs)
 
     def load(self) -> WorkerLoad:
-        """Return how much was submitted, and how much of it waits; from any thread."""
+        """Return the numbers of submitted and of waiting attempts; from any thread."""
         return WorkerLoad(self._submitted, len(self._waiting))
 
     def drain(self, partitions: Collection[int]) -> None:
-        """Refuse what has not begun of partitions that go to another owner, and let the rest end
-        before the drain deadline.
+        """Refuse attempts that have not begun, of partitions that go to another owner, and let the
+        others end before the drain deadline.
         """
         ends_ms = self._monotonic_ms() + max(0.0, self._drain_deadline_ms - DRAINED_MS)
         for place in self.places:
@@ -187,7 +187,7 @@ class ProcessPool:
         self._refuse_waiting(partitions)
 
     def took_back(self, seqs: Collection[int]) -> None:
-        """Let work wait here again whose tickets were taken from its processes."""
+        """Queue work again whose tickets were taken back from its processes."""
         for place in self.places:
             self._wait_again(place, seqs)
 
@@ -210,16 +210,16 @@ class ProcessPool:
             self._refuse(job)
         self._waiting.clear()
 
-    # What a process says.
+    # Frames of a process.
 
     def said_hello(self, number: int) -> None:
-        """A process can run attempts."""
+        """Note that a process can run attempts."""
         place = self._by_number.get(number)
         if place is not None:
             place.is_ready, place.failures = True, 0
 
     def said_refused(self, number: int, complaint: str) -> None:
-        """A process cannot load user code; raises FrameBroken where it has loaded it."""
+        """Note that a process cannot load user code; FrameBroken if it has loaded it already."""
         place = self._by_number.get(number)
         if place is not None:
             if place.is_ready:
@@ -228,7 +228,7 @@ class ProcessPool:
             logger.error("user code cannot be loaded in a process: %s", complaint)
 
     def said_nonsense(self, number: int, complaint: str) -> None:
-        """A process said what nothing can be made of: it is replaced."""
+        """Replace a process that sent bytes which are not a frame."""
         place = self._by_number.get(number)
         if place is not None and not place.is_killed:
             if not place.is_leaving:
@@ -237,8 +237,8 @@ class ProcessPool:
             self._kill(place, self._monotonic_ms())
 
     def fell_silent(self, number: int) -> None:
-        """A process says nothing any more: the guardian tells how it ended, unless user code has
-        closed its pipe and it runs on.
+        """Note that a pipe was closed: the guardian reports the end of the process, unless user
+        code closed the pipe and the process runs on.
         """
         place = self._by_number.get(number)
         if place is not None and not place.is_killed:
@@ -246,7 +246,7 @@ class ProcessPool:
             place.kill_ms = min(place.kill_ms, self._monotonic_ms() + SILENT_MS)
 
     def said_ended(self, number: int, ended: Ended) -> None:
-        """The first work that a process has is done; raises FrameBroken where it is not that."""
+        """Take the end of the first work of a process; FrameBroken for other work."""
         place = self._by_number.get(number)
         if place is None or place.why == "broken":
             return
@@ -272,7 +272,7 @@ class ProcessPool:
         self._leave_if_full(place, ended.memory_bytes)
 
     def has_ended(self, ended: EndedProcess) -> None:
-        """A process is gone, and all that it said was heard."""
+        """Handle the end of a process whose frames were all read."""
         place = self._by_number.pop(ended.number, None)
         if place is None:
             return
@@ -292,17 +292,17 @@ class ProcessPool:
             elif job is jobs[0] or why not in _PIPE_LOST:
                 self._lose(job, ended, why, words.executes_since_ms)
             else:
-                # The end of the first one was not heard: that one used the pipe.
+                # The end of the first work was not received: its code has used the pipe.
                 self._abandon(job, "behind")
 
     def _forgive(self, place: _Place) -> None:
-        """What was asked to end has ended, before its process was killed."""
+        """Cancel the kill of a process whose work has ended in time."""
         if not place.is_killed:
             place.why, place.is_asked = "", False
             place.kill_ms = place.drained_ms = NO_DEADLINE
 
     def attempt_of(self, number: int, seq: int, at: int) -> RunningAttempt | None:
-        """Return the attempt that a line of a process's log is about; None where that is none."""
+        """Return the attempt that wrote a line of a process's log; None if none did."""
         place = self._by_number.get(number)
         for job in () if place is None else place.sent:
             if job.seq == seq and 0 <= at < len(job.members):
@@ -312,7 +312,7 @@ class ProcessPool:
     # Time.
 
     def turn(self) -> float:
-        """Do what is due, and return after how many milliseconds something may be due again."""
+        """Do everything that is due, and return the milliseconds until more may be due."""
         now_ms = self._monotonic_ms()
         self._system.page.lease_until(self._lease_ends_ms())
         for place in self.places:
@@ -343,12 +343,12 @@ class ProcessPool:
         self._by_number[place.number] = place
 
     def _look(self, place: _Place, now_ms: float) -> None:
-        """Look at what runs: whether it takes long, too long, or has to go."""
+        """Check whether the running work takes long or too long, or must end."""
         job, words = place.sent[0], self._system.page.place(place.index)
-        # Read in this order: what has begun is at hand, or has ended.
+        # Read in this order: work that has begun runs, or has ended.
         has_begun, runs = words.begun_seq >= job.seq, words.seq == job.seq
         if has_begun and not runs and place.kill_ms == NO_DEADLINE:
-            # Its end is on its way, unless user code wrote what takes it for a part of a frame.
+            # Its end is under way, unless user code wrote bytes to the pipe that swallow it.
             place.kill_ms = now_ms + SILENT_MS
         if now_ms - place.head_ms >= RECALLED_MS and len(place.sent) > 1:
             self._take_back(place)
@@ -365,13 +365,13 @@ class ProcessPool:
 
     def _kill(self, place: _Place, now_ms: float) -> None:
         place.is_killed = True
-        # Once more where the guardian was too busy.
+        # Again, if the guardian was too busy.
         place.kill_ms = now_ms + KILLED_AGAIN_MS
         place.drained_ms = NO_DEADLINE
         self._system.kill(place.number)
 
     def _end(self, place: _Place, why: str, *, at_once: bool) -> None:
-        """Ask what runs to end, and kill its process if it does not."""
+        """Ask the running work to end, and kill its process if it does not."""
         now_ms = self._monotonic_ms()
         self._take_back(place)
         grace_ms = 0 if at_once else self._settings.kill_grace_ms
@@ -388,9 +388,9 @@ class ProcessPool:
     # Work.
 
     def _fill(self) -> None:
-        """Send what waits to processes that are free, or soon will be."""
+        """Send waiting work to processes that are free, or will be soon."""
         if self._waiting:
-            # Whoever takes tickets back has changed what the gate says before.
+            # The gate is asked under the lock that guards the taking back of tickets.
             with self.sending:
                 self._send_all()
 
@@ -414,7 +414,7 @@ class ProcessPool:
             self._system.send(place.number, seqs, b"".join(map(_work_frame, jobs)))
 
     def _free_place(self) -> _Place | None:
-        """Return the process that gets to its next work first; None where none should have more."""
+        """Return the process that is free first; None if no process should get more work."""
         stuck_ms = self._monotonic_ms() - RECALLED_MS
         free = [
             each
@@ -434,12 +434,12 @@ class ProcessPool:
         return place if len(place.sent) <= ahead else None
 
     def _begins(self, job: _Job) -> bool:
-        """Ask the gate, as the last thing before a process has the job."""
+        """Ask the gate, just before a process gets the job."""
         if not job.seq:
             members = []
             before: set[Attempt | None] = {None}
             for running in job.members:
-                # What follows another one is in its batch behind it, or it would overtake it (P4).
+                # An attempt that follows another needs that one in its batch, or it overtakes (P4).
                 if running.attempt.follows in before and self._calls.may_begin(running):
                     members.append(running)
                     before.add(running.attempt)
@@ -461,7 +461,7 @@ class ProcessPool:
         return bool(job.members)
 
     def _end_asked(self, job: _Job, running: RunningAttempt) -> None:
-        """End the job of an attempt that nobody wants any more, or that a command asked to end."""
+        """End the job of an attempt that was abandoned, or that a command asked to end."""
         if running.abandoned:
             self.end_attempts(job, "given up", at_once=True)
             return
@@ -475,7 +475,7 @@ class ProcessPool:
             self.end_attempts(job, "cancelled", at_once=False)
 
     def _take_back(self, place: _Place) -> None:
-        """Have what waits in a process behind the one that runs wait here again."""
+        """Take back the work that waits in a process behind the running one."""
         if not place.sent:
             return
         self._wait_again(place, self._system.take_back(place.number))
@@ -487,7 +487,7 @@ class ProcessPool:
             self._waiting.appendleft(job)
 
     def _recall(self, job: _Job, running: RunningAttempt) -> bool:
-        """Withdraw an attempt that no process has begun, from any thread; False where one has."""
+        """Withdraw an attempt, from any thread; return False if a process has begun it."""
         with self.sending:
             place = self._by_number.get(job.number)
             if place is not None:
@@ -520,7 +520,7 @@ class ProcessPool:
             job.batch.ended()
 
     def _leave_if_full(self, place: _Place, memory_bytes: int) -> None:
-        """Replace a process that has run as many tasks as it may, or holds too much memory."""
+        """Replace a process that has run its number of tasks, or uses too much memory."""
         tasks_max = self._settings.tasks_per_process_max
         bytes_max = self._settings.memory_bytes_per_process_max
         is_full = tasks_max is not None and place.tasks >= tasks_max
@@ -532,7 +532,7 @@ class ProcessPool:
             self._stop(place)
 
     def _stop(self, place: _Place) -> None:
-        """Let an idle process end, and kill it where user code does not let it."""
+        """Let an idle process end, and kill it if user code prevents its end."""
         place.is_leaving = True
         place.kill_ms = self._monotonic_ms() + self._settings.kill_grace_ms
         self._system.stop(place.number)
@@ -575,7 +575,7 @@ class ProcessPool:
     def _lose(
         self, job: _Job, ended: EndedProcess, why: str, executes_since_ms: int | None
     ) -> None:
-        """End what had begun in a process that is gone."""
+        """End the work that had begun in a process that is gone."""
         if why in _UNCOUNTED:
             self._abandon(job, why)
             return
@@ -584,7 +584,7 @@ class ProcessPool:
         if alone and len(job.members) > 1 and not why:
             self._run_alone(job)
             return
-        # Before ``execute`` is called, executors are made and policies are asked: user code, too.
+        # User code runs before ``execute`` too: executors are made, and policies are asked.
         started_ms = executes_since_ms or self._calls.clock.now_ms()
         self._tell_begin(job, started_ms)
         error, ending = _error_of(ended, why, self._settings)
@@ -601,7 +601,7 @@ class ProcessPool:
         self._close(job)
 
     def _abandon(self, job: _Job, why: str) -> None:
-        """End what was killed for no fault of its own: it is started again."""
+        """End work that was killed for another reason than its own fault: it is started again."""
         for running in job.members:
             attempt = running.attempt
             text = _UNCOUNTED.get(why, "its process ended before user code was called")
@@ -613,7 +613,7 @@ class ProcessPool:
         self._close(job)
 
     def _run_alone(self, job: _Job) -> None:
-        """Run the tasks of a batch whose process died once more, each alone."""
+        """Run each task of a batch whose process died once more, alone."""
         left = [len(job.members)]
 
         def ended() -> None:
@@ -624,12 +624,12 @@ class ProcessPool:
         for running in reversed(job.members):
             assert job.batch is not None, "one attempt is alone"
             alone = _Job((running,), job.batch._replace(members=(running,), ended=ended))
-            # It has begun, and is not begun a second time.
+            # It has begun, and must not begin a second time.
             alone.seq = job.seq
             self._waiting.appendleft(alone)
 
     def _plan_restart(self, place: _Place, ended: EndedProcess, *, was_ready: bool) -> None:
-        """Have a process that is gone replaced: at once, or later if it never could run."""
+        """Replace a process that is gone: at once, or later if it could never run."""
         if was_ready:
             place.start_ms = 0.0
             return
@@ -653,16 +653,16 @@ _UNCOUNTED = {
     "guardian": "its process was killed with the process that watches it",
     "behind": "its process was killed for what the attempt before it wrote into the pipe",
 }
-"""Why a process was killed for no fault of what it ran."""
+"""Reasons for a kill that are not the fault of the work."""
 
 
 def job_of(running: RunningAttempt) -> _Job:
-    """Return an attempt as what a process does at one go."""
+    """Return the job for an attempt."""
     return _Job((running,), None)
 
 
 def job_of_batch(batch: RunningBatch) -> _Job:
-    """Return a batch as what a process does at one go."""
+    """Return the job for a batch."""
     return _Job(batch.members, batch)
 
 
@@ -671,7 +671,7 @@ def _sent_to(place: _Place) -> int:
 
 
 def _why_late(place: _Place) -> str:
-    """Return why a process is killed that has not ended, or not told an end, in time."""
+    """Return the reason for the kill of a process that has not ended, or not reported, in time."""
     if place.is_silent:
         return "silent"
     return "broken" if place.sent else "closed"
@@ -710,7 +710,7 @@ def _sent(running: RunningAttempt, follows: int | None) -> SentAttempt:
 
 
 def how_it_ended(ended: EndedProcess) -> str:
-    """Return how a process ended, as in ``a process was killed by SIGSEGV``."""
+    """Return a text about the end of a process, such as ``a process was killed by SIGSEGV``."""
     if ended.signal:
         return f"was killed by {signal_name(ended.signal)}"
     return f"ended with exit code {ended.code}"
@@ -719,7 +719,7 @@ def how_it_ended(ended: EndedProcess) -> str:
 def _error_of(
     ended: EndedProcess, why: str, settings: ExecutionSettings
 ) -> tuple[BaseException, Ending]:
-    """Return what an attempt failed with whose process is gone."""
+    """Return the error and the ending of an attempt whose process is gone."""
     if why == "timeout":
         text = "it ran past its timeout, and its process was killed"
         if settings.kill_grace_ms:

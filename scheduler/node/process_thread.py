@@ -1,7 +1,7 @@
-"""The thread of a node that talks with its processes, and with the guardian that keeps them.
+"""The thread of a node that communicates with its processes and with their guardian.
 
-Decides nothing: what follows from what is heard is the pool's.  One thread serves all pipes.  It
-also starts the guardian, as the system ends that one when this thread ends.
+Decides nothing: the pool handles all frames.  One thread serves all pipes.  It also starts the
+guardian, because the system ends the guardian when the thread that started it ends.
 """
 
 import logging
@@ -55,13 +55,13 @@ _GUARDIAN_CODE = (
     "import sys; sys.path[:] = sys.argv[1].split(chr(10));"
     f" from {GUARDIAN} import main; main(sys.argv[2:])"
 )
-"""Its modules are those of the node, wherever it was started; no child's environment is changed."""
+"""It imports the node's modules, whatever its folder; the environment of children is unchanged."""
 START_DEADLINE_S = 120.0
-"""How long the first process may take to load user code before a node does not start."""
+"""Longest time for the first process to load user code; after it the node's start fails."""
 CLOSE_DEADLINE_S = 10.0
 _READ_BYTES = 1 << 18
 _PAUSE_S = 1.0
-"""After a turn that failed in code of ours."""
+"""Pause after a turn that failed in Hourhand's own code."""
 
 
 class _ProcessPipe:
@@ -72,7 +72,8 @@ class _ProcessPipe:
     def __init__(self, connection: socket.socket, taken: int, tickets: int) -> None:
         self.socket = connection
         self.taken, self.tickets = taken, tickets
-        """The ends of the pipe of tickets: the one that the process reads, too, and the other."""
+        """The ends of the pipe of tickets: the read end, which the process shares, and the write
+        end."""
         self.reader = FrameReader(ANSWER_BYTES_MAX)
         self.unsent = bytearray()
 
@@ -83,7 +84,7 @@ class _ProcessPipe:
 
 
 class ProcessThread:
-    """The processes of one node, from outside; implements ``process_pool.ProcessSystem``."""
+    """The processes of one node; implements ``process_pool.ProcessSystem``."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class ProcessThread:
         lease_ends_ms: Callable[[], float],
         log: Callable[[Logged, RunningAttempt | None], object],
     ) -> None:
-        """``plan`` says where processes find user code, ``log`` takes each line of theirs."""
+        """``plan`` tells processes where user code is, ``log`` takes each line of their logs."""
         self._plan, self._log = plan, log
         self.page, self._page_descriptor = ProcessPage.made(places)
         self._posted = PostedJobs(self._wake, lambda call: call())
@@ -111,7 +112,7 @@ class ProcessThread:
             places=places,
         )
         self.places = places
-        """How many processes there are."""
+        """The number of processes."""
         self._selector = selectors.DefaultSelector()
         self._woken, self._wakes = socket.socketpair()
         for each in (self._woken, self._wakes):
@@ -129,9 +130,9 @@ class ProcessThread:
     # From any thread.
 
     def start(self) -> None:
-        """Start the processes; InvalidExecutor where they cannot load user code.
+        """Start the processes; InvalidExecutor if they cannot load user code.
 
-        Raises SettingsInvalid where the system has no such processes.
+        Raises SettingsInvalid if the system has no such processes.
         """
         if not hasattr(os, "fork"):
             raise SettingsInvalid(
@@ -157,10 +158,10 @@ class ProcessThread:
         self._posted.post(partial(self.pool.enter, [job_of_batch(batch)]))
 
     def drain(self, partitions: Collection[int] | None) -> None:
-        """Let attempts of partitions that go to another owner end in time; with None ask the gate
-        once more for what has not begun.
+        """End attempts of partitions that go to another owner in time; with None, ask the gate once
+        more about attempts that have not begun.
         """
-        # At once and here: when this returns, nothing begins that was let through before.
+        # In this call: after it no attempt begins that the gate let through before.
         with self.pool.sending:
             taken = [seq for number in self._pipes for seq in self.take_back(number)]
         if taken:
@@ -169,16 +170,16 @@ class ProcessThread:
             self._posted.post(partial(self.pool.drain, tuple(partitions)))
 
     def load(self) -> WorkerLoad:
-        """Return how much was submitted, and how much of it waits."""
+        """Return the numbers of submitted and of waiting attempts."""
         return self.pool.load()
 
     @property
     def guardian_pid(self) -> int | None:
-        """The guardian's; None where there is none."""
+        """The process id of the guardian; None if there is none."""
         return None if self._guardian is None else self._guardian.pid
 
     def nudge(self) -> None:
-        """Wake the thread where a wake-up has failed."""
+        """Repeat a wake-up that has failed."""
         self._posted.nudge()
 
     def close(self) -> None:
@@ -195,11 +196,11 @@ class ProcessThread:
             os.close(self._page_descriptor)
 
     def _wake(self) -> None:
-        # A full pipe wakes as well as one byte more.
+        # A full pipe wakes the thread as well.
         with suppress(BlockingIOError):
             self._wakes.send(b"\x00")
 
-    # As the pool's system, on its thread.
+    # The pool's system, on the pool's thread.
 
     def start_process(self, place: int) -> int:
         """Begin to start a process; return its number."""
@@ -221,13 +222,13 @@ class ProcessThread:
     def send(self, number: int, seqs: Sequence[int], frames: bytes) -> None:
         """Send work and a ticket for each, without waiting."""
         pipe = self._pipes[number]
-        # First, as a process that has a frame and finds no ticket leaves it.
+        # First: a process skips a frame for which it finds no ticket.
         os.write(pipe.tickets, b"".join(seq.to_bytes(TICKET_BYTES, "little") for seq in seqs))
         pipe.unsent += frames
         self._send_unsent(number, pipe)
 
     def take_back(self, number: int) -> Collection[int]:
-        """Return which work a process had not begun, and never will."""
+        """Return the numbers of work that a process had not begun, and never will."""
         found: set[int] = set()
         pipe = self._pipes.get(number)
         if pipe is None:
@@ -238,7 +239,7 @@ class ProcessThread:
         return found
 
     def ask(self, number: int) -> None:
-        """Signal a process that it is to end what it does."""
+        """Signal a process to end its work."""
         self._tell_guardian(frame(FrameKind.ASK, Signalled(number)))
 
     def kill(self, number: int) -> None:
@@ -254,7 +255,7 @@ class ProcessThread:
     def _tell_guardian(self, sent: bytes, descriptors: Sequence[int] = ()) -> None:
         if self._control is None:
             return
-        # It answers at once, and its end is heard of: a short frame never waits.
+        # A guardian that is gone is noticed elsewhere; a short frame never waits.
         with suppress(OSError):
             socket.send_fds(self._control, [sent], descriptors)
 
@@ -265,7 +266,7 @@ class ProcessThread:
         except BlockingIOError:
             pass
         except OSError:
-            # The guardian tells how the process ended.
+            # The guardian reports the end of the process.
             pipe.unsent.clear()
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if pipe.unsent else 0)
         with suppress(KeyError):
@@ -290,7 +291,7 @@ class ProcessThread:
                 self._selector.select(_PAUSE_S)
 
     def _start_guardian(self) -> None:
-        """Start a fresh interpreter: this process has threads, and user code in it."""
+        """Start the guardian in a new interpreter: a fork would copy user code and no threads."""
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-c", _GUARDIAN_CODE, "\n".join(sys.path)]
         numbers = (theirs.fileno(), self._page_descriptor, self.places, os.getpid())
@@ -321,7 +322,7 @@ class ProcessThread:
                     self._hear(key.data, pipe)
 
     def _hear(self, number: int, pipe: _ProcessPipe) -> None:
-        """Take what a process says; where it says no more, it is on its way out."""
+        """Read the frames of a process; at the end of its pipe, note that it is ending."""
         try:
             piece = pipe.socket.recv(_READ_BYTES)
         except BlockingIOError:
@@ -381,7 +382,7 @@ class ProcessThread:
                 self._end(read_record(text, EndedProcess))
 
     def _end(self, ended: EndedProcess) -> None:
-        """Hear what a process said before it ended, and let go of it."""
+        """Read the last frames of a process that has ended, and close its pipe."""
         with self.pool.sending:
             pipe = self._pipes.pop(ended.number, None)
         if pipe is None:
@@ -398,7 +399,7 @@ class ProcessThread:
             self._end_guardian()
 
     def _lose_guardian(self) -> None:
-        """The guardian was killed, and the system has killed its processes: begin anew."""
+        """Start again after the guardian was killed: the system has killed its processes too."""
         assert self._control is not None, "it was heard of"
         self._selector.unregister(self._control)
         self._control.close()
@@ -422,7 +423,7 @@ class ProcessThread:
             self._end_guardian()
 
     def _end_guardian(self) -> None:
-        """Close our end, which ends the guardian."""
+        """Close this end of the pipe, which ends the guardian."""
         if self._control is not None:
             self._selector.unregister(self._control)
             self._control.close()
@@ -433,10 +434,10 @@ class ProcessThread:
 
 
 def _judge(call: Callable[[], None]) -> None:
-    """Call something on a thread of its own: a policy may be slow."""
+    """Call a function on a thread of its own, because a policy may be slow."""
     target: Callable[[], None] = partial(Context().run, call)
     try:
         threading.Thread(target=target, name="hourhand-judging", daemon=True).start()
     except (RuntimeError, MemoryError):
-        # The machine has no thread; an attempt without an end would block its id.
+        # The machine has no thread: call it here, as an attempt without an end would block its id.
         target()

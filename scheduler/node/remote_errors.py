@@ -1,4 +1,4 @@
-"""Errors of another process: known by name and text, as nothing of their class is here.
+"""Errors of another process: only their names and texts are known here, not their classes.
 
 Decides nothing.
 """
@@ -10,7 +10,7 @@ NAMES_MAX = 256
 
 
 class RemoteError(Exception):
-    """Base of what stands for an error that was raised in a process."""
+    """The base of errors that represent an error of a process."""
 
 
 @lru_cache(maxsize=NAMES_MAX)
@@ -19,12 +19,12 @@ def _class_named(name: str) -> type[RemoteError]:
 
 
 def remote_error(name: str | None, message: str | None) -> RemoteError:
-    """Return what stands for an error of a class that has this name."""
+    """Return an error that represents one of a class with this name."""
     return _class_named((name or "Exception").replace("\x00", ""))(message or "")
 
 
 def signal_name(number: int) -> str:
-    """Return what a signal is called."""
+    """Return the name of a signal."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -1,6 +1,6 @@
-"""A node's runner: attempts go through the stages on the way to a worker, and belong to the node.
+"""A node's runner: sends attempts through the stages on the way to a worker.
 
-Puts the stages together and answers for all of them.  Decides nothing that one of them decides.
+Puts the stages together and answers questions about all of them.  Leaves each decision to a stage.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,15 +29,15 @@ from scheduler.node.worker_watch import WorkerLoad, WorkerPool
 from scheduler.ports.batches import BatchMember
 
 _PATIENCE = 10
-"""So many times as long as any other may what waits for another task run before its queue is left
-to the store: read again, the queue would cost the store what the other task is waiting for."""
+"""A task that waits for another task counts as slow only after this many times the usual time: to
+read its queue again would take time from the store, for which the other task waits."""
 
 _WORDS = {"async": "loop", "processes": "process"}
 """Words for the pools whose workers are not threads."""
 
 
 class NodeRunner:
-    """Implements ``actors.ports.runner.Runner``, whatever its workers are."""
+    """Implements ``actors.ports.runner.Runner``, with any kind of workers."""
 
     def __init__(
         self,
@@ -92,8 +92,8 @@ class NodeRunner:
     def withdraw(
         self, attempt: Attempt, *, limited: bool = False, interrupts: bool = False
     ) -> bool:
-        """Keep user code from being called; False where it was called already, and is asked to end
-        with ``interrupts``.
+        """Withdraw an attempt before its user code is called; return False if that was called
+        already.  With ``interrupts``, ask such code to end.
         """
         running = self._registry.find(attempt)
         if running is None or (limited and not self.limits.holds_up(running)):
@@ -101,14 +101,16 @@ class NodeRunner:
         withdrawn = self._registry.withdraw(attempt)
         if withdrawn and self.limits.leave(running):
             self.calls.refuse(running)
-        # The code of a batch is that of other tasks as well.
+        # The code of a batch works for other tasks as well.
         is_alone = not isinstance(running.executor, BatchMember | SystemExecutor)
         if interrupts and is_alone and not withdrawn:
             self._registry.interrupt(running)
         return withdrawn
 
     def long_running(self, partition: int, at_least_ms: float) -> Mapping[Attempt, float]:
-        """Return the attempts that have been running for so long, or longer where they wait."""
+        """Return the attempts that have been running for this time; those that wait for another
+        task are allowed longer.
+        """
         now_ms, running_ms = self.calls.clock.monotonic_ms(), {}
         for running in self._registry.of_partition(partition):
             begun_ms, executor = running.started_monotonic_ms, running.executor
@@ -120,17 +122,17 @@ class NodeRunner:
         return running_ms
 
     def where(self, attempt: Attempt) -> str:
-        """Return in what an attempt runs, for those who look; empty where it does not."""
+        """Return the kind of worker that an attempt runs in, for reports; empty if it does not."""
         running = self._registry.find(attempt)
         if running is None:
             return ""
         if isinstance(running.executor, BatchMember) and not attempt.suspect:
             return "batch"
-        # A suspect waits with nobody for the thread that it runs in.
+        # A suspect has a thread of its own.
         return _WORDS.get(self._workers.pool_of(running) or "", "thread")
 
     def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
-        """Return the attempts of a partition that run or whose outcome is not settled."""
+        """Return the attempts of a partition whose outcomes are not settled."""
         return [
             running.attempt
             for running in self._registry.of_partition(partition)
@@ -138,19 +140,19 @@ class NodeRunner:
         ]
 
     def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
-        """Tell the attempt's end to ``listener`` from now on; at once where it ended."""
+        """Report the attempt's end to ``listener`` from now on; at once if it has ended."""
         self._registry.adopt(attempt, listener)
 
     def tell_checkpoints(self, partition: int, listener: CheckpointListener) -> None:
-        """Tell checkpoints of the partition's attempts to ``listener`` from now on."""
+        """Report checkpoints of the partition's attempts to ``listener`` from now on."""
         self._checkpoints.tell(partition, listener, self._registry.of_partition(partition))
 
     def settle(self, attempts: Sequence[Attempt]) -> None:
-        """Forget ended attempts: their outcomes are durable, or of no use any more."""
+        """Remove ended attempts: their outcomes are durable, or do not count any more."""
         self._registry.settle(attempts)
 
     def drain(self, partitions: Collection[int] | None, *, give_up: str | None = None) -> None:
-        """End what waits for something that others do, and all that can be ended."""
+        """End all attempts that can be ended, such as those that wait for another task."""
         if partitions is not None and give_up is not None:
             self._give_up(self._registry.abandon(partitions), give_up)
         elif partitions is not None:
@@ -167,11 +169,11 @@ class NodeRunner:
             self._workers.drain(partitions)
 
     def hurry(self) -> bool:
-        """Let no batch wait for company, as none will come; return whether one did."""
+        """Begin waiting batches at once, as no more tasks will come; return True if any waited."""
         return self._batches.hurry()
 
     def pools(self, pools: Sequence[WorkerPool]) -> Sequence[WorkerPool]:
-        """Return pools of workers with what waits for its turn at them."""
+        """Return pools of workers whose load includes attempts that wait for their turn."""
         return [each._replace(load=partial(self._load, each)) for each in pools]
 
     def _load(self, pool: WorkerPool) -> WorkerLoad:
@@ -179,11 +181,11 @@ class NodeRunner:
         return WorkerLoad(submitted + in_turn, waiting + in_turn)
 
     def close(self) -> None:
-        """Hand nothing to workers that waits for its turn."""
+        """Hand workers no attempt that waits for its turn."""
         self._turns.close()
 
     def _give_up(self, abandoned: Sequence[RunningAttempt], reason: str) -> None:
-        """Report what still runs, and cancel what can be."""
+        """Report attempts that still run, and cancel those that can be cancelled."""
         for running in abandoned:
             attempt = running.attempt
             key = attempt.task.key
@@ -195,35 +197,35 @@ class NodeRunner:
     # Limits.
 
     def limited(self) -> Sequence[Limited]:
-        """Return what waits for an allowance, for those who look."""
+        """Return the attempts that wait for a limit, for reports."""
         return self.limits.limited()
 
     @property
     def declared_limits(self) -> Mapping[str, Limit]:
-        """All limits by name, as the code has them."""
+        """All limits by name, as the code declares them."""
         return self.limits.declared
 
     def rates(self) -> NodeRates:
-        """Return what this node may start of limits of a rate, for those who look."""
+        """Return this node's part of each rate, for reports."""
         return self.limits.rates()
 
     @property
     def loans(self) -> LoanDesk | None:
-        """Through which other nodes' reports come here; None where nothing is lent."""
+        """The interface for loans of rates; None if nothing is lent."""
         return self.limits if self.limits.lends else None
 
     def apply(self, config: OperatorConfig) -> None:
-        """Limit as operators say from now on."""
+        """Apply the operators' changes of limits from now on."""
         for name, before, after in self.limits.change(config.limits):
             self.calls.telemetry.emit(LimitChanged(name, str(before), str(after)))
         self._workers.drain(None)
 
 
 def _rooms(settings: ExecutionSettings) -> dict[str, int]:
-    """Return how many attempts each pool of workers runs at once."""
+    """Return the number of attempts that each pool of workers runs at once."""
     return {
         "threads": settings.workers,
         "async": settings.async_attempts_max,
-        # One runs, and one waits in the process, which begins it at once.
+        # For each process one that runs, and one that waits in it and begins at once.
         "processes": 2 * (settings.processes or 1),
     }

@@ -1,8 +1,8 @@
-"""The portion of each limit that one node has.
+"""The node's portion of each limit.
 
-A node has the share of a limit that it has of the partitions: what all nodes let through is the
-limit, and nobody is asked.  Of rates it lends and borrows what ``loans`` says.  Decides how large a
-portion is and when it changes, never who may go.  Used under the lock of the limiter.
+A node's share of a limit is its share of the partitions, so that all nodes together let through the
+limit without asking each other.  ``loans`` adds and removes parts of rates.  Decides the size of
+a portion and the time of a change, never which attempt may go.  Used under the limiter's lock.
 """
 
 import logging
@@ -20,12 +20,12 @@ from scheduler.node.node_limits import NodeLimits
 logger = logging.getLogger("hourhand.runner")
 
 FIRST_MS = 1_000.0
-"""A node that has a partition anew waits no longer than this with the first start of a value, from
-when its rate counts."""
+"""Longest wait before the first start of a value on a node with a new partition, from the time its
+rate counts."""
 
 
 class ChangedLimit(NamedTuple):
-    """A limit that allows another number of tasks from now on."""
+    """A limit with new numbers from now on."""
 
     name: str
     before: Limit
@@ -33,35 +33,35 @@ class ChangedLimit(NamedTuple):
 
 
 class NodeRates(NamedTuple):
-    """What one node may start of the limits of a rate; empty where there are none."""
+    """One node's part of the limits with a rate; empty if there are none."""
 
     rates_per_s: Mapping[str, float]
-    """What each limit allows in the whole cluster, for each value of its key."""
+    """The rate of each limit in the whole cluster, for each value of its key."""
     share: float
-    """The part of it that this node may use where it lends and borrows nothing."""
+    """The node's part of each rate without loans."""
     loans: Sequence[RateShare]
-    """Where it does."""
+    """The parts of rates with loans."""
 
 
 NO_RATES = NodeRates({}, 0.0, ())
 
 
 class PartitionsChange(NamedTuple):
-    """Portions by other partitions than before."""
+    """A change of portions, because the node owns other partitions."""
 
     since_ms: float
-    """When the node began to hold them: from then up to now nothing is gained."""
+    """Monotonic time of the change: no tokens are gained from then until now."""
     begins_anew: bool
-    """Whether it held none meanwhile: what it did not use then, others did."""
+    """True if the node owned none meanwhile: other nodes have used its tokens."""
 
 
 def node_limit_of(kind: str | None) -> str:
-    """Name the limit of how many attempts of a kind run at once on a node, whatever others do."""
+    """Return the name of the limit for a kind's attempts on one node."""
     return f"{kind or ''}@node"
 
 
 class Shares:
-    """What one node has of all limits."""
+    """The node's portions of all limits."""
 
     def __init__(self, limits: NodeLimits) -> None:
         there = {node_limit_of(k): Limit(concurrency=n) for k, n in limits.on_node.items()}
@@ -72,28 +72,30 @@ class Shares:
         self._held, self._partitions = limits.held, limits.partitions
         self.loans = Loans()
         self.lends = limits.lend and any(each.rate for each in self.declared.values())
-        """Whether there is anything to lend or borrow."""
+        """True if there are rates to lend or borrow."""
         self.next_change_ms = -NEVER_MS if self.lends else NEVER_MS
-        """When portions change by the mere passing of time; the first look finds out."""
+        """Monotonic time at which portions change by the passage of time; the first look computes
+        it."""
         self._changed_ms: float | None = None
-        """Since when the node holds other partitions than its portions are of."""
+        """Monotonic time since which the node's portions do not fit its partitions; None if they
+        do."""
         self._was_without = self._held is not None and not self._held.held
-        """Whether it held none at any time since its portions were set."""
+        """True if the node owned no partition at some time since its portions were set."""
         self._rates_rose_ms = -NEVER_MS
-        """When the rate of partitions that came was counted last."""
+        """Monotonic time at which the rate of new partitions was last counted."""
         self._slots_of = self._rates_of = 0
-        """Of how many partitions the node has burst and slots, and of how many the rate."""
+        """Numbers of partitions whose burst and slots, and whose rate, the node has."""
         self._portions: dict[str, Portion] = {}
         self._set_portions(self._partitions if self._held is None else self._held.held, 0.0)
 
-    # What a node has.
+    # Portions.
 
     def of_new_value(self, limit: str) -> tuple[Portion, float]:
-        """Return the portion of a value that was not used since partitions came, and when all its
-        tokens are there.
+        """Return the portion of a value that was not used since partitions came, and the monotonic
+        time at which its bucket is full.
 
-        What their last owner let through is not known: it begins without tokens then, but for one
-        where the next is far away, as nobody would wait for days after a restart.
+        The starts of their last owner are not known, so the bucket begins empty.  A slow rate
+        begins with one token: otherwise a value might wait for days after a restart.
         """
         portion = self._portions[limit]
         if self._held is None or not portion.interval_ms:
@@ -105,7 +107,7 @@ class Shares:
         return portion, first_ms + (portion.burst - 1) * portion.interval_ms
 
     def portion_of(self, key: LimitKey) -> Portion:
-        """Return the portion of a value, with what is lent and borrowed of it."""
+        """Return the portion of a value, with its loans."""
         portion = self._portions[key.limit]
         if not portion.interval_ms or key not in self.loans:
             return portion
@@ -113,29 +115,29 @@ class Shares:
         return portion._replace(interval_ms=self._limits[key.limit].per_ms / share)
 
     def interval_ms(self, key: LimitKey) -> float:
-        """Return the time between two starts of a value; 0 where its limit has no rate."""
+        """Return the time between two starts of a value; 0 if its limit has no rate."""
         return self.portion_of(key).interval_ms if key.limit in self._portions else 0.0
 
     def tokens_kept(self, key: LimitKey, change: PartitionsChange) -> float:
-        """Return how many tokens a value keeps at most over a change of partitions."""
+        """Return the most tokens that a value keeps over a change of partitions."""
         if change.begins_anew:
             return float(self._is_slow(key.limit))
         return self._portions[key.limit].burst
 
     def is_of_node(self, limit: str) -> bool:
-        """Whether a limit is one of this node alone, of which it has the whole."""
+        """True if a limit is of this node alone, which has the whole of it."""
         return limit in self._of_node
 
     @property
     def has_rates(self) -> bool:
-        """Whether any limit has a rate."""
+        """True if any limit has a rate."""
         return any(each.rate for each in self._limits.values())
 
     def rates(self) -> NodeRates:
-        """Return what the node may start of rates."""
+        """Return the node's part of each rate."""
         rates = {name: 1_000 / each.per_ms for name, each in self._limits.items() if each.rate}
         if self._held is not None and not self._held.held:
-            # It may start nothing, whatever share it begins with when a partition comes.
+            # A node without partitions starts no task, whatever its first share will be.
             return NodeRates(rates, 0.0, ())
         loans = self.loans
         shares = [
@@ -145,21 +147,21 @@ class Shares:
         ]
         return NodeRates(rates, self._rate_share(0.0), shares)
 
-    # When that changes.
+    # Changes of portions.
 
     def note_change(self, now_ms: float) -> None:
-        """The node holds other partitions from now on; ``take_partitions`` says what follows."""
+        """Note that the node owns other partitions; ``take_partitions`` applies that."""
         assert self._held is not None, "somebody says how many they are"
         if self._changed_ms is None:
             self._changed_ms = now_ms
         self._was_without = self._was_without or not self._held.held
 
     def may_have_changed(self, now_ms: float) -> bool:
-        """Whether portions are to be looked at."""
+        """True if portions may have to change."""
         return self._changed_ms is not None or now_ms >= self.next_change_ms
 
     def end_loans(self, now_ms: float) -> Mapping[LimitKey, float]:
-        """Forget the loans that are over; return since when, by limit and value."""
+        """Remove loans that are over; return the time of the end, by limit and value."""
         if now_ms < self.next_change_ms:
             return {}
         ended = self.loans.end(now_ms)
@@ -168,9 +170,9 @@ class Shares:
         return ended
 
     def take_partitions(self, now_ms: float) -> PartitionsChange | None:
-        """Have the share of the partitions that are held now; None where it is the same.
+        """Set the portions by the partitions owned now; return the change, None if there is none.
 
-        Without any partition the share does not matter.
+        Without a partition the portions stay: they do not matter.
         """
         change = None
         if self._changed_ms is not None:
@@ -183,7 +185,7 @@ class Shares:
         return change
 
     def change(self, changes: Sequence[LimitChange], now_ms: float) -> Sequence[ChangedLimit]:
-        """Go by what operators say of limits, and return what is not as before."""
+        """Apply the operators' changes of limits; return the limits that changed."""
         before, limits = self._limits, _changed(self.declared, changes)
         changed = [
             ChangedLimit(name, before[name], limit)
@@ -202,7 +204,9 @@ class Shares:
         now_ms: float,
         may_lend: Callable[[LimitKey], bool],
     ) -> set[LimitKey]:
-        """Take what others lend, and lend what they wait for; return what has another rate now."""
+        """Take and give loans by other nodes' reports; return the limits and values whose rate
+        changed.
+        """
         changed = self.loans.take(node, reports, now_ms)
         asking = self.loans.asking(node, reports)
         if asking and self._held is not None and now_ms < self._held.alone_until_ms:
@@ -229,8 +233,8 @@ class Shares:
         }
 
     def _counted(self, now_ms: float) -> int:
-        """Return of how many partitions the node has the rate: of what it held before any loan of
-        the last owner was over, it has no more than nobody lends.
+        """Return the number of partitions whose whole rate the node has.  A new partition gives it
+        only the part that is never lent, until any loan of the last owner is over.
         """
         if self._held is None:
             return self._partitions
@@ -239,7 +243,7 @@ class Shares:
         return sum(each + LOAN_MS <= now_ms for each in self._held.since_ms)
 
     def _rate_share(self, lent: float) -> float:
-        """Return the node's own part of each rate, where so much is lent."""
+        """Return the node's own part of each rate, minus a lent part."""
         held, counted = max(1, self._slots_of), self._rates_of
         if counted == held and not lent:
             return held / self._partitions
@@ -247,12 +251,12 @@ class Shares:
         return KEPT * held / self._partitions + max(0.0, lendable - lent)
 
     def _is_slow(self, limit: str) -> bool:
-        """Whether this node's starts of one value are over a second apart, by what it holds."""
+        """True if this node's starts of one value are over a second apart."""
         per_ms = self._limits[limit].per_ms
         return per_ms * self._partitions > FIRST_MS * max(1, self._slots_of)
 
     def _plan(self, now_ms: float) -> None:
-        """Look again when a loan ends, or when partitions that came begin to count."""
+        """Plan a look for the next end of a loan, or the time when a new partition counts."""
         since_ms = () if self._held is None or not self.lends else self._held.since_ms
         counts_ms = [each + LOAN_MS for each in since_ms if each + LOAN_MS > now_ms]
         self.next_change_ms = min([*counts_ms, self.loans.next_end_ms()])

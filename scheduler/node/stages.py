@@ -1,7 +1,7 @@
-"""The way to a worker: stages, each of which lets an attempt wait and hands it to the next one.
+"""The way to a worker: each stage may let an attempt wait, then hands it to the next stage.
 
-Limits, durable starts, batches, fair turns, workers, in this order.  Says what each of them is to
-the others, and decides nothing.
+The stages are limits, durable starts, batches, fair turns and workers, in this order.  Declares
+their interfaces, and decides nothing.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -11,44 +11,45 @@ from scheduler.node.attempts import RunningAttempt
 from scheduler.ports.batches import Batches
 
 Following = Callable[[Sequence[RunningAttempt]], None]
-"""Takes the attempts that a stage hands on: ``enter`` of the next one."""
+"""``enter`` of the next stage, which takes the attempts that a stage hands on."""
 
 
 class RunningBatch(NamedTuple):
-    """Some attempts that run together."""
+    """A batch: some attempts that run together."""
 
     batches: Batches
     members: Sequence[RunningAttempt]
     ended: Callable[[], None]
-    """To be called once all of them have ended, and not before."""
+    """Must be called once all of them have ended, and not before."""
 
 
 class Workers(Protocol):
-    """The last stage, which runs user code; test kit and simulation have one of their own."""
+    """The last stage, which runs user code; test kit and simulation have stages of their own."""
 
     def run(self, attempts: Sequence[RunningAttempt]) -> None:
         """Run each attempt as soon as a worker is free for it."""
 
     def run_at_once(self, running: RunningAttempt) -> bool:
-        """Run a system task that passes no stage and takes no worker; False where it is none."""
+        """Run a system task that passes no stage and takes no worker; False for any other."""
 
     def run_batch(self, batch: RunningBatch) -> None:
         """Run some attempts together."""
 
     def pool_of(self, running: RunningAttempt) -> str | None:
-        """Name the workers that an attempt waits for with others; None where it does not."""
+        """Return the name of the pool that an attempt waits for; None if it waits for no pool."""
 
     def drain(self, partitions: Collection[int] | None) -> None:
-        """Let attempts of partitions that go to another owner end in time, where that can be.
+        """End attempts of partitions that go to another owner in time, as far as that is possible.
 
-        With None the gate is asked once more for what it has let through and has not begun.
+        With None, ask the gate once more about attempts that it let through and that have not
+        begun.
         """
 
     def call_later(self, delay_ms: float, call: Callable[[], object]) -> Callable[[], object]:
-        """Call something after a delay; return what calls that off."""
+        """Call a function after a delay; return a function that cancels the call."""
 
     def tell_later(self, delay_ms: float, call: Callable[[], object]) -> object:
-        """Call something that waits only to spare the store."""
+        """Call a function after a delay that only spares the store."""
 
     def wake_later(self, delay_ms: float, call: Callable[[], object]) -> object:
-        """Have the limits looked at after a delay, unless they are looked at anyway."""
+        """Call the look at the limits after a delay, unless a look comes anyway."""

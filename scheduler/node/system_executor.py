@@ -1,7 +1,7 @@
-"""The base of the executors of system tasks: what a runner asks of them besides ``execute``.
+"""The base of the executors of system tasks, with the further methods that a runner calls.
 
-Decides nothing about a task: which attempts take the fast path, which need no slot, and which end
-their waiting once the partition goes to another owner is said by each executor.
+Decides nothing about a task: each executor decides which attempts take the fast path, which need no
+slot, and which stop waiting once the partition goes to another owner.
 """
 
 from collections.abc import Callable
@@ -18,45 +18,45 @@ from actors.model.task import StoredTask
 from actors.model.task_executor import TaskExecutor
 
 ImmediateWork = Callable[[], "Future[Outcome | None]"]
-"""Does a task's work but for waiting; the future resolves to its outcome."""
+"""Does the work of a task without waiting; the future resolves to the outcome."""
 
 PATIENCE = RetryPolicy(
     attempts_max=2**31,
     wait=wait_half_jittered(tenacity.wait_exponential(multiplier=0.2, max=30.0)),
     on_exhausted="block",
 )
-"""What fails for want of a server is tried until it is there: nothing accepted is given up."""
+"""The policy of system tasks: a task whose server is absent is tried until the server is there."""
 
 
 class SystemExecutor(TaskExecutor):
-    """Runs system tasks, which are Hourhand's own."""
+    """Runs system tasks: Hourhand's own tasks."""
 
     retry = PATIENCE
     unslotted: ClassVar[bool] = False
-    """Whether its coroutines take none of the slots for async attempts: what others wait for may
-    not wait behind them.  The tree's own limits still bound their number."""
+    """True if its coroutines take none of the slots for async attempts, because other attempts wait
+    for them.  The tree's own limits still bound their number."""
     is_draining = False
-    """Whether this node lets go of the task: its attempt waits for nobody else any more."""
+    """True if this node gives up the task: its attempt waits for no other task any more."""
 
     @property
     def record_offset(self) -> int:
-        """Offset of the record that made the task at hand; asked for while it runs."""
+        """Offset of the record of the task that runs; used by that task only."""
         attempt = current_attempt()
         assert attempt is not None, "only an attempt that runs has a record"
         return attempt.task.offset
 
     def immediate(self, task: StoredTask) -> ImmediateWork | None:
-        """Return the fast path of a task, None where it has to be executed; never blocks."""
+        """Return the fast path of a task; None if it must be executed.  Never blocks."""
         del task
         return None
 
     def drain(self) -> None:
-        """End what waits for somebody else; from any thread."""
+        """End attempts that wait for another task; from any thread."""
         self.is_draining = True
 
     def offset_over(self, found: Definition | None) -> int:
-        """Return the offset of a definition that is to replace ``found``: above it, always.
+        """Return an offset for a definition that replaces ``found``: it is always higher.
 
-        Tasks of one ordering id run one after the other, but not always in the order of the log.
+        Tasks of one ordering id run one after another, but not always in the order of the log.
         """
         return self.record_offset if found is None else max(self.record_offset, found.offset + 1)

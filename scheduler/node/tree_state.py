@@ -1,8 +1,7 @@
-"""What a node knows of its tree: what it has not answered, and when a failed one is built again.
+"""The state of a node's tree: batches without an answer, and the time of the next rebuild.
 
-Decides how many more records may be polled, by their number and by their bytes, which bounds
-memory (P13), and how long a round may wait for an answer to make room.  Never knows what is in
-a batch.
+Decides how many more records may be polled, by number and bytes, which bounds memory (P13), and how
+long a round may wait for an answer.  Never looks into a batch.
 """
 
 import random
@@ -16,13 +15,13 @@ from actors.model.settings import RecoverySettings
 
 POLL_RECORDS_MAX = 2_000
 RECORDS_IN_FLIGHT_MAX = 20_000
-"""Records delivered to the tree and not yet durable."""
+"""Most records that are delivered to the tree and not yet durable."""
 HEALTHY_AFTER_MS = 60_000
-"""A tree that lived so long is forgiven its predecessors' failures."""
+"""A failure of a tree that lived this long is counted as the first one."""
 
 
 class BatchesInFlight:
-    """Batch numbers with the monotonic time they were sent at, their records and their bytes.
+    """Batch numbers with the monotonic time of their sending, their records and their bytes.
 
     The caller's lock guards all but ``wait_for_answer``.
     """
@@ -31,14 +30,14 @@ class BatchesInFlight:
         self._memory = memory
         self._batches: dict[int, tuple[float, int, int]] = {}
         self._record_bytes = 1
-        """How large the records of the last batch were, on average: so are the next, probably."""
+        """Average size of the last batch's records; the next ones are probably as large."""
         self._answered = threading.Event()
 
     def __bool__(self) -> bool:
         return bool(self._batches)
 
     def send(self, batch: int, now_ms: float, records: Sequence[LogRecord]) -> None:
-        """Expect an answer."""
+        """Add a batch, whose answer is expected."""
         size_bytes = sum(map(record_bytes, records))
         self._batches[batch] = (now_ms, len(records), size_bytes)
         self._memory.poll(size_bytes)
@@ -46,7 +45,7 @@ class BatchesInFlight:
             self._record_bytes = size_bytes // len(records)
 
     def settle(self, batch: int) -> bool:
-        """Take an answer; return whether one was expected."""
+        """Take an answer; return True if it was expected."""
         settled = self._batches.pop(batch, None)
         if settled is None:
             return False
@@ -54,18 +53,18 @@ class BatchesInFlight:
         return True
 
     def clear(self) -> None:
-        """Expect nothing any more."""
+        """Expect no answer any more."""
         self._batches.clear()
         self._memory.poll(-self._memory.polled_bytes)
 
     def oldest_ms(self) -> float | None:
-        """Return when the batch was sent that has waited longest."""
+        """Return the monotonic time at which the oldest batch was sent; None if there is none."""
         return min((sent_ms for sent_ms, *_ in self._batches.values()), default=None)
 
     def room(self) -> int:
-        """Return how many records may be polled: as many as one poll takes, or none.
+        """Return the number of records that may be polled: as many as one poll takes, or none.
 
-        Where records are large these are as many as will fit, and one where nothing is in flight.
+        If records are large, it is the number that fits, and at least one if none is in flight.
         """
         records = sum(records for _, records, _ in self._batches.values())
         if RECORDS_IN_FLIGHT_MAX - records < POLL_RECORDS_MAX:
@@ -79,15 +78,16 @@ class BatchesInFlight:
         self._answered.set()
 
     def wait_for_answer(self, timeout_ms: int) -> None:
-        """Wait until the tree says something; one that spoke since the last wait counts."""
+        """Wait until the tree answers; an answer since the last wait counts."""
         if self._answered.wait(timeout_ms / 1000):
             self._answered.clear()
 
 
 class Rebuilds:
-    """Counts failures in a row and knows when the next tree may be built (monotonic ms).
+    """Counts failures in a row, and decides when the next tree may be built (monotonic ms).
 
-    The pause doubles and half of it is chance: nodes do not ask a store that is down all at once.
+    The pause doubles, and half of it is random, so that nodes do not all ask a failed store at
+    once.
     """
 
     def __init__(self, settings: RecoverySettings, rng: random.Random | None = None) -> None:
@@ -98,15 +98,15 @@ class Rebuilds:
         self._due_ms = 0.0
 
     def is_due(self, now_ms: float) -> bool:
-        """Whether a tree may be built now."""
+        """True if a tree may be built now."""
         return now_ms >= self._due_ms
 
     def note_built(self, now_ms: float) -> None:
-        """A tree was built."""
+        """Note that a tree was built."""
         self._built_at_ms = now_ms
 
     def note_failed(self, now_ms: float) -> float:
-        """A tree failed; return the pause before the next one, in milliseconds."""
+        """Note that a tree failed; return the pause before the next one, in milliseconds."""
         if now_ms - self._built_at_ms >= HEALTHY_AFTER_MS:
             self.failures = 0
         self.failures += 1

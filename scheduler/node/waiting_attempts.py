@@ -1,6 +1,6 @@
-"""Attempts that wait: in the order in which they came, or in that of their flows.
+"""Queues of waiting attempts: in the order of arrival, or in the order of their flows.
 
-Decides which of them goes next.  Does not know what they wait for.
+Decides which of them goes next.  Does not know the reason of their wait.
 """
 
 from collections import deque
@@ -13,26 +13,26 @@ from scheduler.node.attempts import RunningAttempt
 
 
 class WaitingAttempts(Protocol):
-    """Not safe to use from several threads: its owner has a lock."""
+    """A queue of waiting attempts; its owner has a lock, because it is not thread-safe."""
 
     def __len__(self) -> int:
-        """Return how many wait."""
+        """Return the number of waiting attempts."""
 
     def extend(self, attempts: Iterable[RunningAttempt]) -> None:
-        """Let attempts wait."""
+        """Add waiting attempts."""
 
     def popleft(self) -> RunningAttempt:
-        """Take the one whose turn it is; there must be one."""
+        """Remove the next attempt and return it; there must be one."""
 
     def take_out(self, leaves: Callable[[RunningAttempt], bool]) -> Sequence[RunningAttempt]:
-        """Take those that leave out of their turn."""
+        """Remove the attempts for which ``leaves`` is true, and return them."""
 
 
 class AttemptsInTurn(deque[RunningAttempt]):
-    """Waiting attempts in the order in which they came."""
+    """Waiting attempts in the order of arrival."""
 
     def take_out(self, leaves: Callable[[RunningAttempt], bool]) -> Sequence[RunningAttempt]:
-        """Take those that leave out of their turn."""
+        """Remove the attempts for which ``leaves`` is true, and return them."""
         left = [each for each in self if leaves(each)]
         kept = [each for each in self if not leaves(each)]
         self.clear()
@@ -41,7 +41,7 @@ class AttemptsInTurn(deque[RunningAttempt]):
 
 
 class AttemptsByFlow:
-    """Waiting attempts in the order of their flows, and of one flow in that in which they came."""
+    """Waiting attempts in the order of their flows, and within a flow in the order of arrival."""
 
     def __init__(self, rules: FlowRules) -> None:
         self._rules = rules
@@ -53,7 +53,7 @@ class AttemptsByFlow:
         return self._count
 
     def extend(self, attempts: Iterable[RunningAttempt]) -> None:
-        """Let attempts wait."""
+        """Add waiting attempts."""
         for running in attempts:
             task = running.attempt.task
             name = self._rules.flow_of(task)
@@ -66,7 +66,7 @@ class AttemptsByFlow:
                 self._enter(name, running)
 
     def popleft(self) -> RunningAttempt:
-        """Take the one whose turn it is; there must be one."""
+        """Remove the next attempt and return it; there must be one."""
         assert self._count, "nothing waits"
         name = self._order.take()
         assert name is not None, "whatever waits has its place in the order"
@@ -81,7 +81,7 @@ class AttemptsByFlow:
         return running
 
     def take_out(self, leaves: Callable[[RunningAttempt], bool]) -> Sequence[RunningAttempt]:
-        """Take those that leave out of their turn."""
+        """Remove the attempts for which ``leaves`` is true, and return them."""
         waiting = [each for flow in self._flows.values() for each in flow]
         self._flows.clear()
         self._order, self._count = FairOrder(), 0
@@ -94,5 +94,5 @@ class AttemptsByFlow:
 
 
 def waiting_attempts(rules: FlowRules) -> WaitingAttempts:
-    """Return a place to wait at that keeps these rules."""
+    """Return an empty queue that follows these rules."""
     return AttemptsByFlow(rules) if rules else AttemptsInTurn()

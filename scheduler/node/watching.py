@@ -1,6 +1,6 @@
-"""All that is watched of a node's running attempts, put together.
+"""All watches of a node's running attempts, put together.
 
-Decides what is looked at in each round of the node, and nothing of what is found.
+Decides which watches look in each round of the node, and nothing about their findings.
 """
 
 from collections.abc import Callable
@@ -34,12 +34,12 @@ class NodeWatch:
         self._computing = ComputingWatch(workers.at_work, used_ms, clock, choose)
 
     def look(self) -> None:
-        """Look at everything, and begin threads that the machine did not have before."""
+        """Let all watches look, and start threads that the machine did not have before."""
         self._workers.nudge()
         self._pools.look()
         self._loop.look()
         self._computing.look()
 
     def close(self) -> None:
-        """Leave the process as it was."""
+        """Restore the settings of the process."""
         self._computing.close()

@@ -1,7 +1,7 @@
-"""The threads of a node that take one attempt at a time.
+"""The worker threads of a node; each takes one attempt at a time.
 
-Decides how many there are, and starts one another as they are needed.  Never decides what a thread
-does with an attempt.
+Decides their number: each thread starts the next one, if it is needed.  Never decides how a thread
+runs an attempt.
 """
 
 import logging
@@ -18,15 +18,15 @@ logger = logging.getLogger("hourhand.runner")
 
 
 def own_clock() -> int:
-    """Return the clock of this thread's processor time; where there is none, a number for it."""
+    """Return the clock of this thread's processor time, or without such clocks a number for it."""
     ident = threading.get_ident()
-    # Of itself alone: asked for a thread that has ended, it may end the process.
+    # Each thread asks for itself: the call for a thread that has ended may end the process.
     clock_of: Callable[[int], int] | None = getattr(time, "pthread_getcpuclockid", None)
     return ident if clock_of is None else clock_of(ident)
 
 
 class WorkerThreads:
-    """Threads that take one attempt at a time; started as they are needed, up to a limit."""
+    """Threads that take one attempt at a time, started as needed, up to a limit."""
 
     def __init__(
         self,
@@ -42,17 +42,17 @@ class WorkerThreads:
         self._waiting = machine.make_queue(RunningAttempt)
         self._submitted = 0
         self._outstanding = 0
-        """Attempts queued or running, until there are as many threads as there may be: each has
-        a thread.  Counting idle threads instead would take one just woken for a free one."""
+        """Attempts queued or running; counted until the number of threads is at its limit.  A count
+        of idle threads would take a thread that was just woken for a free one."""
         self._threads: list[threading.Thread] = []
         self._too_few = False
-        """Whether the machine had no thread when one was last asked for; logged once."""
+        """True if the machine had no thread at the last request; logged once."""
         self._lock = threading.Lock()
         self.at_work: dict[int, RunningAttempt | None] = {}
-        """What each thread runs, by the clock of its processor time."""
+        """The attempt of each thread, by the clock of the thread's processor time."""
 
     def submit(self, ready: Sequence[RunningAttempt]) -> bool:
-        """Have threads run these; False where there is no thread, and none to be had."""
+        """Let threads run these attempts; return False if there is no thread and none can start."""
         if len(self._threads) < self._threads_max and not self._has_threads(len(ready)):
             return False
         self._submitted += len(ready)
@@ -62,22 +62,22 @@ class WorkerThreads:
         return True
 
     def load(self) -> WorkerLoad:
-        """Return how many attempts were submitted, and how many of them wait for a thread."""
+        """Return the numbers of submitted attempts and of those that wait for a thread."""
         return WorkerLoad(self._submitted, self._waiting.qsize())
 
     def nudge(self) -> None:
-        """Start a thread that the machine did not have when it was needed."""
+        """Start a thread, if the machine had none when it was needed."""
         if self._too_few:
             with self._lock:
                 self._start_next()
 
     def close(self) -> None:
-        """End the threads once nothing waits that came before."""
+        """End the threads after the attempts that wait now."""
         for _ in self._threads:
             self._waiting.put(None)
 
     def _has_threads(self, more: int) -> bool:
-        """Begin to start as many as so many attempts more can use, if the machine has any."""
+        """Begin to start threads for ``more`` attempts; return False if there is no thread."""
         with self._lock:
             self._outstanding += more
             self._start_next()
@@ -86,10 +86,10 @@ class WorkerThreads:
             return bool(self._threads)
 
     def _start_next(self) -> None:
-        """Start one thread where more are needed; it starts the one after it.
+        """Start one thread, if more are needed; that thread starts the next one.
 
-        A start waits until the new thread runs, which takes milliseconds on a busy machine:
-        with all of them the dispatcher would stand still at the begin of a herd.
+        A start waits until the new thread runs, which takes milliseconds on a busy machine: the
+        dispatcher would stand still if it started all threads when many tasks become due.
         """
         try:
             if len(self._threads) < min(self._outstanding, self._threads_max):

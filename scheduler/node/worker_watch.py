@@ -1,7 +1,7 @@
-"""Whether attempts wait because all workers of a node are busy or the event loop stands still.
+"""Watches whether attempts wait because all workers are busy or the event loop stands still.
 
-Decides when such an episode begins and ends, from what it looks at now and then: an attempt is not
-measured.  Never changes what runs.
+Decides when such an episode begins and ends, by a look several times a second; it measures no
+attempt.  Changes nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,11 +13,11 @@ from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 
 WAITED_MS = 1_000
-"""Attempts that wait so long for a worker are told of: user code makes others late."""
+"""A longer wait for a worker is reported: user code delays other attempts."""
 
 
 class WorkerLoad(NamedTuple):
-    """How many attempts were handed to workers since the node began, and how many still wait."""
+    """Numbers of attempts: handed to workers since the node began, and still waiting."""
 
     submitted: int
     waiting: int
@@ -27,7 +27,7 @@ class WorkerPool(NamedTuple):
     """Workers that share a queue: threads, or the slots for coroutines."""
 
     name: str
-    """As metrics call it."""
+    """The name in metrics."""
     workers_max: int
     setting: str
     """Name of the setting that ``workers_max`` comes from."""
@@ -35,16 +35,16 @@ class WorkerPool(NamedTuple):
 
 
 class LoopAtHand(NamedTuple):
-    """What an event loop does at one moment."""
+    """The work of an event loop at one moment."""
 
     attempt: Attempt | None
-    """The one whose coroutine has the loop; None where no attempt's has."""
+    """The attempt whose coroutine runs; None if the coroutine belongs to no attempt."""
     code: str
     """File, line and function."""
 
 
 class LoopWatch:
-    """Watches the event loop of one node; ``look`` is called as that of ``WorkerWatch``."""
+    """Watches the event loop of one node; ``look`` is called like that of ``WorkerWatch``."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class LoopWatch:
         clock: Clock,
         telemetry: Telemetry,
     ) -> None:
-        """``ask_turn`` has something called in the loop's next turn; False where there is none."""
+        """``ask_turn`` calls a function in the loop's next turn; returns False without a loop."""
         self._ask_turn = ask_turn
         self._at_hand = at_hand
         self._clock = clock
@@ -62,7 +62,7 @@ class LoopWatch:
         self._has_turned = self._is_told = False
 
     def look(self) -> None:
-        """Tell of a turn that takes a second, and of its end."""
+        """Report a turn that takes a second, and its end."""
         now_ms = self._clock.monotonic_ms()
         if self._asked_ms is None or self._has_turned:
             if self._is_told and self._asked_ms is not None:
@@ -90,7 +90,7 @@ class WorkerWatch:
         self._telemetry = telemetry
 
     def look(self) -> None:
-        """Tell of an episode that has begun or ended."""
+        """Report episodes that have begun or ended."""
         now_ms = self._clock.monotonic_ms()
         for watched in self._watched:
             event = watched.look(now_ms)
@@ -99,15 +99,15 @@ class WorkerWatch:
 
 
 class _WatchedPool:
-    """Marks the last attempt submitted, and looks how long the workers take to come to it."""
+    """Marks the last submitted attempt, and measures the time until the workers reach it."""
 
     def __init__(self, pool: WorkerPool) -> None:
         self._pool = pool
         self._marked = 0
-        """So many attempts had been submitted at ``_marked_ms``."""
+        """Number of attempts that had been submitted at ``_marked_ms``."""
         self._marked_ms = 0.0
         self._began_ms: float | None = None
-        """When the attempts of the episode at hand began to wait."""
+        """Monotonic time at which the present episode began; None without one."""
 
     def look(self, now_ms: float) -> WorkersExhausted | WorkersFreed | None:
         submitted, waiting = self._pool.load()

@@ -1,7 +1,8 @@
-"""The workers of a node: a bounded pool of threads for blocking ``execute``, a loop for ``async``.
+"""The workers of a node: threads for blocking ``execute``, an event loop for ``async``, processes.
 
-Decides which of them runs an attempt.  One attempt is one hand-over, never a list: a slow task may
-not hold others (P7).  Never decides when an attempt may go, nor what follows from an outcome.
+Decides which of them runs an attempt.  Threads receive attempts one by one and never as a list,
+because a slow task must not delay others (P7).  Never decides when an attempt may go, or the effect
+of an outcome.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -37,17 +38,17 @@ class NodeWorkers:
         processes: ProcessThread | None = None,
         machine: Machine = MACHINE,
     ) -> None:
-        """``processes`` run what runs in processes; None where nothing does."""
+        """``processes`` run the attempts of kinds that run in processes; None if no kind does."""
         self._calls, self._settings = calls, settings
         self.processes = processes
-        # Of their own: user code may block the other loop.
+        # A loop of their own: user code may block the other one.
         self._timers = LoopThread(1, "hourhand-timers", machine)
         self.call_later = self.tell_later = self.wake_later = self._timers.call_later
         self._loop = LoopThread(settings.async_attempts_max, machine=machine)
         self._executors = ExecutorCalls(calls, self._loop, self.watch, machine=machine)
         run = self._executors.run
         self._threads = WorkerThreads(run, settings.workers, "hourhand-worker", machine)
-        # One at a time comes here, and needs no worker that slow tasks may have for long.
+        # One suspect at a time runs, and does not wait for a worker behind slow tasks.
         self._suspects = WorkerThreads(run, 1, "hourhand-suspects", machine)
         self._batches = BatchThreads(
             *(calls, self._loop, self.watch),
@@ -57,7 +58,7 @@ class NodeWorkers:
         self._fast_path = FastPath(calls, machine)
 
     def start(self) -> None:
-        """Start the processes, if any; InvalidExecutor where they cannot load user code."""
+        """Start the processes, if any; InvalidExecutor if they cannot load user code."""
         if self.processes is not None:
             self.processes.start()
 
@@ -81,7 +82,7 @@ class NodeWorkers:
             self._submit(self._threads, blocking)
 
     def run_at_once(self, running: RunningAttempt) -> bool:
-        """Run a system task that passes no stage and takes no worker; False where it is none."""
+        """Run a system task that passes no stage and takes no worker; False for any other."""
         executor = running.executor
         if running.attempt.suspect or not isinstance(executor, SystemExecutor):
             return False
@@ -100,7 +101,7 @@ class NodeWorkers:
             self._batches.run(batch)
 
     def pool_of(self, running: RunningAttempt) -> str | None:
-        """Name the workers that an attempt waits for with others; None where it does not."""
+        """Return the name of the pool that an attempt waits for; None if it waits for no pool."""
         if self.processes is not None and is_in_process(running.executor):
             return PROCESSES
         if running.attempt.suspect:
@@ -108,7 +109,7 @@ class NodeWorkers:
         return ASYNC if runs_async(running.executor) else THREADS
 
     def pools(self) -> tuple[WorkerPool, ...]:
-        """Return the workers that attempts wait for, to be watched; suspects take turns anyway."""
+        """Return the pools to be watched; suspects are not, because they wait for each other."""
         of_threads, of_loop = "tree.execution.workers", "tree.execution.async_attempts_max"
         threads_max, loop_max = self._settings.workers, self._settings.async_attempts_max
         here = (
@@ -121,15 +122,16 @@ class NodeWorkers:
         return (*here, WorkerPool(PROCESSES, places, of_processes, self.processes.load))
 
     def drain(self, partitions: Collection[int] | None) -> None:
-        """Let attempts of partitions that go to another owner end in time, where that can be.
+        """End attempts of partitions that go to another owner in time, as far as that is possible.
 
-        With None the gate is asked once more for what it has let through and has not begun.
+        With None, ask the gate once more about attempts that it let through and that have not
+        begun.
         """
         if self.processes is not None:
             self.processes.drain(partitions)
 
     def loop_at_hand(self) -> LoopAtHand:
-        """Return whose code the event loop is in, and where."""
+        """Return the attempt whose code the event loop runs, and the position in that code."""
         task, frame = self._loop.at_hand()
         attempt = None if task is None else self._calls.registry.of_task(task)
         if frame is None:
@@ -138,17 +140,17 @@ class NodeWorkers:
         return LoopAtHand(attempt, f"{code.co_filename}:{frame.f_lineno} in {code.co_name}")
 
     def at_work(self) -> Mapping[int, object]:
-        """Return what each thread that runs user code is at, by the clock of its processor time."""
+        """Return the work of each thread with user code, by the clock of its processor time."""
         threads = {**self._threads.at_work, **self._suspects.at_work}
         return {**threads, **self._batches.at_work, **self._loop.at_work()}
 
     @property
     def ask_turn(self) -> Callable[[Callable[[], object]], bool]:
-        """Has something called in the event loop's next turn; False where there is no loop."""
+        """Calls a function in the event loop's next turn; returns False if there is no loop."""
         return self._loop.ask_turn
 
     def nudge(self) -> None:
-        """Begin the threads that the machine did not have when they were needed."""
+        """Start threads that the machine did not have when they were needed."""
         for each in (self._threads, self._suspects, self._loop, self._timers, self._fast_path):
             each.nudge()
         if self.processes is not None:
@@ -162,7 +164,9 @@ class NodeWorkers:
             self.processes.close()
 
     def watch(self, running: RunningAttempt, timeout_ms: int | None) -> Callable[[], object] | None:
-        """Report a blocking attempt that passes its timeout; return what calls that off."""
+        """Report a blocking attempt that exceeds its timeout; return a function that cancels the
+        report.
+        """
         if timeout_ms is None:
             return None
         remaining_ms = left_ms(running, timeout_ms, self._calls.clock)
