@@ -61,7 +61,7 @@ class BatchExecutor(TaskExecutor):
             if len(members) > 1:
                 raise InvalidCheckpoint(
                     f"the batch has {len(members)} tasks: say which one the checkpoint is of,"
-                    " self.checkpoint(value, task)"
+                    " checkpoint(value, task)"
                 )
             found = [made for _, made in members]
         else:

@@ -7,12 +7,14 @@ A module of tasks makes one, which needs no driver, no settings and no server; a
 import inspect
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 from actors.model.backoff import RetryPolicy
 from actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
+from actors.model.checkpoint_value import checkpoint_text
 from actors.model.display import shown
 from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected
 from actors.model.flow import FairShare, FlowRule, Limit
@@ -39,6 +41,10 @@ BatchReturned = (
     Sequence[BatchOutcome] | None | Awaitable[Sequence[BatchOutcome] | None] | Awaitable[None]
 )
 ExecutorClass = TypeVar("ExecutorClass", bound=type[TaskExecutor])
+
+
+_HERE: ContextVar[TaskExecutor | None] = ContextVar("hourhand_executor", default=None)
+"""The executor whose function is called in this thread or coroutine."""
 
 
 class Scheduling(Protocol):
@@ -94,6 +100,29 @@ class Hourhand(ExecutorRegistry):
         For functions; classes have ``TaskExecutor.cancelled``.
         """
         return is_asked_to_end()
+
+    def checkpoint(self, value: object, task: Task | None = None) -> None:
+        """Note how far the task is whose function runs in this thread or coroutine, as
+        ``TaskExecutor.checkpoint`` does; a function of a batch says which ``task`` is meant.
+
+        Nothing is noted where no node called the function. Raises InvalidCheckpoint.
+        """
+        executor = _HERE.get()
+        if isinstance(executor, BatchExecutor):
+            executor.checkpoint(value, task)
+        elif executor is not None:
+            executor.checkpoint(value)
+        else:
+            checkpoint_text(value)
+
+    @property
+    def checkpointed(self) -> Any:
+        """The newest checkpoint of the attempts before this one; None without one.
+
+        In a function of a batch it is a sequence with one for each task, in their order.
+        """
+        executor = _HERE.get()
+        return None if executor is None else executor.checkpointed
 
     def __getitem__(self, kind: str) -> TaskKind:
         return self._kinds[kind]
@@ -435,6 +464,7 @@ class _FunctionBatch(BatchExecutor):
         self, tasks: Sequence[Task]
     ) -> Sequence[BatchOutcome] | None | Awaitable[Sequence[BatchOutcome] | None]:
         """Call the function with the payloads of the tasks whose data fit."""
+        _HERE.set(self)
         payloads, outcomes = self._read(tasks)
         return self._merged(outcomes, self._call(payloads) if payloads else None)
 
@@ -461,6 +491,7 @@ class _AsyncFunctionBatch(_FunctionBatch):
 
     async def execute_many(self, tasks: Sequence[Task]) -> Sequence[BatchOutcome] | None:
         """Await the function, called with the payloads of the tasks whose data fit."""
+        _HERE.set(self)
         payloads, outcomes = self._read(tasks)
         return self._merged(outcomes, await self._call(payloads) if payloads else None)
 
@@ -473,6 +504,7 @@ class _FunctionExecutor(TaskExecutor):
 
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
         """Call the function with the task's payload."""
+        _HERE.set(self)
         outcome: Outcome | None = self._call(*self._signature.arguments(task))
         return outcome
 
@@ -482,5 +514,6 @@ class _AsyncFunctionExecutor(_FunctionExecutor):
 
     async def execute(self, task: Task) -> Outcome | None:
         """Await the function, called with the task's payload."""
+        _HERE.set(self)
         outcome: Outcome | None = await self._call(*self._signature.arguments(task))
         return outcome

@@ -532,9 +532,11 @@ def execute_task(
         outcome: object = executor.execute(stored.to_task())
         return awaited(outcome) if inspect.isawaitable(outcome) else outcome
 
+    # The call has a copy, so that nothing it sets is in the test's own context.
+    context = copy_context()
     if not cancelled:
-        return call()
-    asked, context = Attempt(stored, 0, fence, attempt), copy_context()
+        return context.run(call)
+    asked = Attempt(stored, 0, fence, attempt)
     context.run(note_attempt, asked)
     ask_to_end(asked)
     try:

@@ -1,5 +1,6 @@
 """The registry: functions and classes by kind, with typed payloads, on a virtual node."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,15 +10,22 @@ from typing import Any, TypedDict
 import msgspec
 import pytest
 from pydantic import BaseModel
+from tenacity import wait_none
 
-from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected, PayloadInvalid
+from actors.model.errors import (
+    InvalidCheckpoint,
+    InvalidExecutor,
+    InvalidTask,
+    NotConnected,
+    PayloadInvalid,
+)
 from actors.model.events import TaskHeld
 from actors.model.kind import with_kind
 from actors.model.status import AttemptResult, CompletionResult
 from scheduler import FairShare, Limit, RetryPolicy, Scheduler, Settings, Task, TaskExecutor
 from scheduler.executors.registry import Hourhand
 from scheduler.executors.user_executors import TaskKind, UserExecutors
-from scheduler.testing import VirtualScheduler
+from scheduler.testing import VirtualScheduler, execute_task
 from tests.builders import a_stored_task
 
 TIMEOUT_S = 60
@@ -206,6 +214,61 @@ def test_a_registered_function_is_still_a_function() -> None:
     double(invoice)
 
     assert invoice.id == 4 and double.__doc__ == "Twice." and double.kind == "double"
+
+
+@pytest.mark.parametrize("how", ["blocking", "async"])
+def test_a_function_makes_checkpoints_and_finds_them(how: str) -> None:
+    """As a class does by its ``self``; called by nobody's node it makes none."""
+    registry, found = Hourhand(), list[object]()
+
+    def work() -> None:
+        found.append(registry.checkpointed)
+        registry.checkpoint({"done": len(found)})
+        if len(found) < 3:
+            raise ValueError("not yet")
+
+    async def work_async() -> None:
+        await asyncio.to_thread(work)
+
+    function: Any = work if how == "blocking" else work_async
+    task = registry.task("work", retry=RetryPolicy(wait=wait_none()))(function)
+    scheduler = VirtualScheduler(executors=registry)
+    receipt = task.schedule(None, ordering_id="a").result(TIMEOUT_S)
+    scheduler.advance(minutes=1)
+    assert found == [None, {"done": 1}, {"done": 2}]
+    assert scheduler.client.find_task(receipt.key).checkpoint == {"done": 3}
+
+    made: list[object] = []
+    given = Task(ordering_id="a", scheduled_time=scheduler.now, uniqueness_key="2", kind="work")
+    execute_task(registry["work"].executor(), given, checkpointed=7, checkpoints=made)
+    assert (found.pop(), made) == (7, [{"done": 4}])
+
+    work()
+    assert found[-1] is None, "the test's own context is as before"
+    with pytest.raises(InvalidCheckpoint):
+        registry.checkpoint({1})
+
+
+def test_a_function_of_a_batch_says_which_task_a_checkpoint_is_of() -> None:
+    """It finds one for each."""
+    registry, found = Hourhand(), list[object]()
+
+    @registry.batch("rows", retry=RetryPolicy(wait=wait_none()))
+    def rows(tasks: list[Task]) -> None:
+        found.append(registry.checkpointed)
+        with pytest.raises(InvalidCheckpoint, match="say which one"):
+            registry.checkpoint("of none")
+        for task in tasks:
+            registry.checkpoint(task.ordering_id, task)
+        if len(found) == 1:
+            raise ValueError("not yet")
+
+    scheduler = VirtualScheduler(executors=registry)
+    for name in "ab":
+        rows.schedule({}, ordering_id=name).result(TIMEOUT_S)
+    scheduler.advance(minutes=1)
+
+    assert found == [(None, None), ("a", "b")]
 
 
 def test_without_an_open_client_nothing_is_scheduled() -> None:
