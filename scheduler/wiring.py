@@ -42,6 +42,7 @@ from scheduler.node.node_limits import NodeLimits
 from scheduler.node.process_log import log_line
 from scheduler.node.process_thread import ProcessThread
 from scheduler.node.runner import NodeRunner
+from scheduler.node.silence import SilenceLimits
 from scheduler.node.watching import NodeWatch
 from scheduler.node.workers import NodeWorkers
 from scheduler.observe.health import Dispatching, NodeProbes
@@ -416,11 +417,13 @@ class _NodeConnections:
             news = ExhaustedNews(executors.middleware)
             closing.callback(news.close)
             self.observation.telemetry.add_listener(news)
+        execution = self.settings.tree.execution
         calls = Calls(
             clock=self.clock,
             gate=lease.allows,
             telemetry=self.observation.telemetry,
             require_codecs=executors.require_codecs,
+            silence_limits=SilenceLimits(executors.stuck_after_ms, execution.stuck_after_ms),
         )
         limits = NodeLimits(
             rules=executors.flow_rules,
@@ -430,7 +433,6 @@ class _NodeConnections:
             lend=self.settings.lends_limits,
         )
         processes = None if plan is None else self._make_processes(calls, plan)
-        execution = self.settings.tree.execution
         workers = NodeWorkers(calls, execution, processes)
         places = None if processes is None else processes.places
         execution = execution.model_copy(update={"processes": places})

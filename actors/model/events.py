@@ -176,11 +176,18 @@ class AttemptRefused(msgspec.Struct, frozen=True, gc=False):
 
 
 class AttemptStuck(msgspec.Struct, frozen=True, gc=False):
-    """A blocking attempt passed its timeout and continues; its slot stays taken."""
+    """An attempt passed its timeout, or made no checkpoint for so long, and still runs.
+
+    Emitted for a blocking attempt that passes its ``timeout``: it continues, and its slot stays
+    taken.  After ``stuck_after`` it is emitted for every attempt: in a coroutine or a process it is
+    ended then.
+    """
 
     partition: int
     key: TaskKey
-    timeout_ms: int
+    limit: str
+    """``timeout`` or ``stuck_after``."""
+    limit_ms: int
 
 
 class AttemptAbandoned(msgspec.Struct, frozen=True, gc=False):

@@ -62,6 +62,14 @@ def declared_timeout_of(made: object) -> timedelta | None:
     return stated if isinstance(stated, timedelta) else None
 
 
+def declared_stuck_after_of(made: object) -> timedelta | None:
+    """Return after how long without a checkpoint a class says that its attempts are stuck, without
+    calling its code; else None.
+    """
+    stated = inspect.getattr_static(made, "stuck_after", None) if isinstance(made, type) else None
+    return stated if isinstance(stated, timedelta) else None
+
+
 def declared_run_in_of(made: object) -> str | None:
     """Return where a class says that it runs, without calling its code; None where it does not."""
     stated = inspect.getattr_static(made, "run_in", None) if isinstance(made, type) else None
@@ -80,14 +88,22 @@ def unmade_policy_of(executable: object) -> RetryPolicy:
 def timeout_ms_of(executor: object, default_ms: int | None) -> int | None:
     """Return an executor's timeout; raises the errors of its attribute."""
     timeout: object = getattr(executor, "timeout", None)
-    if not isinstance(timeout, timedelta):
-        return default_ms
-    return max(1, round(float(timeout.total_seconds()) * 1000))
+    return whole_ms(timeout) if isinstance(timeout, timedelta) else default_ms
+
+
+def whole_ms(limit: timedelta) -> int:
+    """Return a time limit in milliseconds, at least 1."""
+    return max(1, round(float(limit.total_seconds()) * 1000))
+
+
+def is_time_limit(value: object) -> bool:
+    """True if a value is a duration that an attempt can pass."""
+    return isinstance(value, timedelta) and value > timedelta(0)
 
 
 def attribute_complaint(executor: object) -> str | None:
-    """Return the fault of ``retry``, ``timeout`` or ``run_in`` of an executor or of its class; None
-    without one.
+    """Return the fault of ``retry``, ``timeout``, ``stuck_after`` or ``run_in`` of an executor or
+    of its class; None without one.
 
     A property of a class can be read only from its instances.
     """
@@ -98,7 +114,11 @@ def attribute_complaint(executor: object) -> str | None:
         return f"run_in is {shown(run_in)}, 'thread', 'process' or None is needed"
     if not isinstance(retry, RetryPolicy) and not (of_class and hasattr(retry, "__get__")):
         return f"retry is {shown(retry)}, a RetryPolicy is needed"
-    if timeout is None or (isinstance(timeout, timedelta) and timeout > timedelta(0)):
+    stuck_after: object = getattr(executor, "stuck_after", None)
+    if stuck_after is not None and not is_time_limit(stuck_after):
+        needed = "a timedelta above zero or None is needed, in the class"
+        return f"stuck_after is {shown(stuck_after)}, {needed}"
+    if timeout is None or is_time_limit(timeout):
         return None
     if of_class and hasattr(timeout, "__get__"):
         return None

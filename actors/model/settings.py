@@ -99,6 +99,9 @@ class ExecutionSettings(Group):
     """``async def execute`` in flight."""
     timeout_ms: int | None = Field(default=None, ge=1)
     """Longest attempt, if the executor class declares none."""
+    stuck_after_ms: int | None = Field(default=None, ge=1)
+    """Longest time of an attempt without a checkpoint, if the executor class declares none. By
+    default there is no limit."""
     row_bytes_max: int = Field(default=8_388_608, ge=1_024, le=15_000_000)
     """A longer record can never be stored and goes to the dead-letter topic (P10)."""
     lease_retry_ms: int = Field(default=200, ge=1, le=60_000)

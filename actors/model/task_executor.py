@@ -36,6 +36,10 @@ class TaskExecutor(ABC):
     timeout: timedelta | None = None
     """Longest attempt; None takes the node's setting. An async attempt is cancelled, a blocking one
     is reported and keeps its slot."""
+    stuck_after: timedelta | None = None
+    """Longest time without a checkpoint, counted from the start of the attempt until it makes one;
+    None takes the node's setting. Then an async attempt is cancelled, one in a process is ended,
+    and a blocking one in a thread is reported. A node reads it from the class."""
     limits: Limit | Sequence[Limit] = ()
     """Most attempts that start in a time, and that run at once, in the whole cluster."""
     priority: int | None = None

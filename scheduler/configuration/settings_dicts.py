@@ -259,6 +259,7 @@ class ExecutionSettingsDict(TypedDict, total=False):
     workers: int
     async_attempts_max: int
     timeout_ms: int | None
+    stuck_after_ms: int | None
     row_bytes_max: int
     lease_retry_ms: int
     run_in: Literal["thread", "process"]

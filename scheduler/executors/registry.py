@@ -139,6 +139,7 @@ class Hourhand(ExecutorRegistry):
         *,
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
+        stuck_after: timedelta | None = None,
         run_in: Literal["thread", "process"] | None = None,
         concurrency: int | None = None,
         concurrency_per_id: int | None = 1,
@@ -149,14 +150,16 @@ class Hourhand(ExecutorRegistry):
         """Register a function for tasks of a kind; blocking or ``async def``.
 
         The function takes the payload, whose annotation is its type, and may take the task too.
-        ``run_in`` is that of ``TaskExecutor``, ``TaskKind`` explains the other arguments. Raises
-        InvalidExecutor if the kind is taken or invalid, and for invalid arguments.
+        ``timeout``, ``stuck_after`` and ``run_in`` are those of ``TaskExecutor``, ``TaskKind``
+        explains the other arguments. Raises InvalidExecutor if the kind is taken or invalid, and
+        for invalid arguments.
         """
         self._refuse(kind)
         flow = FlowRule.of(limits, priority, fair)
         attributes = {
             "retry": retry or RetryPolicy(),
             "timeout": timeout,
+            "stuck_after": stuck_after,
             "run_in": run_in,
             **_attributes(flow),
         }
@@ -173,6 +176,7 @@ class Hourhand(ExecutorRegistry):
         runs_of_one_id: bool = False,
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
+        stuck_after: timedelta | None = None,
         run_in: Literal["thread", "process"] | None = None,
         concurrency_per_id: int | None = 1,
         limits: Limit | Sequence[Limit] = (),
@@ -196,6 +200,7 @@ class Hourhand(ExecutorRegistry):
             "runs_of_one_id": runs_of_one_id,
             "retry": retry or RetryPolicy(),
             "timeout": timeout,
+            "stuck_after": stuck_after,
             "run_in": run_in,
             **_attributes(flow),
         }

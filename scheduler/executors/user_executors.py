@@ -14,7 +14,9 @@ from actors.model.errors import InvalidExecutor, UnknownKind
 from actors.model.executor_attributes import (
     declared_policy_of,
     declared_run_in_of,
+    declared_stuck_after_of,
     declared_timeout_of,
+    whole_ms,
 )
 from actors.model.flow import FairShare, FlowRule, FlowRules, Limit
 from actors.model.kind import checked_kind
@@ -168,6 +170,12 @@ class UserExecutors:
         }
 
     @property
+    def stuck_after_ms(self) -> dict[str | None, int]:
+        """Longest time without a checkpoint, by kinds that declare one."""
+        declared = {k: declared_stuck_after_of(class_of(f)) for k, f in self._factories.items()}
+        return {kind: whole_ms(limit) for kind, limit in declared.items() if limit is not None}
+
+    @property
     def run_tasks_max(self) -> dict[str | None, int]:
         """Most tasks of one ordering id in a batch, by kinds that allow several."""
         made: dict[str | None, object] = {k: each.executor for k, each in self.kinds.items()}
@@ -182,10 +190,14 @@ class UserExecutors:
     @property
     def in_processes(self) -> Sequence[str | None]:
         """The kinds that run in processes, None for the default executor."""
+        return [kind for kind, each in self._factories.items() if self._runs_in_process(each)]
+
+    @property
+    def _factories(self) -> dict[str | None, object]:
         factories: dict[str | None, object] = {k: e.executor for k, e in self.kinds.items()}
         if self.default is not None:
             factories[None] = self.default
-        return [kind for kind, each in factories.items() if self._runs_in_process(each)]
+        return factories
 
     def _runs_in_process(self, factory: object) -> bool:
         return (declared_run_in_of(class_of(factory)) or self.run_in) == "process"

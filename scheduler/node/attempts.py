@@ -175,6 +175,16 @@ class AttemptRegistry:
         with self._lock:
             return list(self._running[partition].values())
 
+    def begun(self) -> Sequence[RunningAttempt]:
+        """Return the attempts whose user code was called and has not ended."""
+        with self._lock:
+            return [
+                each
+                for of in self._running.values()
+                for each in of.values()
+                if each.started_monotonic_ms is not None and each.ended is None
+            ]
+
     def of_task(self, task: object) -> Attempt | None:
         """Return the attempt that a task of the event loop runs."""
         with self._lock:

@@ -41,7 +41,7 @@ class BatchThreads:
         """
         self._calls, self._loop, self._watch, self._later = calls, loop, watch, later
         self._machine = machine
-        self.at_work: dict[int, object] = {}
+        self.at_work: dict[int, Sequence[RunningAttempt]] = {}
         """The members of each blocking batch, by the clock of its thread's processor time."""
 
     def run(self, batch: RunningBatch) -> None:

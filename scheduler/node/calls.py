@@ -30,6 +30,7 @@ from scheduler.node.endings import (
     not_started,
     ruling_on,
 )
+from scheduler.node.silence import NEVER_STUCK, SilenceLimits, StuckAttempts
 from scheduler.ports.batches import BatchedAttempt, BatchMember, TaskNotRun
 from scheduler.process.forking import process
 
@@ -50,6 +51,7 @@ class Calls:
         telemetry: Telemetry,
         require_codecs: Callable[[bytes], None] = refuse_sealed,
         rng: random.Random = JITTER,
+        silence_limits: SilenceLimits = NEVER_STUCK,
     ) -> None:
         """``require_codecs`` raises PayloadSealed if this node cannot open sealed data; waits
         between attempts take their jitter from ``rng``.
@@ -60,6 +62,8 @@ class Calls:
         self.telemetry = telemetry
         self.require_codecs = require_codecs
         self._rng = rng
+        self.silence_limits = silence_limits
+        self.stuck = StuckAttempts(telemetry)
         self.born = process.generation
         """Generation of the process in which this node was made: a forked child has another."""
 
@@ -168,6 +172,8 @@ class Calls:
         attempt, finished_ms = running.attempt, self.clock.now_ms()
         is_given_up = running.abandoned and running.cancel is not None
         cancelled = is_given_up or running.interrupted
+        if (stuck := self.stuck.error_of(running, error)) is not None:
+            error, ending = stuck, Ending.TIMED_OUT
         # The policy is not asked about an attempt that was cancelled from outside.
         policy = None if cancelled else policy_of(running.executor)
         ended = ended_badly(attempt, error, started_ms, finished_ms, ending, policy, self._rng)

@@ -38,6 +38,7 @@ from scheduler.node.process_frames import (
 )
 from scheduler.node.process_page import ProcessPage
 from scheduler.node.remote_errors import remote_error, signal_name
+from scheduler.node.silence import Silence
 from scheduler.node.stages import RunningBatch
 from scheduler.node.worker_watch import WorkerLoad
 from scheduler.ports.processes import ProcessBatches
@@ -150,6 +151,7 @@ class ProcessPool:
         self._lease_ends_ms, self._post, self._judge = lease_ends_ms, post, judge
         self._drain_deadline_ms = drain_deadline_ms
         self._monotonic_ms = calls.clock.monotonic_ms
+        self._silence = Silence(calls.silence_limits)
         self.places = [_Place(each) for each in range(places)]
         self._by_number: dict[int, _Place] = {}
         self._waiting: deque[_Job] = deque()
@@ -315,6 +317,7 @@ class ProcessPool:
         """Do everything that is due, and return the milliseconds until more may be due."""
         now_ms = self._monotonic_ms()
         self._system.page.lease_until(self._lease_ends_ms())
+        self._silence.look(now_ms)
         for place in self.places:
             if place.number and now_ms >= place.kill_ms:
                 place.why = place.why or _why_late(place)
@@ -358,10 +361,19 @@ class ProcessPool:
                 self._tell_begin(job, since_ms)
         if runs and not place.is_asked and now_ms >= words.deadline_ms:
             self._end(place, "timeout", at_once=False)
+        if runs and not place.is_asked:
+            self._end_if_stuck(place, job, words.begun_ms, now_ms)
         if now_ms >= place.drained_ms - self._settings.kill_grace_ms and not place.is_asked:
             self._end(place, "drained", at_once=False)
         if now_ms >= place.drained_ms:
             self._kill(place, now_ms)
+
+    def _end_if_stuck(self, place: _Place, job: _Job, begun_ms: float, now_ms: float) -> None:
+        limit_ms = self._silence.stuck_ms(job.members, begun_ms, now_ms)
+        if limit_ms is not None:
+            for running in job.members:
+                self._calls.stuck.add(running, limit_ms)
+            self._end(place, "stuck", at_once=False)
 
     def _kill(self, place: _Place, now_ms: float) -> None:
         place.is_killed = True
@@ -551,6 +563,11 @@ class ProcessPool:
         calls = self._calls
         if end.is_begun and not job.is_told:
             calls.begin(running, ended.started_ms)
+        if ended.ending is Ending.FAILED and running in calls.stuck:
+            # An error that it raised as it was asked to end does not say what was wrong.
+            error = remote_error(ended.error_class, ended.error_message)
+            self._judge(partial(self._fail_one, running, error, Ending.FAILED, ended.started_ms))
+            return
         failure = end.failed
         is_given_up = running.abandoned and running.cancel is not None
         cancelled = is_given_up or running.interrupted
@@ -593,12 +610,17 @@ class ProcessPool:
     def _fail(self, job: _Job, error: BaseException, ending: Ending, started_ms: int) -> None:
         """End the attempts of a job; the policy of their kind, which is user code, is asked."""
         for running in job.members:
-            try:
-                ended = self._calls.failed(running, error, started_ms, ending)
-            except BaseException as broken:  # noqa: BLE001 - as for a thread
-                ended = self._calls.broken_off(running, broken)
-            self._calls.end(running, ended)
+            self._fail_one(running, error, ending, started_ms)
         self._close(job)
+
+    def _fail_one(
+        self, running: RunningAttempt, error: BaseException, ending: Ending, started_ms: int
+    ) -> None:
+        try:
+            ended = self._calls.failed(running, error, started_ms, ending)
+        except BaseException as broken:  # noqa: BLE001 - as for a thread
+            ended = self._calls.broken_off(running, broken)
+        self._calls.end(running, ended)
 
     def _abandon(self, job: _Job, why: str) -> None:
         """End work that was killed for another reason than its own fault: it is started again."""
@@ -732,7 +754,7 @@ def _error_of(
             " (tree.execution.memory_bytes_per_process_max), and was killed"
         )
         return ProcessTooLarge(text), Ending.FAILED
-    if why == "cancelled":
+    if why in {"cancelled", "stuck"}:
         text = f"it was asked to end, and its process killed {settings.kill_grace_ms} ms later"
         return ProcessDied(f"{text} (tree.execution.kill_grace_ms)"), Ending.FAILED
     if why in _PIPE_LOST or ended.code == PIPE_LOST_CODE:

@@ -10,6 +10,7 @@ from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.node.computing_watch import ComputingWatch
 from scheduler.node.runner import NodeRunner
+from scheduler.node.silence import SilenceWatch
 from scheduler.node.worker_watch import LoopWatch, WorkerWatch
 from scheduler.node.workers import NodeWorkers
 from scheduler.process.switch_interval import process_interval
@@ -30,6 +31,10 @@ class NodeWatch:
         self._workers = workers
         self._pools = WorkerWatch(runner.pools(workers.pools()), clock, telemetry)
         self._loop = LoopWatch(workers.ask_turn, workers.loop_at_hand, clock, telemetry)
+        calls = runner.calls
+        self._silence = SilenceWatch(
+            *(calls.registry, calls.stuck, calls.silence_limits), workers.blocking_batches, clock
+        )
         choose = partial(process_interval.choose, self)
         self._computing = ComputingWatch(workers.at_work, used_ms, clock, choose)
 
@@ -39,6 +44,7 @@ class NodeWatch:
         self._pools.look()
         self._loop.look()
         self._computing.look()
+        self._silence.look()
 
     def close(self) -> None:
         """Restore the settings of the process."""

@@ -144,6 +144,10 @@ class NodeWorkers:
         threads = {**self._threads.at_work, **self._suspects.at_work}
         return {**threads, **self._batches.at_work, **self._loop.at_work()}
 
+    def blocking_batches(self) -> Collection[Sequence[RunningAttempt]]:
+        """Return the members of each batch that a thread runs."""
+        return tuple(self._batches.at_work.values())
+
     @property
     def ask_turn(self) -> Callable[[Callable[[], object]], bool]:
         """Calls a function in the event loop's next turn; returns False if there is no loop."""
@@ -173,7 +177,7 @@ class NodeWorkers:
         if remaining_ms is None:
             return None
         attempt = running.attempt
-        event = AttemptStuck(attempt.partition, attempt.task.key, timeout_ms)
+        event = AttemptStuck(attempt.partition, attempt.task.key, "timeout", timeout_ms)
         return self.call_later(remaining_ms, lambda: self._calls.telemetry.emit(event))
 
     def _submit(self, threads: WorkerThreads, ready: Sequence[RunningAttempt]) -> None:

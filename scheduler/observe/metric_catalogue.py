@@ -204,7 +204,12 @@ _ATTEMPTS = (
     ),
     _counter("attempt_retries", "Attempts started that were not a task's first"),
     _counter("attempts_refused", "Attempts not started because the lease or the time was missing"),
-    _counter("attempts_stuck", "Blocking attempts that passed their timeout"),
+    _counter(
+        "attempts_stuck",
+        "Blocking attempts that passed their timeout, and any that made no checkpoint for so long",
+        "limit",
+        words=("timeout", "stuck_after"),
+    ),
     _counter("attempts_abandoned", "Attempts that outlived a drain deadline"),
     _gauge(
         "workers_exhausted",

@@ -147,6 +147,7 @@ class NodeTelemetry:
             events.WindowLoaded: self._on_loaded,
             events.PartitionLoadReported: self._on_load,
             events.OrderingsMeasured: self._on_orderings,
+            events.AttemptStuck: lambda e: _add(meters["attempts_stuck_total"][e.limit]),
             events.RetriesExhausted: self._on_exhausted,
             events.TaskHeld: self._on_task_held,
             events.CommandDecided: self._on_command,
@@ -186,7 +187,6 @@ class NodeTelemetry:
         names = {
             events.RecordMisplaced: "misplaced_records_total",
             events.AttemptRefused: "attempts_refused_total",
-            events.AttemptStuck: "attempts_stuck_total",
             events.AttemptAbandoned: "attempts_abandoned_total",
         }
         found: dict[type, Callable[[Any], None]] = {

@@ -39,7 +39,7 @@ _EQUAL_BY: dict[type, tuple[str, ...]] = {
     AttemptFailed: ("kind", "result", "error"),
     # Attempts that will be repeated; no line of others has this level.
     AttemptFinished: ("kind", "result"),
-    AttemptStuck: ("timeout_ms",),
+    AttemptStuck: ("limit", "limit_ms"),
     CommandDecided: ("kind", "outcome"),
     RecordMisplaced: (),
     RecordPoisoned: ("reason",),

@@ -266,9 +266,9 @@ class SimulatedWorkers:
             outcome = error
         if timeout_ms is not None and timeout_ms < duration_ms:
             if plan.blocking:
-                self._calls.telemetry.emit(
-                    AttemptStuck(attempt.partition, attempt.task.key, timeout_ms)
-                )
+                key = attempt.task.key
+                stuck = AttemptStuck(attempt.partition, key, "timeout", timeout_ms)
+                self._calls.telemetry.emit(stuck)
             else:
                 duration_ms, outcome = float(timeout_ms), TimeoutError()
                 ending = Ending.TIMED_OUT

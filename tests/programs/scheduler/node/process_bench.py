@@ -22,6 +22,7 @@ from scheduler.node.calls import Calls
 from scheduler.node.process_frames import Logged
 from scheduler.node.process_thread import ProcessThread
 from scheduler.node.runner import NodeRunner
+from scheduler.node.silence import SilenceLimits
 from scheduler.node.workers import NodeWorkers
 from scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
@@ -46,7 +47,12 @@ class ProcessBench:
         self.lines: list[tuple[Logged, RunningAttempt | None]] = []
         self.users = UserExecutors.of(None, executors).with_processes("thread")
         self.is_open = True
-        self.calls = Calls(clock=self.clock, gate=lambda _: self.is_open, telemetry=self.telemetry)
+        self.calls = Calls(
+            clock=self.clock,
+            gate=lambda _: self.is_open,
+            telemetry=self.telemetry,
+            silence_limits=SilenceLimits(self.users.stuck_after_ms, execution.stuck_after_ms),
+        )
         plan = plan_of(self.users, executors, (), None, execution)
         assert plan is not None, "something runs in a process"
         self.processes = ProcessThread(

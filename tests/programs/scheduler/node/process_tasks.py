@@ -104,6 +104,15 @@ def spins() -> None:
         pass
 
 
+@app.task("falls-silent", run_in="process", retry=ONCE, stuck_after=SECOND)
+def falls_silent(data: dict[str, int]) -> None:
+    """Make some checkpoints in more than a second, and then no more."""
+    for number in range(data["checkpoints"]):
+        app.checkpoint(number)
+        _never.wait(0.3)
+    _never.wait(1_000)
+
+
 @app.task("listens", run_in="process", retry=ONCE, timeout=timedelta(milliseconds=200))
 def listens() -> Drop:
     """End when it is signalled."""

@@ -10,7 +10,7 @@ import pytest
 from actors.model.attempts import Ending
 from actors.model.checkpoint_value import checkpoint_value
 from actors.model.errors import InvalidExecutor
-from actors.model.events import AttemptStarted
+from actors.model.events import AttemptStarted, AttemptStuck
 from actors.model.settings import ExecutionSettings
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.process_plan import plan_of
@@ -158,6 +158,19 @@ def test_what_spins_past_its_timeout_is_killed() -> None:
         ended = bench.run("spins")
 
         assert (ended.ending, ended.error_class) == (Ending.TIMED_OUT, "TimeoutError")
+        assert bench.run("async").ending is Ending.DROPPED
+
+
+def test_what_makes_no_checkpoint_for_so_long_is_killed() -> None:
+    """It goes on as long as it makes some."""
+    with ProcessBench() as bench:
+        ended = bench.run("falls-silent", {"checkpoints": 6})
+
+        assert (ended.ending, ended.error_class) == (Ending.TIMED_OUT, "TimeoutError")
+        assert (ended.error_message or "").startswith("stuck: no checkpoint for 1 s (stuck_after)")
+        assert ended.checkpoint is not None
+        assert checkpoint_value(ended.checkpoint.body) == 5
+        assert len(bench.telemetry.of(AttemptStuck)) == 1
         assert bench.run("async").ending is Ending.DROPPED
 
 

@@ -96,6 +96,11 @@ def test_a_timeout_is_told_in_whole_milliseconds(timeout: object, expected_ms: i
         ("timeout", timedelta(microseconds=1), None),
         ("timeout", timedelta(0), "timeout is"),
         ("timeout", 5, "timeout is 5"),
+        ("stuck_after", None, None),
+        ("stuck_after", timedelta(microseconds=1), None),
+        ("stuck_after", timedelta(0), "stuck_after is"),
+        ("stuck_after", 5, "stuck_after is 5"),
+        ("run_in", "there", "run_in is 'there'"),
     ],
 )
 def test_what_is_wrong_with_an_attribute_is_told(

@@ -13,11 +13,11 @@ from tests.builders import a_task
 TIMEOUT_S = 60
 
 
-def test_it_has_thirteen_names() -> None:
+def test_it_has_fourteen_names() -> None:
     """Every other one is the user's."""
     names = {name for name in dir(TaskExecutor) if not name.startswith("_")}
 
-    declared = {"fair", "limits", "priority", "retry", "run_in", "timeout"}
+    declared = {"fair", "limits", "priority", "retry", "run_in", "stuck_after", "timeout"}
     checkpoints = {"checkpoint", "checkpointed", "hourhand_checkpoints"}
     assert names == {"attempt", "cancelled", "execute", "fence", *declared, *checkpoints}
     assert type(TaskExecutor.retry) is RetryPolicy and TaskExecutor.timeout is None

@@ -13,6 +13,7 @@ from actors.model.backoff import RetryPolicy
 from actors.model.settings import ExecutionSettings
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.calls import Calls
+from scheduler.node.checkpoints import NodeCheckpoints
 from scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
     Ended,
@@ -25,6 +26,7 @@ from scheduler.node.process_frames import (
 )
 from scheduler.node.process_page import ProcessPage
 from scheduler.node.process_pool import ProcessPool, job_of, job_of_batch
+from scheduler.node.silence import SilenceLimits
 from scheduler.node.stages import RunningBatch
 from scheduler.ports.batches import BatchLimits
 from scheduler.ports.processes import ProcessBatches, ProcessMember
@@ -54,14 +56,21 @@ class FakeProcesses:
         self.telemetry = RecordingTelemetry()
         self.is_open = True
         self.lease_ends_ms = math.inf
-        self.calls = Calls(clock=self.clock, gate=lambda _: self.is_open, telemetry=self.telemetry)
+        execution = ExecutionSettings.model_validate({"kill_grace_ms": 1_000, **settings})
+        self.calls = Calls(
+            clock=self.clock,
+            gate=lambda _: self.is_open,
+            telemetry=self.telemetry,
+            silence_limits=SilenceLimits(default_ms=execution.stuck_after_ms),
+        )
+        self.calls.registry.desk = NodeCheckpoints(self.clock, lambda *_: None)
         self.processes: dict[int, FakeProcess] = {}
         self.ends: SimpleQueue[AttemptEnded] = SimpleQueue()
         posted: list[Callable[[], None]] = []
         self._posted = posted
         self.pool = ProcessPool(
             self.calls,
-            ExecutionSettings.model_validate({"kill_grace_ms": 1_000, **settings}),
+            execution,
             self,
             lease_ends_ms=lambda: self.lease_ends_ms,
             drain_deadline_ms=10_000,
@@ -113,6 +122,11 @@ class FakeProcesses:
             call()
         self._posted.clear()
         return self.pool.turn()
+
+    def wait(self, ms: int) -> None:
+        """Let time pass as it does on a node that does not stand still."""
+        for _ in range(ms // 100):
+            self.turn(100)
 
     def ready(self) -> None:
         """Have every process say hello that has not ended."""

@@ -5,7 +5,7 @@ from queue import Empty
 import pytest
 
 from actors.model.attempts import Ending
-from actors.model.events import AttemptAbandoned, AttemptFailed, AttemptStarted
+from actors.model.events import AttemptAbandoned, AttemptFailed, AttemptStarted, AttemptStuck
 from scheduler.node.process_frames import Ended, EndedProcess, FrameBroken, SentEnd
 from scheduler.node.process_pool import RECALLED_MS
 from tests.unit.scheduler.node.fake_processes import FakeProcesses
@@ -126,6 +126,59 @@ def test_what_ends_within_the_grace_is_not_killed() -> None:
     fake.end()
     assert fake.ended().ending is Ending.DONE
     fake.turn(5_000)
+    assert "kill" not in fake.processes[1].said
+
+
+def test_an_attempt_that_makes_no_checkpoint_is_asked_and_then_killed() -> None:
+    """It counts as timed out, and says why; time in which the node stood still does not count."""
+    fake = FakeProcesses(stuck_after_ms=10_000)
+    fake.ready()
+    (attempt,) = fake.start()
+    fake.begin()
+    fake.wait(9_000)
+    running = fake.calls.registry.find(attempt)
+    assert running is not None
+    running.make(b"1")
+    fake.wait(9_000)
+    fake.turn(60_000)
+    fake.wait(9_900)
+    assert (fake.count(AttemptStuck), fake.processes[1].said) == (0, [])
+
+    fake.wait(100)
+    assert (fake.count(AttemptStuck), fake.processes[1].said) == (1, ["ask"])
+    fake.wait(1_000)
+    assert (fake.count(AttemptStuck), fake.processes[1].said) == (1, ["ask", "kill"])
+
+    fake.die(signal=9)
+    ended = fake.ended()
+    assert (ended.ending, ended.error_class) == (Ending.TIMED_OUT, "TimeoutError")
+    assert ended.error_message == (
+        "stuck: no checkpoint for 10 s (stuck_after), then ProcessDied: it was asked to end, and"
+        " its process killed 1000 ms later (tree.execution.kill_grace_ms)"
+    )
+    assert ended.ruling is not None and ended.ruling.attempts_max == 3
+
+
+def test_what_ends_once_it_is_stuck_is_not_killed() -> None:
+    """What it returned counts; what it raised is told with the reason for which it did."""
+    fake = FakeProcesses(stuck_after_ms=1_000)
+    fake.ready()
+    fake.start(2)
+    fake.begin()
+    fake.wait(1_000)
+    fake.end(ending=Ending.FAILED, error="Interrupted")
+    ended = fake.ended()
+    assert (ended.ending, ended.error_class) == (Ending.TIMED_OUT, "TimeoutError")
+    said = "stuck: no checkpoint for 1 s (stuck_after), then Interrupted: wrong"
+    assert ended.error_message == said
+    assert [str(each.error) for each in fake.telemetry.of(AttemptFailed)] == [said]
+
+    fake.wait(5_000)
+    fake.begin()
+    fake.wait(1_000)
+    fake.end()
+    assert fake.ended().ending is Ending.DONE
+    fake.wait(5_000)
     assert "kill" not in fake.processes[1].said
 
 

@@ -135,7 +135,7 @@ def test_nothing_is_lost_without_a_word(told: Told) -> None:
         _failed(LookupError("iban")),
         _failed(KeyError("name is missing")),
         _failed(KeyError("iban"), result=AttemptResult.TIMEOUT),
-        events.AttemptStuck(3, a_key(), 1_000),
+        events.AttemptStuck(3, a_key(), "timeout", 1_000),
     ],
 )
 def test_what_differs_in_kind_class_shape_or_result_is_told_apart(
