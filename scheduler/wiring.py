@@ -501,7 +501,7 @@ class _NodeConnections:
                 loans=runner.loans,
                 rates=runner.rates,
                 kinds_without_order=executors.concurrency_per_id,
-                where=runner.where,
+                attempt_now=runner.now,
             ),
             stores=self.stores,
             runner=runner,

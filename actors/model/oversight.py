@@ -72,6 +72,15 @@ class PartitionReport(
     catch_up_ms: int | None = None
 
 
+class RunningCheckpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The last checkpoint of an attempt that runs, without its value."""
+
+    made_ms: int
+    done: float | None = None
+    """Progress out of ``total``; None where the checkpoint has no such numbers, or is sealed."""
+    total: float | None = None
+
+
 class RunningTask(msgspec.Struct, frozen=True, rename="camel"):
     """A task whose user code runs."""
 
@@ -83,6 +92,10 @@ class RunningTask(msgspec.Struct, frozen=True, rename="camel"):
     """Time at which its user code was called; None from a node that does not report it."""
     where: str = ""
     """``thread``, ``loop``, ``process`` or ``batch``; empty from a node that does not report it."""
+    checkpoint: RunningCheckpoint | None = None
+    """None where it has made none."""
+    stuck: bool = False
+    """True if it has made none for longer than its kind allows."""
 
 
 class DeclaredLimit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

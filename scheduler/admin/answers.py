@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from actors.model.checkpoint_value import progress_of, shown_value
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
+from actors.model.oversight import RunningTask
 from actors.model.sealed import sealing_of
 from actors.model.status import (
     AttemptRecord,
@@ -158,6 +159,19 @@ class ShownCheckpoint(Answer, frozen=True, kw_only=True):
     """For a sealed checkpoint, its codec and the id of its key; the value is not shown then."""
 
     @classmethod
+    def told(cls, running: RunningTask) -> "ShownCheckpoint | UnsetType":
+        """Show the last checkpoint of an attempt that runs, as its node reports it."""
+        made = running.checkpoint
+        if made is None:
+            return UNSET
+        return cls(
+            attempt=running.attempt,
+            made=or_unset(instant_text(made.made_ms)),
+            done=or_unset(made.done),
+            total=or_unset(made.total),
+        )
+
+    @classmethod
     def of(cls, checkpoint: TaskCheckpoint, *, data: bool = True) -> Self:
         """Show a checkpoint, with its value if ``data`` is True."""
         sealed = sealing_of(checkpoint.body)
@@ -189,6 +203,10 @@ class ShownExecution(Answer, frozen=True):
     """The time when its user code was called."""
     where: str | None = None
     """``thread``, ``loop``, ``process`` or ``batch``."""
+    checkpoint: ShownCheckpoint | UnsetType = UNSET
+    """The last one that this attempt has made, without its value."""
+    stuck: bool = False
+    """True if it has made none for longer than its kind allows."""
 
 
 class ShownLimit(Answer, frozen=True):

@@ -20,7 +20,7 @@ from actors.model.oversight import NodeReport, PartitionReport, TroubledTask
 from actors.model.pauses import PauseScope
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
-from scheduler.admin.answers import ShownExecution, ShownLimit, instant_text
+from scheduler.admin.answers import ShownCheckpoint, ShownExecution, ShownLimit, instant_text
 from scheduler.admin.picture import (
     BlockedTasks,
     ClusterStatus,
@@ -219,6 +219,8 @@ class Cluster:
                     node=node.report.node,
                     started=instant_text(each.started_ms),
                     where=each.where or None,
+                    checkpoint=ShownCheckpoint.told(each),
+                    stuck=each.stuck,
                 )
                 for node in self._alive()
                 for each in node.report.running
@@ -313,6 +315,8 @@ class Cluster:
                     node=node,
                     started=instant_text(each.started_ms),
                     where=each.where or None,
+                    checkpoint=ShownCheckpoint.told(each),
+                    stuck=each.stuck,
                 )
                 for node, each in found
             ],

@@ -7,8 +7,10 @@ so it is never below the truth. An unknown figure is null, never zero.
 from collections.abc import Sequence
 from typing import Literal, Self
 
+from msgspec import UNSET, UnsetType
+
 from actors.model.oversight import LATENESS_MS
-from scheduler.admin.answers import Answer, Instant, KeyText
+from scheduler.admin.answers import Answer, Instant, KeyText, ShownCheckpoint
 
 
 class NodeCounts(Answer, frozen=True):
@@ -209,6 +211,10 @@ class ExecutedTask(Answer, frozen=True):
     """The time when its user code was called; null if the node does not report it."""
     where: str | None
     """``thread``, ``loop``, ``process`` or ``batch``; null if the node does not report it."""
+    checkpoint: ShownCheckpoint | UnsetType = UNSET
+    """The last one that this attempt has made, without its value."""
+    stuck: bool = False
+    """True if it has made none for longer than its kind allows."""
 
 
 class ShownExecutions(Answer, frozen=True):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from actors.model.checkpoint_value import Progress
+from actors.model.display import duration_text
 from actors.model.instant import parse_instant
 from actors.model.status import AttemptRecord, CompletionResult
 from scheduler.admin.answers import ShownExecution, ShownLimit, ShownTask, ShownWait, instant_text
@@ -98,11 +99,31 @@ def _progress(checkpoint: Mapping[str, Any] | None) -> str | None:
     """Return how far a task is as a bar; None where its checkpoint does not say."""
     if checkpoint is None or "done" not in checkpoint:
         return None
-    done, total = checkpoint["done"], checkpoint["total"]
-    share = Progress(done, total).share
+    share = Progress(checkpoint["done"], checkpoint["total"]).share
     filled = int(share * _BAR_CHARS)
     bar = "#" * filled + "." * (_BAR_CHARS - filled)
-    return f"[{bar}] {int(100 * share)} %, {done:,g} of {total:,g}"
+    return f"[{bar}] {_share(checkpoint)}"
+
+
+def _share(checkpoint: Mapping[str, Any]) -> str:
+    done, total = checkpoint["done"], checkpoint["total"]
+    return f"{int(100 * Progress(done, total).share)} %, {done:,g} of {total:,g}"
+
+
+def checkpoint_text(
+    checkpoint: Mapping[str, Any] | None, now_ms: int, *, is_stuck: bool
+) -> str | None:
+    """Return how far an attempt that runs is, and how long ago it said so; None where it has made
+    no checkpoint and need not.
+    """
+    said = []
+    if checkpoint is not None:
+        said += [_share(checkpoint)] if "done" in checkpoint else []
+        ran_ms = run_ms(checkpoint.get("made"), now_ms)
+        said += [] if ran_ms is None else [f"{duration_text(ran_ms)} ago"]
+    if is_stuck:
+        said.append("stuck")
+    return ", ".join(said) or None
 
 
 def _checkpoint(checkpoint: Mapping[str, Any] | None, chars_max: int | None) -> str | None:
@@ -142,7 +163,8 @@ def _runs(running: ShownExecution, now_ms: int) -> str:
     ran_ms = run_ms(running.started, now_ms)
     told = "" if ran_ms is None else f", for {cell_of('forMs', ran_ms)}"
     where = _WHERE.get(running.where or "", "")
-    return f"attempt {running.attempt} on {running.node}{where}{told}"
+    stuck = ", stuck" if running.stuck else ""
+    return f"attempt {running.attempt} on {running.node}{where}{told}{stuck}"
 
 
 def _waits_for(limited: ShownLimit) -> str:

@@ -23,7 +23,7 @@ from scheduler.cli.operating import (
 from scheduler.cli.rendering import as_json, facts_of
 from scheduler.cli.session import ResultOptions
 from scheduler.cli.task_commands import KeyArgument
-from scheduler.cli.task_text import last_error, run_ms
+from scheduler.cli.task_text import checkpoint_text, last_error, run_ms
 from scheduler.cli.text_output import print_rows, print_text
 from scheduler.reading.inspector import TaskState
 
@@ -178,9 +178,10 @@ def running(
     *,
     common: ResultOptions,
 ) -> None:
-    """List tasks whose code runs right now, and for how long.
+    """List tasks whose code runs right now, for how long, and how far it is.
 
-    The longest first, as nodes reported up to a second ago.
+    The longest first, as nodes reported up to a second ago. A checkpoint shows
+    its progress and its age; stuck is what makes none for too long.
 
     \b
     Example:
@@ -193,8 +194,11 @@ def running(
             typer.echo(as_json(found))
         elif found.running:
             now_ms = service.clock.now_ms()
-            columns = ("started", "forMs", "kind", "node", "where", "attempt", "key")
-            print_rows([_executed(each, now_ms) for each in found.running], columns)
+            rows = [_executed(each, now_ms) for each in found.running]
+            columns = ["started", "forMs", "kind", "node", "where", "attempt", "checkpoint", "key"]
+            if not any(row["checkpoint"] for row in rows):
+                columns.remove("checkpoint")
+            print_rows(rows, columns)
             if found.count > len(found.running):
                 say(f"{found.count - len(found.running)} more are not listed")
         else:
@@ -202,4 +206,6 @@ def running(
 
 
 def _executed(task: ExecutedTask, now_ms: int) -> dict[str, object]:
-    return {**facts_of(task), "forMs": run_ms(task.started, now_ms)}
+    facts = facts_of(task)
+    said = checkpoint_text(facts.get("checkpoint"), now_ms, is_stuck=task.stuck)
+    return {**facts, "forMs": run_ms(task.started, now_ms), "checkpoint": said}

@@ -6,12 +6,14 @@ Puts the stages together and answers questions about all of them.  Leaves each d
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from actors.model.attempts import Attempt
 from actors.model.events import AttemptAbandoned, LimitChanged
 from actors.model.flow import Limit
 from actors.model.operator_config import OperatorConfig
 from actors.model.settings import ExecutionSettings
+from actors.model.task_checkpoint import TaskCheckpoint
 from actors.ports.runner import AttemptListener, CheckpointListener, Executable
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.batch_gathering import BatchGathering
@@ -34,6 +36,16 @@ read its queue again would take time from the store, for which the other task wa
 
 _WORDS = {"async": "loop", "processes": "process"}
 """Words for the pools whose workers are not threads."""
+
+
+class AttemptNow(NamedTuple):
+    """The facts of an attempt that runs."""
+
+    where: str = ""
+    """As ``NodeRunner.where``."""
+    checkpoint: TaskCheckpoint | None = None
+    """The last one that it has made."""
+    is_stuck: bool = False
 
 
 class NodeRunner:
@@ -130,6 +142,15 @@ class NodeRunner:
             return "batch"
         # A suspect has a thread of its own.
         return _WORDS.get(self._workers.pool_of(running) or "", "thread")
+
+    def now(self, attempt: Attempt) -> AttemptNow:
+        """Return the facts of an attempt that runs, for those who look."""
+        running = self._registry.find(attempt)
+        if running is None:
+            return AttemptNow()
+        made = running.checkpoints
+        newest = None if made is None else made.newest
+        return AttemptNow(self.where(attempt), newest, running in self.calls.stuck)
 
     def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
         """Return the attempts of a partition whose outcomes are not settled."""

@@ -19,6 +19,7 @@ from importlib.metadata import version as installed_version
 from itertools import islice
 
 from actors.model.attempts import Attempt
+from actors.model.checkpoint_value import progress_of, shown_value
 from actors.model.errors import HourhandError
 from actors.model.flow import Limit
 from actors.model.operator_config import OperatorConfig
@@ -29,8 +30,11 @@ from actors.model.oversight import (
     NodeReport,
     PartitionReport,
     RateShare,
+    RunningCheckpoint,
     RunningTask,
 )
+from actors.model.sealed import is_sealed
+from actors.model.task_checkpoint import TaskCheckpoint
 from actors.ports.clock import Clock
 from actors.ports.runner import Runner
 from actors.ports.store import Stores
@@ -38,6 +42,7 @@ from scheduler.futures.answers import LOOK_S, answered
 from scheduler.node.holdings import Held
 from scheduler.node.limiter import Limited
 from scheduler.node.loans import LoanDesk
+from scheduler.node.runner import AttemptNow
 from scheduler.node.shares import NO_RATES, NodeRates
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.troubles import TroubleCounts
@@ -69,8 +74,8 @@ class Reported:
     loans: LoanDesk | None = None
     rates: Callable[[], NodeRates] = lambda: NO_RATES
     kinds_without_order: Collection[str | None] = ()
-    where: Callable[[Attempt], str] = lambda _attempt: ""
-    """In what an attempt runs."""
+    attempt_now: Callable[[Attempt], AttemptNow] = lambda _attempt: AttemptNow()
+    """Returns the facts of an attempt that runs."""
 
 
 class Reporter:
@@ -202,7 +207,7 @@ class Reporter:
             tree_failures=int(self._telemetry.meters.only("tree_rebuilds_total").value),
             partitions=self._partitions(states, running),
             running_count=len(running),
-            running=_longest(running, now_ms, self._reported.where),
+            running=_longest(running, now_ms, self._reported.attempt_now),
             blocked_count=blocked_count,
             blocked=blocked,
             failing_count=failing_count,
@@ -276,10 +281,11 @@ class Reporter:
 
 
 def _longest(
-    running: Mapping[Attempt, float], now_ms: int, where: Callable[[Attempt], str]
+    running: Mapping[Attempt, float], now_ms: int, attempt_now: Callable[[Attempt], AttemptNow]
 ) -> tuple[RunningTask, ...]:
     """Return the attempts that have run longest, the longest first."""
     listed = nlargest(LISTED_MAX, running.items(), key=lambda each: each[1])
+    found = ((attempt, ran_ms, attempt_now(attempt)) for attempt, ran_ms in listed)
     return tuple(
         RunningTask(
             str(attempt.task.key),
@@ -287,10 +293,20 @@ def _longest(
             attempt.number,
             attempt.task.kind,
             now_ms - round(ran_ms),
-            where(attempt),
+            now.where,
+            None if now.checkpoint is None else _progress(now.checkpoint),
+            now.is_stuck,
         )
-        for attempt, ran_ms in listed
+        for attempt, ran_ms, now in found
     )
+
+
+def _progress(checkpoint: TaskCheckpoint) -> RunningCheckpoint:
+    body = checkpoint.body
+    progress = None if is_sealed(body) else progress_of(shown_value(body))
+    if progress is None:
+        return RunningCheckpoint(checkpoint.made_ms)
+    return RunningCheckpoint(checkpoint.made_ms, progress.done, progress.total)
 
 
 def _limited_task(limited: Limited, now_ms: int) -> LimitedTask:

@@ -135,6 +135,11 @@ export function pickedInstant(text) {
   return `${new Date(at).toISOString().slice(0, at % 1_000 ? 23 : 19)}Z`;
 }
 
+/** The part of a total that is done, from 0 to 1. */
+export function shareOf(done, total) {
+  return Math.min(1, Math.max(0, done / total));
+}
+
 /** For how long something has lasted that began at a moment. */
 export function since(text) {
   const ms = Math.max(0, nowMs() - Date.parse(text));

@@ -6,7 +6,7 @@
 
 import { ask } from "./api.js";
 import { h } from "./dom.js";
-import { away, moment, nowMs, since, when, zoneName } from "./format.js";
+import { away, moment, nowMs, shareOf, since, when, zoneName } from "./format.js";
 import { pill } from "./parts.js";
 
 const PAGE = 50;
@@ -95,7 +95,15 @@ function stateCell({ state, running }) {
   if (!running) return pill(state);
   const ran = running.started && since(running.started);
   const title = `attempt ${running.attempt} on ${running.node}`;
-  return h("span", { class: "row", title }, pill(state), ran && h("span", { class: "faint" }, ran));
+  const { done, total } = running.checkpoint ?? {};
+  const share = total === undefined ? null : Math.floor(100 * shareOf(done, total));
+  return h(
+    "span",
+    { class: "row", title },
+    pill(state),
+    running.stuck && pill("stuck", "stuck", "warn"),
+    ran && h("span", { class: "faint" }, share === null ? ran : `${ran}, ${share} %`),
+  );
 }
 
 /** Of today how long ago, too; a date says that well enough. */

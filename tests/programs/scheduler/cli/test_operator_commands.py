@@ -22,11 +22,14 @@ IDS = ("a", "b")
 class Nothing(TaskExecutor):
     """Succeeds at once, or once it is released where the task says so."""
 
+    stuck_after = timedelta(seconds=1)
     released: ClassVar = threading.Event()
 
     def execute(self, task: Task) -> None:
         """Do nothing."""
         if task.data:
+            if "total" in task.data:
+                self.checkpoint(task.data)
             self.released.wait(60)
 
 
@@ -201,6 +204,30 @@ def test_what_runs_is_listed_as_running_and_cancelled_as_cancelling(folder: Path
     (attempt,) = answer(folder, "show", key)["attempts"]
     assert (attempt["attempt"], attempt["result"]) == (1, "dropped")
     assert "cancelled after 1 attempt, at" in invoke(folder, "show", key).stdout
+
+
+def test_what_runs_shows_how_far_it_is_and_that_it_is_stuck(folder: Path) -> None:
+    """By its last checkpoint, in words and as JSON, beside code that makes none."""
+    Nothing.released.clear()
+    keys = [
+        invoke(folder, "schedule", "--ordering-id", of, "--in", "0s", "--data", data).stdout.strip()
+        for of, data in (("far", '{"done": 1, "total": 4}'), ("unsaid", '{"waits": 1}'))
+    ]
+    try:
+        until(lambda: sum(e["stuck"] for e in answer(folder, "running")["running"]) == 2)
+        told = {each["key"]: each for each in answer(folder, "running")["running"]}
+        made = told[keys[0]]["checkpoint"]
+        assert made == {"attempt": 1, "made": made["made"], "done": 1, "total": 4}
+        assert "checkpoint" not in told[keys[1]]
+        heading, *rows = sorted(invoke(folder, "running").stdout.splitlines(), reverse=True)
+        assert heading.split()[-3:] == ["ATTEMPT", "CHECKPOINT", "KEY"]
+        far, unsaid = sorted(rows, key=lambda row: ",unsaid," in row)
+        assert "25 %, 1 of 4, " in far and " ago, stuck" in far
+        assert unsaid.split()[-2] == "stuck"
+        assert " in a thread, for " in (shown := invoke(folder, "show", keys[0]).stdout)
+        assert "s, stuck\n" in shown
+    finally:
+        Nothing.released.set()
 
 
 def test_pauses_are_made_listed_and_lifted(folder: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from actors.kernel.simulated import VirtualClock
 from actors.model import events
 from actors.model.bucket import hour_of
-from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints, checkpoint_text
 from actors.model.kind import with_kind
 from actors.model.operator_config import OperatorConfig
 from actors.model.outcome import Outcome
@@ -18,6 +18,7 @@ from actors.model.oversight import (
     NodeReport,
     PartitionReport,
     RateShare,
+    RunningCheckpoint,
 )
 from actors.model.pauses import Pause, PauseScope
 from actors.model.status import AttemptResult, CompletionResult
@@ -57,6 +58,7 @@ def report_of(
 ) -> NodeReport:
     """Return what a node that holds one partition reports."""
     config = OperatorConfig().with_pauses([Pause(PauseScope.ORDERING, PARTITION, "a")])
+    held = runner or HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry)
     reporter = Reporter(
         Reported(
             lambda: [Held(PARTITION, "running", 2, 40)],
@@ -65,9 +67,10 @@ def report_of(
             "1",
             lambda: limited,
             rates=lambda: rates,
+            attempt_now=held.runner.now,
         ),
         stores=open_memory_stores(MemoryStores()),
-        runner=(runner or HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry)).runner,
+        runner=held.runner,
         telemetry=telemetry,
         clock=clock,
         interval_ms=1_000,
@@ -231,6 +234,37 @@ def test_what_runs_is_told_with_its_kind_and_its_start() -> None:
     first, second = report.running[:2]
     assert (first.kind, first.started_ms, second.started_ms) == ("mail", NOW_MS, NOW_MS + 1_000)
     assert "id-000" in first.key
+
+
+def test_what_runs_is_told_with_its_progress_and_no_value() -> None:
+    """As far as its checkpoint says it and anybody may read that; and whether it is stuck."""
+    clock = VirtualClock(NOW_MS)
+    telemetry = NodeTelemetry(clock)
+    runner = HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry)
+    texts = {
+        "far": checkpoint_text({"done": 1, "total": 4}),
+        "other": checkpoint_text("page 3"),
+        "sealed": b'{"hourhand.sealed":{"steps":[{"codec":"c","key":"k"}],"data":"AAEC"}}',
+        "none": None,
+    }
+    for name, text in texts.items():
+        attempt = an_attempt(task=a_stored_task(ordering_id=name), partition=PARTITION)
+        runner.runner.start([(attempt, Works())], lambda _ended: None)
+        runner.begin()
+        clock.advance(1_000)
+        running = runner.running[-1][0]
+        if text is not None:
+            running.make(text)
+        else:
+            runner.runner.calls.stuck.add(running, 500)
+
+    told = {each.key.split(",")[1]: each for each in report_of(telemetry, clock, runner).running}
+
+    assert told["far"].checkpoint == RunningCheckpoint(NOW_MS + 1_000, 1, 4)
+    assert told["other"].checkpoint == RunningCheckpoint(NOW_MS + 2_000)
+    assert told["sealed"].checkpoint == RunningCheckpoint(NOW_MS + 3_000)
+    assert told["none"].checkpoint is None
+    assert [name for name, each in told.items() if each.stuck] == ["none"]
 
 
 def test_what_waits_because_of_a_limit() -> None:

@@ -3,7 +3,7 @@
 import { actOnTasks, fitting, pauseOrResume, whyNot } from "../acts.js";
 import { ask } from "../api.js";
 import { fill, h } from "../dom.js";
-import { count, counted, duration, keyWords, moment, nowMs, since, when } from "../format.js";
+import { count, counted, duration, keyWords, moment, nowMs, shareOf, since, when } from "../format.js";
 import { indented } from "../json_text.js";
 import { latest, on } from "../live.js";
 import {
@@ -118,7 +118,7 @@ function open(parameters) {
   }
 
   function progress({ attempt, made, done, total, value, sealed }) {
-    const share = total === undefined ? null : Math.min(1, Math.max(0, done / total));
+    const share = total === undefined ? null : shareOf(done, total);
     return card(
       "Progress",
       { aside: made === undefined ? null : when(made) },
@@ -198,6 +198,12 @@ function open(parameters) {
   };
 }
 
+/** When code that runs said last how far it is. */
+function lastSaid({ checkpoint, stuck }) {
+  const said = checkpoint?.made ? `, last checkpoint ${since(checkpoint.made)} ago` : "";
+  return stuck ? `${said}, stuck` : said;
+}
+
 function facts(task, waits) {
   const owner = latest.partitions?.partitions[task.partition]?.owner;
   return pairs([
@@ -236,7 +242,7 @@ function facts(task, waits) {
     task.waits && ["Waits", h("ul", { class: "waits" }, task.waits.map(reason))],
     task.running && [
       "Running on",
-      `${task.running.node}${WHERE[task.running.where] ?? ""} (attempt ${task.running.attempt}${task.running.started ? `, for ${since(task.running.started)}` : ""})`,
+      `${task.running.node}${WHERE[task.running.where] ?? ""} (attempt ${task.running.attempt}${task.running.started ? `, for ${since(task.running.started)}` : ""}${lastSaid(task.running)})`,
     ],
     task.completion?.reason && ["Reason", task.completion.reason],
     task.completion?.movedTo && ["Moved to", when(task.completion.movedTo, { exact: true })],
