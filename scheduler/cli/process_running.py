@@ -116,9 +116,10 @@ def process_count(text: str, settings: Settings) -> int:
 
 def run_processes(settings: Settings, count: int) -> int:
     """Run ``count`` nodes until they are stopped; return the exit code."""
-    chosen = _settings_of_children(settings, count)
+    cores = allowed_cores()
 
     def command(number: int, descriptor: int) -> list[str]:
+        chosen = settings_of_child(settings, number, count, cores)
         # A fork would copy the locks and the libraries' threads of this process.
         return [sys.executable, *sys.orig_argv[1:], *chosen, "--child", f"{number}:{descriptor}"]
 
@@ -138,9 +139,15 @@ def run_processes(settings: Settings, count: int) -> int:
     return code
 
 
-def _settings_of_children(settings: Settings, count: int) -> list[str]:
-    """Return options that give each child its part of the memory, and a port of its own."""
+def settings_of_child(settings: Settings, number: int, count: int, cores: int) -> list[str]:
+    """Return options that give the child ``number`` of ``count``, from 1, its part of the memory
+    and of the cores, and a port of its own.
+    """
     chosen: list[str] = []
+    if settings.tree.execution.processes is None:
+        # The first ones have one more where the cores cannot be divided.
+        share = max(1, (cores + count - number) // count)
+        chosen += ["--set", f"tree.execution.processes={share}"]
     if settings.tree.window.memory_bytes_max is None:
         chosen += ["--set", f"tree.window.memory_bytes_max={budget_bytes(count)}"]
     if settings.observe.port is not None:
