@@ -43,6 +43,7 @@ from actors.model.ownership import Ownership
 from actors.model.status import AttemptRecord, Completion, CompletionResult
 from actors.model.task import StoredTask
 from actors.model.task_checkpoint import TaskCheckpoint
+from actors.model.task_result import StoredResult
 from actors.ports.effects import Effects
 
 WRITES_IN_FLIGHT_MAX = 2
@@ -58,11 +59,14 @@ class _WriteGroup:
     completions: dict[TaskKey, Completion] = field(default_factory=dict)
     attempts: list[AttemptRecord] = field(default_factory=list)
     checkpoints: list[TaskCheckpoint] = field(default_factory=list)
+    results: list[StoredResult] = field(default_factory=list)
     replies: list[tuple[Recipient, object]] = field(default_factory=list)
     starts: list["Future[None]"] = field(default_factory=list)
 
 
-class _LastCheckpointsWritten(msgspec.Struct, frozen=True):
+class _BodiesWritten(msgspec.Struct, frozen=True):
+    """The last checkpoints and the results of a group are durable."""
+
     group: _WriteGroup
     attempts_write_time: int
     completions_write_time: int
@@ -99,7 +103,7 @@ Message = (
     | RecordStarts
     | RecordCheckpoints
     | _CheckpointsWritten
-    | _LastCheckpointsWritten
+    | _BodiesWritten
     | _AttemptsWritten
     | _GroupWritten
     | LoadStatuses
@@ -117,6 +121,7 @@ class CompletionTracker(Actor):
     def __init__(self, effects: Effects, ownership: Ownership, known: KnownCompletions) -> None:
         self._store = effects.stores.status
         self._checkpoints = effects.stores.checkpoints
+        self._results = effects.stores.results
         self._ownership = ownership
         self._siblings: Siblings
         self._known = known
@@ -141,7 +146,7 @@ class CompletionTracker(Actor):
             case _CheckpointsWritten(made=made, error=error):
                 for each in made:
                     each.answer(error)
-            case _LastCheckpointsWritten():
+            case _BodiesWritten():
                 times = message.attempts_write_time, message.completions_write_time
                 self._write_attempts(message.group, *times)
             case _AttemptsWritten(group=group, completions_write_time=write_time):
@@ -226,6 +231,7 @@ class CompletionTracker(Actor):
         for record in message.records:
             assert record.finished_ms is not None, "it would be taken for a suspect"
         group.checkpoints += message.checkpoints
+        group.results += message.results
         group.attempts += message.records
         group.replies.append((message.reply_to, OutcomesRecorded(completions, message.records)))
         self._write_group()
@@ -247,19 +253,28 @@ class CompletionTracker(Actor):
         assert len(self._in_flight) <= WRITES_IN_FLIGHT_MAX, "more would make groups smaller"
         assert group.replies or group.starts, "nobody waits for this write"
         # Both times are taken now: of two groups under way, the later one must win.
-        checkpoints_write_time = self._ownership.next_write_time() if group.checkpoints else 0
+        has_bodies = bool(group.checkpoints or group.results)
+        bodies_write_time = self._ownership.next_write_time() if has_bodies else 0
         attempts_write_time = self._ownership.next_write_time()
         completions_write_time = self._ownership.next_write_time()
         assert attempts_write_time < completions_write_time, "attempts come before what they end in"
-        if not group.checkpoints:
+        if not has_bodies:
             self._write_attempts(group, attempts_write_time, completions_write_time)
             return
-        # Before the outcome: the next attempt begins at this checkpoint, on any node.
-        last = self._checkpoints.insert_checkpoints(
-            self._ownership.partition, group.checkpoints, checkpoints_write_time
-        )
-        written = _LastCheckpointsWritten(group, attempts_write_time, completions_write_time)
-        self._context.pipe(last, lambda _none: written)
+        written = _BodiesWritten(group, attempts_write_time, completions_write_time)
+        self._context.pipe(self._bodies(group, bodies_write_time), lambda _none: written)
+
+    def _bodies(self, group: _WriteGroup, write_time: int) -> "Future[tuple[None, ...]]":
+        """Write what is read by who sees the outcomes: the next attempt begins where this one
+        stopped, whoever makes it, and a completion that is seen has its result.
+        """
+        partition, writes = self._ownership.partition, []
+        if group.checkpoints:
+            last = self._checkpoints.insert_checkpoints(partition, group.checkpoints, write_time)
+            writes.append(last)
+        if group.results:
+            writes.append(self._results.insert_results(partition, group.results, write_time))
+        return gather(tuple(writes))
 
     def _write_attempts(
         self, group: _WriteGroup, attempts_write_time: int, completions_write_time: int

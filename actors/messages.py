@@ -23,6 +23,7 @@ from actors.model.ownership import Assignment, Straggler
 from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
 from actors.model.task_checkpoint import TaskCheckpoint
+from actors.model.task_result import StoredResult
 
 
 class AssignPartitions(msgspec.Struct, frozen=True):
@@ -282,6 +283,8 @@ class RecordOutcomes(msgspec.Struct, frozen=True):
     reply_to: Recipient
     checkpoints: tuple[TaskCheckpoint, ...] = ()
     """The last checkpoints of ended attempts, durable before all else here."""
+    results: tuple[StoredResult, ...] = ()
+    """Values of completions, durable before these."""
 
 
 class OutcomesRecorded(msgspec.Struct, frozen=True):

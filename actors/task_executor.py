@@ -36,6 +36,7 @@ from actors.model.attempts import (
     failed_record,
     finished_event,
     held_record,
+    result_of,
     state_after,
 )
 from actors.model.backoff import OnExhausted, RetryPolicy
@@ -259,6 +260,9 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self.phase = Phase.RECORDING
             completion = closing_completion(self.task, CompletionResult.SUCCESS, None, ended)
             turn.completions.append(completion)
+            if ended.returned is not None:
+                retention_ms = turn.effects.settings.watermark.result_retention_ms
+                turn.results.append(result_of(ended, retention_ms))
             if ended.checkpoint is not None:
                 # This checkpoint is only shown: no attempt follows, so the outcome does not wait.
                 turn.made.append(CheckpointMade(ended.attempt, ended.checkpoint, _unanswered))

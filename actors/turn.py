@@ -33,6 +33,7 @@ from actors.model.ownership import Ownership
 from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
 from actors.model.task_checkpoint import TaskCheckpoint
+from actors.model.task_result import StoredResult
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.log import Position
@@ -127,6 +128,8 @@ class Turn:
         self.records: list[AttemptRecord] = []
         self.last_checkpoints: list[TaskCheckpoint] = []
         """Last checkpoints of ended attempts: they become durable before the outcomes."""
+        self.results: list[StoredResult] = []
+        """Values that tasks ended with: they become durable before their completions."""
         self.made: list[CheckpointMade] = []
         """Checkpoints of attempts that run."""
         self.checks: list[StoredTask] = []
@@ -142,9 +145,11 @@ class Turn:
         self._hand_over()
         siblings, me = self._siblings, self._context
         if self.completions or self.records or self.last_checkpoints:
-            last = tuple(self.last_checkpoints)
-            outcomes = RecordOutcomes(tuple(self.completions), tuple(self.records), me, last)
+            last, results = tuple(self.last_checkpoints), tuple(self.results)
+            done = tuple(self.completions), tuple(self.records)
+            outcomes = RecordOutcomes(*done, me, last, results)
             self.completions, self.records, self.last_checkpoints = [], [], []
+            self.results = []
             siblings.completion_tracker.tell(outcomes)
         if self.made:
             made, self.made = tuple(self.made), []

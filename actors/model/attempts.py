@@ -13,6 +13,7 @@ from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import FRESH, AttemptState, StoredTask
 from actors.model.task_checkpoint import TaskCheckpoint
+from actors.model.task_result import StoredResult
 
 
 class Attempt(msgspec.Struct, frozen=True, eq=False):
@@ -108,6 +109,8 @@ class AttemptEnded(msgspec.Struct, frozen=True):
     """The decision of the executor's policy on a failed attempt; None for the default policy."""
     checkpoint: TaskCheckpoint | None = None
     """The last one that the attempt made; None where it ended well and that is durable."""
+    returned: bytes | None = None
+    """The row's text of the value that it ended well with, if any."""
 
     @property
     def result(self) -> AttemptResult:
@@ -263,6 +266,19 @@ def closing_completion(
         started_ms=ended.started_ms if ended else None,
         finished_ms=ended.finished_ms if ended else 0,
         reason=reason,
+    )
+
+
+def result_of(ended: AttemptEnded, retention_ms: int) -> StoredResult:
+    """Return the row with the value that an attempt ended well with."""
+    assert ended.returned is not None, "it has no value"
+    return StoredResult(
+        ended.attempt.task.key,
+        ended.attempt.number,
+        ended.finished_ms,
+        ended.finished_ms + retention_ms,
+        ended.returned,
+        ended.attempt.epoch,
     )
 
 

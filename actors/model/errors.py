@@ -16,6 +16,9 @@
     │   ├── InvalidExecutor           nothing that could run a task at the path given
     │   ├── NotConnected              scheduled through a registry without an open client
     │   ├── InvalidCheckpoint         a checkpoint that is not JSON, or too large
+    │   ├── InvalidResult             a result that is not JSON, or too large
+    │   ├── NoResult                  a task that ended without one
+    │   │   └── ResultGone            one whose time is over
     │   ├── NoSuchSchedule            a recurring schedule that is not there
     │   ├── InvalidQuery              a question in SQL that cannot be answered
     │   ├── UnknownConnection         no connection of a database that an outbox could be in
@@ -138,6 +141,24 @@ class InvalidCheckpoint(CallerError, ValueError):
     """A checkpoint is not JSON, is too large, or names no task of its batch."""
 
     code = "invalid-checkpoint"
+
+
+class InvalidResult(CallerError, ValueError):
+    """The value that a task returned with ``Done`` is not JSON, or is too large."""
+
+    code = "invalid-result"
+
+
+class NoResult(CallerError, RuntimeError):
+    """The task has no result and will have none: it failed for good, was dropped or cancelled."""
+
+    code = "no-result"
+
+
+class ResultGone(NoResult):
+    """The task ended well, and its result was kept for its time and is forgotten."""
+
+    code = "result-gone"
 
 
 class NoSuchSchedule(CallerError, ValueError):

@@ -10,7 +10,19 @@ from actors.model.display import shown
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The task is done; the same as returning None."""
+    """The task is done. Its value, any JSON, can be read by ``client.wait_result``; without one it
+    is the same as returning None.
+    """
+
+    value: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class SealedDone(Done):
+    """A ``Done`` whose value payload codecs have sealed; the node makes it, never user code."""
+
+    text: bytes = b""
+    """The row's text, in place of the value."""
 
 
 @dataclass(frozen=True, slots=True)

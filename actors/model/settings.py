@@ -74,6 +74,10 @@ class WatermarkSettings(Group):
     retry or a replay can bring it back (P5). With 0 it loses them with its hour, as all others
     do."""
 
+    result_retention_ms: int = Field(default=86_400_000, ge=1_000, le=315_360_000_000)
+    """Time for which the value that a task returned with ``Done`` can be read after its end, at
+    most as long as its completion is kept."""
+
     @property
     def drained_lag_ms(self) -> int:
         """Distance of a released partition's watermark behind the wall clock: the next owner reads

@@ -1,4 +1,4 @@
-"""Waiting tasks, ended ones, checkpoints, and the owners of partitions: narrow stores.
+"""Waiting tasks, ended ones, checkpoints, results, and the owners of partitions: narrow stores.
 
 Common contract. Every method returns at once with a ``concurrent.futures.Future``. A future that
 resolves means durable (a write) or complete (a read); one that fails with StoreUnavailable leaves
@@ -27,6 +27,7 @@ from actors.model.ownership import Claim, Watermark
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
 from actors.model.task import StoredTask
 from actors.model.task_checkpoint import TaskCheckpoint
+from actors.model.task_result import StoredResult
 from actors.ports.definitions import DefinitionStore
 from actors.ports.oversight import OversightStore, TallyStore
 
@@ -151,7 +152,7 @@ class StatusStore(Protocol):
     def delete_statuses(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
     ) -> "Future[int]":
-        """Remove whole hours of completions, attempts and checkpoints, [first, end)."""
+        """Remove whole hours of completions, attempts, checkpoints and results, [first, end)."""
 
 
 class CheckpointStore(Protocol):
@@ -174,6 +175,24 @@ class CheckpointStore(Protocol):
         self, partition: int, keys: Sequence[TaskKey]
     ) -> "Future[Sequence[TaskCheckpoint]]":
         """Read the checkpoints of single keys, in key order; a key without one is left out."""
+
+
+class ResultStore(Protocol):
+    """Rows of ``task_result``: the values that tasks ended with.
+
+    Each is kept until its ``kept_until_ms``; then a store may forget the body, and the rest of the
+    row stays. ``StatusStore.delete_statuses`` removes rows, with the completions of their hours.
+    """
+
+    def insert_results(
+        self, partition: int, results: Sequence[StoredResult], write_time: int
+    ) -> "Future[None]":
+        """Write results, replacing what their keys held below ``write_time``."""
+
+    def find_results(
+        self, partition: int, keys: Sequence[TaskKey]
+    ) -> "Future[Sequence[StoredResult]]":
+        """Read the results of single keys, in key order; a key without one is left out."""
 
 
 class OwnershipStore(Protocol):
@@ -225,6 +244,7 @@ class Stores(msgspec.Struct, frozen=True):
     schedule: ScheduleStore
     status: StatusStore
     checkpoints: CheckpointStore
+    results: ResultStore
     ownership: OwnershipStore
     definitions: DefinitionStore
     oversight: OversightStore

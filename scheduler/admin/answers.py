@@ -14,8 +14,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
-from actors.model.checkpoint_value import progress_of, shown_value
+from actors.model.checkpoint_value import progress_of
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
+from actors.model.json_text import shown_value
 from actors.model.oversight import RunningTask
 from actors.model.sealed import sealing_of
 from actors.model.status import (

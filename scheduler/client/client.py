@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from threading import Lock, Thread
-from typing import Self, overload
+from typing import Any, Self, overload
 from zoneinfo import ZoneInfo
 
 from pydantic import JsonValue
@@ -345,6 +345,16 @@ class SchedulerClient:
         from an earlier task of the same key. Raises TaskNotFound if the task can no longer end.
         """
         return self._reads.wait_task(task, timeout)
+
+    def wait_result(self, task: KeyOrReceipt, timeout: timedelta | float | None = None) -> Any:
+        """Wait until a task has ended, and return the value of its ``Done``; None without one.
+
+        A value can be read for ``tree.watermark.result_retention_ms`` (a day) after the end, then
+        ResultGone is raised.  Raises NoResult for a task that failed for good, was dropped or
+        cancelled, and else what ``wait_task`` raises; PayloadSealed for a sealed value where this
+        client has not the codecs of the nodes.
+        """
+        return self._reads.wait_result(task, timeout)
 
     def wait_outcome(
         self,

@@ -16,14 +16,15 @@ from msgspec.structs import replace
 
 from actors.model.definition import RESERVED
 from actors.model.display import message_of, shown
-from actors.model.errors import InvalidKey, InvalidTask, TaskNotFound
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from actors.model.errors import InvalidKey, InvalidTask, NoResult, ResultGone, TaskNotFound
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
 from actors.model.key import TaskKey
 from actors.model.log_offset import RECORDS_MAX, era_of, kept_offset
 from actors.model.ownership import Claim
 from actors.model.partition import partition_of
 from actors.model.sealed import SealedMembers
 from actors.model.status import RecordedOutcome
+from actors.model.task_result import StoredResult, result_value
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
 from scheduler.futures.answers import answered
@@ -120,6 +121,36 @@ class TaskQueries:
     def opening_blocks(self) -> bool:
         """True if ``opened`` may wait for a disk or a network."""
         return self._payloads is not None and self._payloads.blocks
+
+    def result(self, info: TaskInfo) -> LightFuture[StoredResult | None]:
+        """Return the stored result of a task that is closed; None for one without.
+
+        Raises NoResult where the task did not end well.
+        """
+        require_success(info)
+
+        def steps() -> Steps[StoredResult | None]:
+            stores: Stores = yield self._stores_soon()
+            count = yield from self._placing(stores)
+            partition = partition_of(info.key.ordering_id, count)
+            found: Sequence[StoredResult] = yield stores.results.find_results(partition, [info.key])
+            return found[0] if found and found[0].is_of(_finished_ms(info)) else None
+
+        return begun(steps())
+
+    def value(self, found: StoredResult | None, now_ms: int) -> object:
+        """Return the value of a stored result; may block.
+
+        Raises ResultGone where its time is over, and what opening a sealed one does.
+        """
+        if found is None:
+            return None
+        if not found.is_kept(now_ms):
+            raise result_gone(found)
+        if self._payloads is None:
+            return result_value(found.body)
+        ids = found.key.ordering_id, found.key.uniqueness_key
+        return result_value(self._payloads.opened_result(found.body, *ids))
 
     def attempts(self, task: KeyOrReceipt) -> LightFuture[tuple[AttemptInfo, ...]]:
         """Return the stored attempts of a task."""
@@ -226,6 +257,45 @@ class TaskWatch:
         state = last.state.value if last.absence is None else last.absence.value.replace("_", " ")
         failed = "" if last.error is None else f"; its last attempt failed with {last.error}"
         return TimeoutError(f"{last.key} is {state} after {timeout_s:g} s{failed}")
+
+
+def require_success(info: TaskInfo) -> None:
+    """Raise NoResult for a closed task that did not end well."""
+    match info.state:
+        case TaskState.SUCCESS:
+            return
+        case TaskState.FAILURE:
+            how = f"failed for good: {info.error or info.reason}"
+            advice = "; retry_task brings it back, and a wait that begins then waits for that"
+        case TaskState.DROPPED:
+            how, advice = f"was dropped: {info.reason or 'no reason was given'}", ""
+        case _:
+            how, advice = f"was {info.state.value}", ""
+    raise NoResult(f"{info.key} has no result, it {how}{advice}")
+
+
+def result_gone(found: StoredResult) -> ResultGone:
+    """Return the error for a result whose time is over."""
+    return ResultGone(
+        f"{found.key} ended well with a result, which was kept until"
+        f" {format_instant(found.kept_until_ms)}: keep results for longer on the nodes,"
+        " tree.watermark.result_retention_ms, or read them sooner"
+    )
+
+
+def _finished_ms(info: TaskInfo) -> int:
+    return 0 if info.finished_time is None else to_millis(info.finished_time)
+
+
+def refuse_requests(task: KeyOrReceipt) -> KeyOrReceipt:
+    """Return a task whose result can be waited for; InvalidKey for a request to a node."""
+    key = _key_of(task)
+    if key.ordering_id.startswith(RESERVED):
+        raise InvalidKey(
+            f"{key} is a request to a node, as of unique_for and debounce, and has no result: wait"
+            " for the task that it makes, by its own key, which list_tasks finds"
+        )
+    return task
 
 
 def undecided(receipt: CommandReceipt, timeout_s: float) -> TimeoutError:

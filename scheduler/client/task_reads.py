@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
+from typing import Any
 
 from actors.model.status import CommandOutcome, RecordedOutcome
 from actors.ports.clock import Clock
@@ -21,6 +22,7 @@ from scheduler.client.task_queries import (
     TaskWatch,
     chosen_tasks,
     pauses_s,
+    refuse_requests,
     seconds,
     undecided,
 )
@@ -61,6 +63,12 @@ class TaskReads:
             if watch.is_over(info):
                 return self._queries.opened(info)
         raise watch.too_late(timeout_s or 0)
+
+    def wait_result(self, task: KeyOrReceipt, timeout: timedelta | float | None = None) -> Any:
+        """Wait for the value that a task ends with; see ``SchedulerClient.wait_result``."""
+        info = self.wait_task(refuse_requests(task), timeout)
+        found = answered(self._queries.result(info))
+        return self._queries.value(found, self._clock.now_ms())
 
     def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:
         """Return the outcome of a command; see ``SchedulerClient.outcome``."""
@@ -143,6 +151,19 @@ class AsyncReads:
             if watch.is_over(info):
                 return await self._opened(info)
         raise watch.too_late(timeout_s or 0)
+
+    async def wait_result(
+        self,
+        task: KeyOrReceipt,
+        timeout: timedelta | float | None = None,  # noqa: ASYNC109 - as above
+    ) -> Any:
+        """Wait for the value that a task ends with; see ``SchedulerClient.wait_result``."""
+        info = await self.wait_task(refuse_requests(task), timeout)
+        found = await awaited_answer(self._queries.result(info))
+        now_ms = self._clock.now_ms()
+        if self._queries.opening_blocks:
+            return await asyncio.to_thread(self._queries.value, found, now_ms)
+        return self._queries.value(found, now_ms)
 
     async def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:
         """Return the outcome of a command; see ``SchedulerClient.outcome``."""

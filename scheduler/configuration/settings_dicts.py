@@ -251,6 +251,7 @@ class WatermarkSettingsDict(TypedDict, total=False):
     stragglers_max: int
     completion_retention_ms: int
     failed_retention_ms: int
+    result_retention_ms: int
 
 
 class ExecutionSettingsDict(TypedDict, total=False):

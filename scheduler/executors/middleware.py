@@ -36,6 +36,12 @@ from scheduler.payloads.codec import OpenedTooLarge
 from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.payloads.open_budget import NoRoom, OpenedHere
 from scheduler.payloads.sealed_checkpoints import SealedCheckpoints
+from scheduler.payloads.sealed_results import (
+    has_value,
+    sealed_or_failed,
+    sealed_outcome,
+    sealed_outcome_async,
+)
 from scheduler.ports.batches import BatchedAttempt, Batches, BatchLimits, TaskNotRun
 from scheduler.process.user_code import runs_async
 
@@ -306,8 +312,9 @@ class _Opening(ExecutorWrapper):
             here = held.enter_context(OpenedHere(self._payloads.budget))
             outcome = self._executor.execute(self._payloads.opened(task, here))
             if inspect.isawaitable(outcome):
-                return _awaited(outcome, held.pop_all())
-            return outcome
+                awaited = _awaited(outcome, held.pop_all())
+                return sealed_outcome_async(self._payloads, task, awaited)
+            return sealed_outcome(self._payloads, task, outcome)
 
 
 class _AsyncOpening(_Opening):
@@ -319,7 +326,9 @@ class _AsyncOpening(_Opening):
         with OpenedHere(self._payloads.budget) as here:
             opened = await _opened_async(self._payloads, task, here)
             outcome = self._executor.execute(opened)
-            return await outcome if inspect.isawaitable(outcome) else outcome
+            if inspect.isawaitable(outcome):
+                return await sealed_outcome_async(self._payloads, task, outcome)
+            return sealed_outcome(self._payloads, task, outcome)
 
 
 class OpeningBatches:
@@ -369,7 +378,8 @@ class OpeningBatches:
                     read.leave(place, attempt)
                 except BaseException as error:  # noqa: BLE001 - a codec is user code
                     read.failed[place] = error
-            return read.outcomes(self._batches.run(read.opened, awaited) if read.opened else ())
+            found = self._batches.run(read.opened, awaited) if read.opened else ()
+        return self._sealed(attempts, read.outcomes(found))
 
     async def run_async(self, attempts: Sequence[BatchedAttempt]) -> Sequence[BatchOutcome]:
         """Run a batch on this event loop, as ``run`` does."""
@@ -388,7 +398,20 @@ class OpeningBatches:
                     if task is not None and task.cancelling():
                         raise
                     read.failed[place] = error
-            return read.outcomes(await self._batches.run_async(read.opened) if read.opened else ())
+            found = await self._batches.run_async(read.opened) if read.opened else ()
+        outcomes = read.outcomes(found)
+        if not self._payloads.blocks or not any(map(has_value, outcomes)):
+            return self._sealed(attempts, outcomes)
+        return await asyncio.to_thread(self._sealed, attempts, outcomes)
+
+    def _sealed(
+        self, attempts: Sequence[BatchedAttempt], outcomes: Sequence[BatchOutcome]
+    ) -> Sequence[BatchOutcome]:
+        """Return outcomes with their values sealed; what cannot be sealed has failed."""
+        return [
+            sealed_or_failed(self._payloads, attempt.task, outcome)
+            for attempt, outcome in zip(attempts, outcomes, strict=True)
+        ]
 
     def _sealed_checkpoints(self, attempt: BatchedAttempt) -> SealedCheckpoints:
         return SealedCheckpoints(self._payloads, attempt.task, attempt.checkpoints)

@@ -18,7 +18,8 @@ from actors.model.display import (
     stack_of,
     storable_text,
 )
-from actors.model.outcome import Done, Drop, Retry
+from actors.model.outcome import Done, Drop, Retry, SealedDone
+from actors.model.task_result import require_storable, result_text
 
 ERROR_MESSAGE_CHARS_MAX = 1_000
 ERROR_STACK_CHARS_MAX = 8_000
@@ -30,8 +31,11 @@ def ended_well(
 ) -> AttemptEnded:
     """Return the end of an attempt by its return value; TypeError for a value of another type."""
     match outcome:
-        case None | Done():
+        case None:
             return AttemptEnded(attempt, Ending.DONE, started_ms, finished_ms)
+        case Done():
+            returned = _returned(outcome)
+            return AttemptEnded(attempt, Ending.DONE, started_ms, finished_ms, returned=returned)
         case Retry(after=after):
             if not isinstance(after, timedelta | None):
                 raise TypeError(f"Retry takes after= as a timedelta, got {shown(after)}")
@@ -49,6 +53,18 @@ def ended_well(
                 f"execute returned {shown(outcome)}: it returns nothing, Done(), Retry() or Drop()"
             )
             raise TypeError(text)
+
+
+def _returned(outcome: Done) -> bytes | None:
+    """Return the row's text of a value, None without one; raises InvalidResult."""
+    if isinstance(outcome, SealedDone):
+        text = outcome.text
+    elif outcome.value is None:
+        return None
+    else:
+        text = result_text(outcome.value)
+    require_storable(text)
+    return text
 
 
 def ended_badly(

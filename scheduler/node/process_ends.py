@@ -52,8 +52,13 @@ def timed_out(ended: AttemptEnded) -> AttemptEnded:
     return replace(ended, ending=Ending.TIMED_OUT) if ended.ending is Ending.FAILED else ended
 
 
-def read_end(running: RunningAttempt, end: SentEnd, now_ms: int) -> AttemptEnded:
-    """Return the end of an attempt that a process has sent; FrameBroken for anything else."""
+def read_end(
+    running: RunningAttempt, end: SentEnd, now_ms: int, returned: bytes | None = None
+) -> AttemptEnded:
+    """Return the end of an attempt that a process has sent; FrameBroken for anything else.
+
+    ``returned`` is the value that it sent before.
+    """
     try:
         ending = Ending(end.ending)
     except ValueError:
@@ -71,6 +76,7 @@ def read_end(running: RunningAttempt, end: SentEnd, now_ms: int) -> AttemptEnded
         None if failed is None else _cut(failed.error_stack, ERROR_STACK_CHARS_MAX),
         end.uses_up_all,
         end.ruling,
+        returned=returned if ending is Ending.DONE else None,
     )
 
 

@@ -14,7 +14,7 @@ import msgspec
 from actors.model.backoff import RetryRuling
 from actors.model.task import AttemptState
 
-FRAMES_VERSION = 1
+FRAMES_VERSION = 2
 """Version of these records; a process of another version is refused."""
 FRAME_BYTES_MAX = 1 << 30
 """Largest frame of the node, whose batches hold many tasks."""
@@ -42,6 +42,8 @@ class FrameKind(IntEnum):
     STOP = 6
     CHECKPOINT = 7
     """From a process: the newest checkpoint of an attempt."""
+    RESULT = 8
+    """From a process: the value of an attempt that has ended well, before the ends of its work."""
     PLAN = 10
     """This kind and all below, up to ``ENDED_PROCESS``, are between node and guardian."""
     START = 11
@@ -149,8 +151,10 @@ class Logged(msgspec.Struct, array_like=True):
     """Number of the attempt that wrote it, within the work ``seq``; -1 for none."""
 
 
-class SentCheckpoint(msgspec.Struct, array_like=True):
-    """The newest checkpoint of an attempt."""
+class SentText(msgspec.Struct, array_like=True):
+    """The newest checkpoint of an attempt, or its value: a frame of its own, as a batch has
+    many.
+    """
 
     seq: int
     place: int

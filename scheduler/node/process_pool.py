@@ -33,6 +33,7 @@ from scheduler.node.process_frames import (
     FrameKind,
     SentAttempt,
     SentEnd,
+    SentText,
     Work,
     frame,
 )
@@ -89,7 +90,7 @@ class ProcessSystem(Protocol):
 class _Job:
     """An attempt, or a batch, on its way through a process."""
 
-    __slots__ = ("batch", "is_told", "members", "number", "seq")
+    __slots__ = ("batch", "is_told", "members", "number", "returned", "seq")
 
     def __init__(self, members: Sequence[RunningAttempt], batch: RunningBatch | None) -> None:
         self.members, self.batch = members, batch
@@ -98,6 +99,8 @@ class _Job:
         self.number = 0
         """Number of the process that has it; 0 for none."""
         self.is_told = False
+        self.returned: dict[int, bytes] = {}
+        """By place, the values of attempts whose ends are not told yet."""
 
 
 @dataclass(eq=False)
@@ -259,7 +262,10 @@ class ProcessPool:
         if ends.keys() != set(range(len(job.members))):
             raise FrameBroken("the ends are not those of the attempts that were sent")
         wall_ms = self._calls.clock.now_ms()
-        found = [read_end(each, ends[at], wall_ms) for at, each in enumerate(job.members)]
+        found = [
+            read_end(each, ends[at], wall_ms, job.returned.get(at))
+            for at, each in enumerate(job.members)
+        ]
         if place.why == "timeout":
             found = [timed_out(each) for each in found]
         now_ms = self._monotonic_ms()
@@ -272,6 +278,13 @@ class ProcessPool:
             self._tell_end(job, running, ends[at], found[at])
         self._close(job)
         self._leave_if_full(place, ended.memory_bytes)
+
+    def said_result(self, number: int, sent: SentText) -> None:
+        """An attempt at hand has ended with a value, which its work's end follows."""
+        place = self._by_number.get(number)
+        job = place.sent[0] if place is not None and place.sent else None
+        if job is not None and job.seq == sent.seq and 0 <= sent.place < len(job.members):
+            job.returned[sent.place] = sent.text
 
     def has_ended(self, ended: EndedProcess) -> None:
         """Handle the end of a process whose frames were all read."""

@@ -16,9 +16,9 @@ from contextlib import suppress
 from contextvars import Context
 from functools import partial
 
-from actors.model.checkpoint_value import SEALED_TEXT_BYTES_MAX
 from actors.model.display import log_raised
 from actors.model.errors import InvalidExecutor, SettingsInvalid
+from actors.model.json_text import SEALED_TEXT_BYTES_MAX
 from actors.model.settings import ExecutionSettings, RecoverySettings
 from scheduler.node.async_loop import PostedJobs
 from scheduler.node.attempts import RunningAttempt
@@ -35,7 +35,7 @@ from scheduler.node.process_frames import (
     Hello,
     Logged,
     RefusedProcess,
-    SentCheckpoint,
+    SentText,
     Signalled,
     StartProcess,
     frame,
@@ -348,7 +348,9 @@ class ProcessThread:
                 line = read_record(text, Logged)
                 self._log(line, self.pool.attempt_of(number, line.seq, line.place))
             case FrameKind.CHECKPOINT:
-                self._take_checkpoint(number, read_record(text, SentCheckpoint))
+                self._take_checkpoint(number, read_record(text, SentText))
+            case FrameKind.RESULT:
+                self._take_result(number, read_record(text, SentText))
             case FrameKind.HELLO:
                 version = read_record(text, Hello).version
                 if version != FRAMES_VERSION:
@@ -361,12 +363,17 @@ class ProcessThread:
             case _:
                 raise FrameBroken(f"a frame of kind {kind} is unknown")
 
-    def _take_checkpoint(self, number: int, sent: SentCheckpoint) -> None:
+    def _take_checkpoint(self, number: int, sent: SentText) -> None:
         if len(sent.text) > SEALED_TEXT_BYTES_MAX:
             raise FrameBroken(f"a checkpoint of {len(sent.text)} bytes is too large")
         running = self.pool.attempt_of(number, sent.seq, sent.place)
         if running is not None:
             running.make(sent.text)
+
+    def _take_result(self, number: int, sent: SentText) -> None:
+        if len(sent.text) > SEALED_TEXT_BYTES_MAX:
+            raise FrameBroken(f"a result of {len(sent.text)} bytes is too large")
+        self.pool.said_result(number, sent)
 
     def _hear_guardian(self) -> None:
         assert self._control is not None, "it is registered"

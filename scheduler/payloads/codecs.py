@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from actors.model.checkpoint_value import CHECKPOINT_TEXT_BYTES_MAX
 from actors.model.codec import encode_object
 from actors.model.display import message_of, shown
 from actors.model.errors import (
     HourhandError,
+    InvalidResult,
     PayloadDamaged,
     PayloadSealed,
     PayloadUnavailable,
@@ -23,6 +23,7 @@ from actors.model.errors import (
     SettingsInvalid,
     TaskTooLarge,
 )
+from actors.model.json_text import TEXT_BYTES_MAX
 from actors.model.sealed import (
     MEMBER,
     SealedData,
@@ -173,20 +174,38 @@ class PayloadCodecs:
 
     def opened_checkpoint(self, text: bytes, task: Task) -> bytes:
         """Return the text of a task's checkpoint as it was made; raises as ``opened``."""
+        return self._opened_text(text, "checkpoint", _bound_to_checkpoint(task), TEXT_BYTES_MAX)
+
+    def sealed_result(self, text: bytes, task: Task) -> bytes:
+        """Return the text of a task's result sealed; PayloadUnavailable where a codec fails,
+        InvalidResult where nobody would open it.
+        """
+        if len(text) > self._opened_bytes_max:
+            raise InvalidResult(
+                f"the result has {len(text)} bytes before it is sealed, opened_bytes_max of"
+                f" PayloadCodecs is {self._opened_bytes_max}: return where it is kept, or raise it"
+                " on nodes and clients"
+            )
+        bound_to = _bound_to_result(task.ordering_id, task.uniqueness_key)
+        envelope = self._enveloped(text, bound_to, "task", task.kind, self._codecs)
+        return text if envelope is None else with_envelope(b"{}", _encode(envelope))
+
+    def opened_result(self, text: bytes, ordering_id: str, uniqueness_key: str) -> bytes:
+        """Return the text of a task's result as it was made; raises as ``opened``."""
+        bound_to = _bound_to_result(ordering_id, uniqueness_key)
+        return self._opened_text(text, "result", bound_to, self._opened_bytes_max)
+
+    def _opened_text(self, text: bytes, noun: str, bound_to: bytes, bytes_max: int) -> bytes:
         if not is_sealed(text):
             return text
         envelope = envelope_of(text)
         if envelope is None:
-            raise PayloadDamaged(
-                "the envelope of the checkpoint is not one that this version reads"
-            )
+            raise PayloadDamaged(f"the envelope of the {noun} is not one that this version reads")
         self._require(envelope)
         try:
-            return self._decoded(envelope, _bound_to_checkpoint(task), CHECKPOINT_TEXT_BYTES_MAX)
+            return self._decoded(envelope, bound_to, bytes_max)
         except OpenedTooLarge:
-            raise PayloadDamaged(
-                "the checkpoint would be larger than any when it is opened"
-            ) from None
+            raise PayloadDamaged(f"the {noun} would be larger than any when it is opened") from None
 
     def require(self, text: bytes) -> None:
         """Raise PayloadSealed if this process lacks a codec or key for a row's data."""
@@ -343,6 +362,11 @@ def _bound_to_task(ordering_id: str, uniqueness_key: str, kind: str | None) -> b
 def _bound_to_checkpoint(task: Task) -> bytes:
     # Apart from data: neither can be put in the place of the other.
     return _encode([MEMBER, "checkpoint", task.ordering_id, task.uniqueness_key, task.kind])
+
+
+def _bound_to_result(ordering_id: str, uniqueness_key: str) -> bytes:
+    # Without the kind, too: it is read when the task's data may be deleted.
+    return _encode([MEMBER, "result", ordering_id, uniqueness_key])
 
 
 def _bound_to_schedule(name: str, kind: str | None) -> bytes:

@@ -9,7 +9,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from actors.model.display import storable_text
@@ -80,7 +80,7 @@ class Inspector:
         completed = self._stores.status.find_completions(partition, [key])
         attempted = self._stores.status.find_attempts(partition, [key])
         made = self._stores.checkpoints.find_checkpoints(partition, [key])
-        return view_of(
+        view = view_of(
             key,
             partition,
             answered(rows).get(key),
@@ -88,6 +88,14 @@ class Inspector:
             answered(attempted),
             found[0] if (found := answered(made)) else None,
         )
+        return self._with_result(view) if view.state is TaskState.SUCCESS else view
+
+    def _with_result(self, view: TaskView) -> TaskView:
+        """Return a task that ended well with its result, if it has one."""
+        assert view.completion is not None, "its state says so"
+        found = answered(self._stores.results.find_results(view.partition, [view.key]))
+        has = found and found[0].is_of(view.completion.finished_ms)
+        return replace(view, result=found[0]) if has else view
 
     def list_tasks(
         self,

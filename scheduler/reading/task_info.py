@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import msgspec
 
-from actors.model.checkpoint_value import shown_value
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis
+from actors.model.json_text import shown_value
 from actors.model.key import TaskKey
 from actors.model.sealed import is_sealed
 from actors.model.status import AttemptRecord, AttemptResult

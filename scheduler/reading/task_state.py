@@ -13,6 +13,7 @@ from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import StoredTask
 from actors.model.task_checkpoint import TaskCheckpoint
+from actors.model.task_result import StoredResult
 
 
 class TaskState(StrEnum):
@@ -63,6 +64,8 @@ class TaskView:
     attempts: Sequence[AttemptRecord]
     checkpoint: TaskCheckpoint | None = None
     """The newest one; it is read of a single task alone."""
+    result: StoredResult | None = None
+    """The value that it ended with, if any; read of a single task alone."""
 
 
 def state_of(

@@ -40,7 +40,7 @@ from scheduler.node.process_frames import (
     Hello,
     RefusedProcess,
     SentAttempt,
-    SentCheckpoint,
+    SentText,
     Work,
     frame,
     read_record,
@@ -251,7 +251,7 @@ class AttemptProcess:
         seq, added = self.at_hand
         for place, running in enumerate(added):
             if running.attempt is attempt:
-                sent = SentCheckpoint(seq, place, checkpoint.body)
+                sent = SentText(seq, place, checkpoint.body)
                 self._pipe.send(FrameKind.CHECKPOINT, sent)
 
     def _take_end(self, ended: AttemptEnded) -> None:
@@ -270,9 +270,12 @@ class AttemptProcess:
             )
             for place, attempt in enumerate(attempts)
         ]
-        for attempt in attempts:
-            if (last := self._ends[id(attempt)].checkpoint) is not None:
+        for place, attempt in enumerate(attempts):
+            ended = self._ends[id(attempt)]
+            if (last := ended.checkpoint) is not None:
                 self._send_text(attempt, last)
+            if ended.returned is not None:
+                self._pipe.send(FrameKind.RESULT, SentText(seq, place, ended.returned))
         self._calls.registry.settle(attempts)
         self.at_hand = 0, ()
         self._told.begun.clear()

@@ -8,6 +8,7 @@ How to bind it: in a test module, name the suite's classes and provide two fixtu
     class TestMemoryPaging(PagingSuite): ...
     class TestMemoryStatus(StatusSuite): ...
     class TestMemoryCheckpoints(CheckpointSuite): ...
+    class TestMemoryResults(ResultSuite): ...
     class TestMemoryDefinitions(DefinitionSuite): ...
     class TestMemoryOversight(OversightSuite): ...
     class TestMemoryTallies(TallySuite): ...
@@ -44,6 +45,7 @@ from tests.conformance.oversight_suite import OversightSuite, TallySuite
 from tests.conformance.ownership_suite import OwnershipSuite
 from tests.conformance.paging_suite import PagingSuite
 from tests.conformance.reading_suite import ReadingSuite
+from tests.conformance.result_suite import ResultSuite
 from tests.conformance.schedule_suite import ScheduleSuite
 from tests.conformance.status_suite import StatusSuite
 from tests.conformance.writers_suite import Beside, WritersSuite
@@ -59,6 +61,7 @@ __all__ = [
     "PagingSuite",
     "ReadingSuite",
     "Reopen",
+    "ResultSuite",
     "ScheduleSuite",
     "StatusSuite",
     "TallySuite",

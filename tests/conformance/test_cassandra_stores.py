@@ -13,6 +13,7 @@ from scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
 from scheduler.adapters.cassandra.migrate import migrate
 from scheduler.adapters.cassandra.oversight import CassandraOversightStore, CassandraTallyStore
 from scheduler.adapters.cassandra.ownership import PARTITION_COUNT, CassandraOwnershipStore
+from scheduler.adapters.cassandra.results import CassandraResultStore
 from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
 from scheduler.adapters.cassandra.session import CassandraSession
 from scheduler.adapters.cassandra.status import CassandraStatusStore
@@ -28,6 +29,7 @@ from tests.conformance.stores import (
     OwnershipSuite,
     PagingSuite,
     ReadingSuite,
+    ResultSuite,
     ScheduleSuite,
     StatusSuite,
     TallySuite,
@@ -120,6 +122,7 @@ def _open_skewed(settings: Settings, skew_minutes: int) -> Stores:
         schedule=CassandraScheduleStore(session),
         status=CassandraStatusStore(session),
         checkpoints=CassandraCheckpointStore(session),
+        results=CassandraResultStore(session),
         ownership=CassandraOwnershipStore(session, retention_ms=86_400_000),
         definitions=CassandraDefinitionStore(session),
         oversight=CassandraOversightStore(session),
@@ -146,6 +149,10 @@ class TestCassandraStatus(StatusSuite):
 
 class TestCassandraCheckpoints(CheckpointSuite):
     """``task_checkpoint``."""
+
+
+class TestCassandraResults(ResultSuite):
+    """``task_result``."""
 
 
 class TestCassandraDefinitions(DefinitionSuite):

@@ -16,6 +16,7 @@ from tests.conformance.stores import (
     OwnershipSuite,
     PagingSuite,
     ReadingSuite,
+    ResultSuite,
     ScheduleSuite,
     StatusSuite,
     TallySuite,
@@ -92,6 +93,10 @@ class TestEmbeddedStatus(StatusSuite):
 
 class TestEmbeddedCheckpoints(CheckpointSuite):
     """``task_checkpoint``."""
+
+
+class TestEmbeddedResults(ResultSuite):
+    """``task_result``."""
 
 
 class TestEmbeddedDefinitions(DefinitionSuite):

@@ -14,6 +14,7 @@ from tests.conformance.stores import (
     OwnershipSuite,
     PagingSuite,
     ReadingSuite,
+    ResultSuite,
     ScheduleSuite,
     StatusSuite,
     TallySuite,
@@ -70,6 +71,10 @@ class TestMemoryStatus(StatusSuite):
 
 class TestMemoryCheckpoints(CheckpointSuite):
     """``task_checkpoint``."""
+
+
+class TestMemoryResults(ResultSuite):
+    """``task_result``."""
 
 
 class TestMemoryDefinitions(DefinitionSuite):

@@ -85,6 +85,7 @@ class CassandraStatusStore:
         self._completion_hours = HourWalk(session, "task_status")
         self._attempt_hours = HourWalk(session, "attempt_history")
         self._checkpoint_hours = HourWalk(session, "task_checkpoint")
+        self._result_hours = HourWalk(session, "task_result")
         self._completion_finder = KeyFinder(session, _COMPLETION)
         self._attempt_finder = KeyFinder(session, _ATTEMPT)
         self._load_completions = HourReads(session, _COMPLETION, _RANGE)
@@ -104,7 +105,10 @@ class CassandraStatusStore:
         # Segments last: readers see a success meanwhile, never the row that it replaced.
         self._deletes = [
             session.prepare(_DELETE % table)
-            for table in ("task_status", "attempt_history", "task_checkpoint", "completion_segment")
+            for table in (
+                *("task_status", "attempt_history", "task_checkpoint", "task_result"),
+                "completion_segment",
+            )
         ]
 
     def insert_completions(
@@ -208,8 +212,8 @@ class CassandraStatusStore:
     def delete_statuses(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
     ) -> "Future[int]":
-        """Remove whole hours of completions, attempts and checkpoints, [first, end): the last ones,
-        and those that hold any of them.
+        """Remove whole hours of completions, attempts, checkpoints and results, [first, end): the
+        last ones, and those that hold any of them.
         """
         first_ms, end_ms = whole_hours(first_hour_ms, end_hour_ms)
 
@@ -218,7 +222,8 @@ class CassandraStatusStore:
             completed, done_ms = self._completion_hours.to_delete(partition, first_ms, done_ms)
             segmented, done_ms = self._segments.hours.to_delete(partition, first_ms, done_ms)
             noted, done_ms = self._checkpoint_hours.to_delete(partition, first_ms, done_ms)
-            hours = {*attempted, *completed, *segmented, *noted}
+            returned, done_ms = self._result_hours.to_delete(partition, first_ms, done_ms)
+            hours = {*attempted, *completed, *segmented, *noted, *returned}
             hours = {each for each in hours if each < done_ms}
             for delete in self._deletes:
                 self._session.execute_all(

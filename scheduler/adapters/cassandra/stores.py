@@ -14,6 +14,7 @@ from scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
 from scheduler.adapters.cassandra.migrate import migrate, schema_scripts
 from scheduler.adapters.cassandra.oversight import CassandraOversightStore, CassandraTallyStore
 from scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
+from scheduler.adapters.cassandra.results import CassandraResultStore
 from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
 from scheduler.adapters.cassandra.segment_gate import SegmentGate
 from scheduler.adapters.cassandra.session import CassandraSession
@@ -48,6 +49,7 @@ def open_stores(settings: Settings) -> Stores:
             schedule=CassandraScheduleStore(session),
             status=CassandraStatusStore(session, _in_segments(settings.cassandra, oversight)),
             checkpoints=CassandraCheckpointStore(session),
+            results=CassandraResultStore(session),
             ownership=ownership,
             definitions=CassandraDefinitionStore(session),
             oversight=oversight,

@@ -99,6 +99,9 @@ ATTEMPT_HISTORY = Table(
 )
 
 TASK_CHECKPOINT = Table("task_checkpoint", _TASK_KEY, ("attempt", "made_ms", "body", "fence"))
+TASK_RESULT = Table(
+    "task_result", _TASK_KEY, ("attempt", "finished_ms", "kept_until_ms", "body", "fence")
+)
 
 
 def insert_rows(

@@ -188,6 +188,16 @@ STORE = Schema(
             fence INTEGER NOT NULL, write_time INTEGER NOT NULL, checksum INTEGER,
             PRIMARY KEY (partition, scheduled_ms, ordering_id, uniqueness_key)
             ) WITHOUT ROWID""",
+        # A version before takes a task with a result for one without, and ends its own so.
+        f"""CREATE TABLE IF NOT EXISTS task_result ({_KEY},
+            attempt INTEGER NOT NULL, finished_ms INTEGER NOT NULL,
+            kept_until_ms INTEGER NOT NULL, body BLOB NOT NULL,
+            fence INTEGER NOT NULL, write_time INTEGER NOT NULL, checksum INTEGER,
+            PRIMARY KEY (partition, scheduled_ms, ordering_id, uniqueness_key)
+            ) WITHOUT ROWID""",
+        # It finds the bodies to be forgotten.
+        """CREATE INDEX IF NOT EXISTS task_result_by_time
+            ON task_result (kept_until_ms) WHERE body <> x''""",
     ),
     tally="UPDATE pair SET tally = tally + 1",
 )

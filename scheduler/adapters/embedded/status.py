@@ -205,7 +205,7 @@ class EmbeddedStatus:
                 (partition, *span, write_time),
             )
             more = False
-            for table in ("task_status", "attempt_history", "task_checkpoint"):
+            for table in ("task_status", "attempt_history", "task_checkpoint", "task_result"):
                 more |= sweep(connection, table, partition, span, write_time)
             # Segments last: readers see a success meanwhile, never the row that it replaced.
             return more or sweep_segments(connection, partition, span, write_time)

@@ -13,6 +13,7 @@ from scheduler.adapters.embedded.folder import store_file
 from scheduler.adapters.embedded.oversight import EmbeddedOversight, EmbeddedTallies
 from scheduler.adapters.embedded.ownership import EmbeddedOwnership
 from scheduler.adapters.embedded.pair import check_pair
+from scheduler.adapters.embedded.results import EmbeddedResults
 from scheduler.adapters.embedded.schedule import EmbeddedSchedule
 from scheduler.adapters.embedded.schema import STORE
 from scheduler.adapters.embedded.segments import turn_into_rows
@@ -44,6 +45,7 @@ def open_stores(settings: Settings) -> Stores:
         schedule=EmbeddedSchedule(database),
         status=EmbeddedStatus(database, in_segments=in_segments),
         checkpoints=EmbeddedCheckpoints(database),
+        results=EmbeddedResults(database),
         ownership=ownership,
         definitions=EmbeddedDefinitions(database),
         oversight=EmbeddedOversight(database),

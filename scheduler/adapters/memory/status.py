@@ -95,7 +95,8 @@ class MemoryStatus:
         check_hours(first_hour_ms, end_hour_ms)
 
         def effect() -> int:
-            tables = (self._data.completions, self._data.attempts, self._data.checkpoints)
+            data = self._data
+            tables = (data.completions, data.attempts, data.checkpoints, data.results)
             span = (partition, first_hour_ms, end_hour_ms)
             held = set().union(*(rows.hours(*span) for rows in tables))
             for rows in tables:

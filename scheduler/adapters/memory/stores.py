@@ -10,6 +10,7 @@ from scheduler.adapters.memory.definitions import MemoryDefinitions
 from scheduler.adapters.memory.delivery import Deliver, at_once
 from scheduler.adapters.memory.oversight import MemoryOversight, MemoryTallies
 from scheduler.adapters.memory.ownership import MemoryOwnership
+from scheduler.adapters.memory.results import MemoryResults
 from scheduler.adapters.memory.schedule import MemorySchedule
 from scheduler.adapters.memory.status import MemoryStatus
 from scheduler.adapters.memory.tables import MemoryStores, View
@@ -24,6 +25,7 @@ def open_memory_stores(data: MemoryStores, deliver: Deliver = at_once) -> Stores
         schedule=MemorySchedule(data, view),
         status=MemoryStatus(data, view),
         checkpoints=MemoryCheckpoints(data, view),
+        results=MemoryResults(data, view),
         ownership=MemoryOwnership(data, view),
         definitions=MemoryDefinitions(data, view),
         oversight=MemoryOversight(data, view),

@@ -17,6 +17,7 @@ from actors.model.ownership import Claim
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
 from actors.model.task import StoredTask
 from actors.model.task_checkpoint import TaskCheckpoint
+from actors.model.task_result import StoredResult
 from actors.ports.clock import Clock
 from scheduler.adapters.memory.delivery import Deliver, Request
 
@@ -107,6 +108,9 @@ class MemoryStores:
         self.completions: Rows[Completion] = Rows()
         self.attempts: Rows[AttemptRecord] = Rows()
         self.checkpoints: Rows[TaskCheckpoint] = Rows()
+        self.results: Rows[StoredResult] = Rows()
+        self.reached_ms = 0
+        """The latest end of a task with a result."""
         self.claims: dict[int, Claim] = {}
         self.outcomes: dict[tuple[int, int], tuple[int, RecordedOutcome]] = {}
         """By partition and offset: write time and outcome."""

@@ -42,7 +42,10 @@ from scheduler.observe.self_check import SHARE_MASK, SelfCheck
 _OF_THE_WHOLE = frozenset({"close", "installation_id"})
 """Methods of ``Stores`` that are not stores."""
 _GROUPED = frozenset(
-    {"insert_tasks", "insert_completions", "insert_attempts", "insert_checkpoints"}
+    {
+        *("insert_tasks", "insert_completions", "insert_attempts", "insert_checkpoints"),
+        "insert_results",
+    }
 )
 """Writes that take many rows at a time: (partition, rows, write time)."""
 

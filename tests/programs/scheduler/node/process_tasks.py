@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from actors.model.backoff import RetryPolicy
 from actors.model.batch_executor import BatchExecutor
-from actors.model.outcome import Drop
+from actors.model.outcome import Done, Drop
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.middleware import Middleware
@@ -171,6 +171,19 @@ class Batched(BatchExecutor):
         if any(each.data.get("dies") for each in tasks):
             os.kill(os.getpid(), signal.SIGKILL)
         return [Drop(f"{len(tasks)}") for _ in tasks]
+
+
+@app.executor("returns")
+class Returns(BatchExecutor):
+    """Ends each of many tasks with a large value."""
+
+    run_in = "process"
+    retry = ONCE
+    batch_tasks_max = 300
+
+    def execute_many(self, tasks: tuple[Task, ...]) -> list[Done]:  # type: ignore[override]
+        """Say which one it is; all together are larger than a frame may be."""
+        return [Done(f"{each.ordering_id} " + "x" * 60_000) for each in tasks]
 
 
 @app.executor("noop")

@@ -13,6 +13,7 @@ from actors.model.errors import InvalidExecutor
 from actors.model.events import AttemptStarted, AttemptStuck
 from actors.model.settings import ExecutionSettings
 from actors.model.task_executor import TaskExecutor
+from actors.model.task_result import result_value
 from scheduler.executors.process_plan import plan_of
 from scheduler.executors.registry import Hourhand
 from scheduler.executors.user_executors import UserExecutors
@@ -132,6 +133,17 @@ def test_checkpoints_come_back_from_a_process_and_go_there(
     assert again is not None
     found = {"done": 2, "found": None}
     assert checkpoint_value(again.body) == {"done": 2, "found": found}
+
+
+def test_values_come_back_from_a_process_however_many_there_are(bench: ProcessBench) -> None:
+    """Of a batch each is its own task's."""
+    for _ in range(300):
+        bench.start("returns")
+    ends = [bench.ended() for _ in range(300)]
+
+    found = {e.attempt.task.key.ordering_id: result_value(e.returned or b"") for e in ends}
+    assert all(str(value) == f"{name} " + "x" * 60_000 for name, value in found.items())
+    assert {each.ending for each in ends} == {Ending.DONE}
 
 
 def test_a_batch_runs_in_one_process(bench: ProcessBench) -> None:

@@ -6,19 +6,19 @@ import pytest
 
 from actors.model.batch_executor import BatchExecutor, BatchOutcome
 from actors.model.checkpoint_value import (
-    CHECKPOINT_BYTES_MAX,
     Progress,
     checkpoint_text,
     checkpoint_value,
     progress_of,
 )
 from actors.model.errors import InvalidCheckpoint, PayloadSealed
+from actors.model.json_text import VALUE_BYTES_MAX
 from actors.model.sealed import with_envelope
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from tests.builders import a_task
 
-LARGEST = "x" * (CHECKPOINT_BYTES_MAX - 2)
+LARGEST = "x" * (VALUE_BYTES_MAX - 2)
 
 
 @pytest.mark.parametrize(

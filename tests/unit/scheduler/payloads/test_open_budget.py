@@ -61,12 +61,14 @@ def test_the_bound_holds_whichever_codec_it_is(codec: Any) -> None:
         PayloadCodecs(codec, opened_bytes_max=1_000).opened(sealed)
 
 
-def test_what_is_claimed_is_not_fetched_when_it_is_too_large(tmp_path: Path) -> None:
+def test_what_is_claimed_is_not_fetched_when_it_is_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The store says its size before."""
     claims = ClaimCheck(f"file://{tmp_path}", threshold_bytes=10)
     sealed = PayloadCodecs(claims).sealed(a_task(data=LARGE))
     fetched: list[str] = []
-    claims._files.cat_file = fetched.append
+    monkeypatch.setattr(claims._files, "cat_file", fetched.append)
 
     with pytest.raises(PayloadDamaged, match="more than 1000 bytes"):
         PayloadCodecs(claims, opened_bytes_max=1_000).opened(sealed)
