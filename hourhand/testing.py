@@ -9,10 +9,18 @@ require_own_packages()
 
 from scheduler.testing import (  # noqa: E402 - first it has to be Hourhand's
     Execution,
+    NextAttempts,
     RecordingTelemetry,
     RefusedTask,
     VirtualScheduler,
     execute_task,
 )
 
-__all__ = ["Execution", "RecordingTelemetry", "RefusedTask", "VirtualScheduler", "execute_task"]
+__all__ = [
+    "Execution",
+    "NextAttempts",
+    "RecordingTelemetry",
+    "RefusedTask",
+    "VirtualScheduler",
+    "execute_task",
+]

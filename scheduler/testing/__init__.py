@@ -12,7 +12,10 @@ replaced by ones that stand still until ``advance``, ``run_due`` or ``drain`` mo
 import inspect
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from random import Random
 from typing import Any, Self
 
 from actors.kernel.simulated import VirtualClock
@@ -45,6 +48,7 @@ from scheduler.executors.middleware import Middleware
 from scheduler.executors.user_executors import Executors, UserExecutors, payloads_of
 from scheduler.futures.light_future import LightFuture
 from scheduler.futures.sleeping import Sleeper
+from scheduler.node.calls import Calls
 from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.testing.recording import (
@@ -57,10 +61,12 @@ from scheduler.testing.recording import (
     RefusedTask,
     explained,
 )
+from scheduler.testing.scripted import NextAttempts, Scripts
 from scheduler.testing.virtual import (
     ROUNDS_MAX,
     VIRTUAL_GROUP,
     RecordingCaller,
+    UserParts,
     VirtualNode,
     VirtualPorts,
     VirtualRunner,
@@ -68,8 +74,16 @@ from scheduler.testing.virtual import (
     virtual_kinds,
     virtual_tree,
 )
+from scheduler.testing.virtual_processes import VirtualProcesses
 
-__all__ = ["Execution", "RecordingTelemetry", "RefusedTask", "VirtualScheduler", "execute_task"]
+__all__ = [
+    "Execution",
+    "NextAttempts",
+    "RecordingTelemetry",
+    "RefusedTask",
+    "VirtualScheduler",
+    "execute_task",
+]
 
 
 class _VirtualSleeper(Sleeper):
@@ -122,6 +136,7 @@ class VirtualScheduler:
         self._counted_events = 0
         self._open: int | None = None
         self._executors = UserExecutors.of(executor, executors, middleware, payloads)
+        self._scripts = Scripts()
         self._partitions = partitions
         self._client = RecordingClient(
             self.settings,
@@ -396,7 +411,33 @@ class VirtualScheduler:
                 f"{did_you_mean(kind, kinds)}"
             )
 
-    # The calls that make a node fail.
+    # The calls that make a process or a node fail.
+
+    def next_attempt(self, **match: object) -> NextAttempts:
+        """Choose the next attempt of a task in a process, by the names of ``assert_executed``, to
+        have its process die or hang::
+
+            scheduler.next_attempt(kind="resize").dies_with("SIGSEGV")
+            scheduler.next_attempt(uniqueness_key="photo-7").hangs()
+
+        InvalidTask for an unknown name, and where nothing that matches runs in a process.
+        """
+        self._check_names(match)
+        in_processes = self._on_node().in_processes
+        kind = match.get("kind")
+        if not in_processes or ("kind" in match and kind not in in_processes):
+            named = "tasks without a kind run" if kind is None else f"the kind {shown(kind)} runs"
+            raise InvalidTask(
+                f"{named if 'kind' in match else 'all tasks run'} in threads, where a death is that"
+                " of the node, as crash() has it, and a hang blocks the test: give the executor"
+                ' run_in="process", or tree= with execution.run_in'
+            )
+
+        def matches(task: StoredTask) -> bool:
+            found = task.to_task()
+            return _matches(self._opened(found) if "data" in match else found, match)
+
+        return NextAttempts(partial(self._scripts.add, matches))
 
     def restart(
         self,
@@ -436,15 +477,27 @@ class VirtualScheduler:
         self.run_due()
 
     def stop(self) -> None:
-        """Drain and leave the group; open tasks stay stored."""
+        """Drain and leave the group; open tasks stay stored.
+
+        No time passes, unless an attempt hangs in a process: then that until its process is killed
+        at the drain deadline.
+        """
         if self._node is None:
             return
         drained = self._node.node.request_stop()
-        while not drained.done() and self._node.work():
+        while not drained.done() and (self._node.work() or self._pass_hang(self._node)):
             pass
         self._node.node.close()
         self._node = None
         self._log.close()
+
+    def _pass_hang(self, node: VirtualNode) -> bool:
+        """Let time pass to what ends an attempt that hangs; return False if none does."""
+        processes, next_ms = node.virtual.workers.processes, node.next_deadline_ms()
+        if processes is None or not processes.hangs or next_ms is None:
+            return False
+        self.clock.advance(max(0.0, next_ms - self.clock.monotonic_ms()))
+        return True
 
     def _client_ports(self) -> ClientPorts:
         return ClientPorts(
@@ -455,7 +508,14 @@ class VirtualScheduler:
             sleeper=_VirtualSleeper(self.advance),
         )
 
+    def _on_node(self) -> UserExecutors:
+        """Return the executors as a node has them, which makes none that runs in a process."""
+        users = self._executors.with_processes(self.settings.tree.execution.run_in)
+        return replace(users, batches={}, members={})
+
     def _make_node(self) -> VirtualNode:
+        users = self._on_node()
+
         def effects_of(virtual: VirtualRunner) -> Effects:
             virtual.runner.calls.require_codecs = self._executors.require_codecs
             virtual.workers.note_start = self._executions.note_start
@@ -466,10 +526,20 @@ class VirtualScheduler:
                 writer=MemoryWriter(self.broker),
                 runner=virtual.runner,
                 telemetry=self.telemetry,
-                make_executor=self._system_tasks().factory_with(self._executors.make),
+                make_executor=self._system_tasks().factory_with(users.make),
                 flow_rules=self._executors.flow_rules,
                 concurrency_per_id=self._executors.concurrency_per_id,
                 run_tasks_max=self._executors.run_tasks_max,
+            )
+
+        def make_processes(calls: Calls, rng: Random) -> VirtualProcesses:
+            return VirtualProcesses(
+                calls,
+                self.settings.tree,
+                users,
+                self._scripts,
+                note_start=self._executions.note_start,
+                rng=rng,
             )
 
         return VirtualNode(
@@ -478,8 +548,9 @@ class VirtualScheduler:
             settings=self.settings,
             clock=self.clock,
             telemetry=self.telemetry,
-            rules=self._executors.flow_rules,
-            on_node=self._executors.limits,
+            users=UserParts(
+                users.flow_rules, users.limits, make_processes if users.in_processes else None
+            ),
         )
 
     def _system_tasks(self) -> SystemTaskRegistry:

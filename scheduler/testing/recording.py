@@ -116,7 +116,7 @@ class Executions:
         self._events = events
         self._seen = 0
         self._begun: dict[tuple[TaskKey, int], Task] = {}
-        self._errors: dict[tuple[TaskKey, int], BaseException] = {}
+        self._failures: dict[tuple[TaskKey, int], AttemptFailed] = {}
         self._ran: list[Execution] = []
 
     def note_start(self, attempt: Attempt) -> None:
@@ -127,23 +127,25 @@ class Executions:
         """Return every attempt that ended, in the order of their ends."""
         for event in self._events[self._seen :]:
             if isinstance(event, AttemptFailed):
-                self._errors[event.key, event.attempt] = event.error
+                self._failures[event.key, event.attempt] = event
             elif isinstance(event, AttemptFinished):
                 attempt = (event.key, event.attempt)
-                error, task = self._errors.pop(attempt, None), self._begun.pop(attempt, None)
-                self._ran.append(_execution_of(event, error, task))
+                failed, task = self._failures.pop(attempt, None), self._begun.pop(attempt, None)
+                self._ran.append(_execution_of(event, failed, task))
         self._seen = len(self._events)
         return list(self._ran)
 
 
 def _execution_of(
-    event: AttemptFinished, error: BaseException | None, task: Task | None
+    event: AttemptFinished, failed: AttemptFailed | None, task: Task | None
 ) -> Execution:
     ended = (event.key, event.attempt, from_millis(event.finished_ms), event.result)
-    if error is None:
+    if failed is None:
         return Execution(*ended, event.error_class, task=task)
+    error = failed.error
     message = message_of(error, ERROR_MESSAGE_CHARS_MAX)
-    stack = stack_of(error, ERROR_STACK_CHARS_MAX)
+    # An error that was raised in a process has no frames here.
+    stack = failed.stack or stack_of(error, ERROR_STACK_CHARS_MAX)
     return Execution(*ended, class_name_of(error), message, stack, task)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import Context
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
 from actors.kernel.supervision import FailureListener
@@ -44,6 +44,7 @@ from scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from scheduler.node.runner import NodeRunner
 from scheduler.node.stages import RunningBatch
 from scheduler.ports.messages import MessageWriter
+from scheduler.ports.processes import ProcessBatches, is_in_process
 from scheduler.process.forking import end_child
 from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.services.timers.executor import CallbackFailed, Caller
@@ -146,6 +147,33 @@ class RecordingCaller:
             raise CallbackFailed("the test wants it to fail")
 
 
+class ProcessStage(Protocol):
+    """Runs what runs in processes, moved by hand."""
+
+    @property
+    def places(self) -> int:
+        """The number of processes."""
+
+    @property
+    def hangs(self) -> bool:
+        """True if user code of one of them hangs."""
+
+    def run(self, attempts: Sequence[RunningAttempt]) -> None:
+        """Run each attempt as soon as a process is free for it."""
+
+    def run_batch(self, batch: RunningBatch) -> None:
+        """Run some attempts together."""
+
+    def drain(self, partitions: Collection[int] | None) -> None:
+        """Let attempts of these partitions end in time."""
+
+    def run_one(self) -> bool:
+        """Do one thing that is due; return False if there is none."""
+
+    def next_ms(self) -> float | None:
+        """Return the monotonic time at which something is due; None for never."""
+
+
 class VirtualWorkers:
     """The last stage: runs one attempt, or one batch, at a time in the caller's thread.
 
@@ -153,8 +181,10 @@ class VirtualWorkers:
     does.
     """
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, processes: ProcessStage | None = None) -> None:
+        """``processes`` run what runs in processes; None where nothing does."""
         self._calls = calls
+        self.processes = processes
         self.note_start: Callable[[Attempt], object] = lambda _attempt: None
         """Called with each attempt, just before its user code."""
         self.ready: deque[RunningAttempt | RunningBatch] = deque()
@@ -162,6 +192,11 @@ class VirtualWorkers:
 
     def run(self, attempts: Sequence[RunningAttempt]) -> None:
         """Queue attempts."""
+        if self.processes is not None:
+            there = [each for each in attempts if is_in_process(each.executor)]
+            if there:
+                self.processes.run(there)
+                attempts = [each for each in attempts if not is_in_process(each.executor)]
         self.ready.extend(attempts)
 
     def run_at_once(self, running: RunningAttempt) -> bool:
@@ -171,16 +206,20 @@ class VirtualWorkers:
 
     def run_batch(self, batch: RunningBatch) -> None:
         """Queue a batch."""
-        self.ready.append(batch)
+        if self.processes is not None and isinstance(batch.batches, ProcessBatches):
+            self.processes.run_batch(batch)
+        else:
+            self.ready.append(batch)
 
     def drain(self, partitions: Collection[int] | None) -> None:
-        """Change nothing: no attempt outlives the call that runs it."""
-        del partitions
+        """Let attempts in processes end; no other outlives the call that runs it."""
+        if self.processes is not None:
+            self.processes.drain(partitions)
 
     def pool_of(self, running: RunningAttempt) -> str | None:
-        """Return None: all wait for the only thread."""
-        del running
-        return "threads"
+        """Name the workers that an attempt waits for: the only thread, or the processes."""
+        in_process = self.processes is not None and is_in_process(running.executor)
+        return "processes" if in_process else "threads"
 
     def call_later(self, delay_ms: float, call: Callable[[], object]) -> Callable[[], object]:
         """Ignore the call: no start takes long, and no batch waits for others that cannot come."""
@@ -195,9 +234,11 @@ class VirtualWorkers:
         return call()
 
     def run_one(self) -> bool:
-        """Run one queued attempt, or one batch, to its end; return False if there is none."""
+        """Run one queued attempt, or one batch, to its end, or do one thing of the processes;
+        return False if there is none.
+        """
         if not self.ready:
-            return False
+            return self.processes is not None and self.processes.run_one()
         match self.ready.popleft():
             case RunningAttempt() as running:
                 # In a context of its own, as on a node: variables that it sets are not the test's.
@@ -246,6 +287,10 @@ class VirtualWorkers:
         batch.ended()
 
 
+MakeProcesses = Callable[[Calls, random.Random], ProcessStage]
+"""Makes the processes of a node."""
+
+
 class VirtualRunner(NamedTuple):
     """A node's runner, and the workers that are moved by hand."""
 
@@ -256,7 +301,7 @@ class VirtualRunner(NamedTuple):
         """Run one attempt or batch, or let one pass a limit; return False if there is none."""
         if self.workers.run_one():
             return True
-        next_ms = self.next_timer_ms()
+        next_ms = self.runner.limits.next_ms()
         if next_ms is not None and next_ms <= self.runner.calls.clock.monotonic_ms():
             self.runner.limits.look()
             # An attempt that passes may ask the tree for a durable start first.
@@ -264,8 +309,12 @@ class VirtualRunner(NamedTuple):
         return self.runner.hurry()
 
     def next_timer_ms(self) -> float | None:
-        """Return the monotonic time at which a limit lets an attempt pass; None for never."""
-        return self.runner.limits.next_ms()
+        """Return the monotonic time at which a limit lets an attempt pass, or a process is looked
+        at; None for never.
+        """
+        processes = self.workers.processes
+        looked_at_ms = None if processes is None else processes.next_ms()
+        return _earliest(self.runner.limits.next_ms(), looked_at_ms)
 
 
 def virtual_runner(
@@ -275,11 +324,14 @@ def virtual_runner(
     telemetry: Telemetry,
     limits: NodeLimits = NO_LIMITS,
     rng: random.Random = JITTER,
+    make_processes: MakeProcesses | None = None,
 ) -> VirtualRunner:
     """Return a runner in the caller's thread."""
     calls = Calls(clock=clock, gate=gate, telemetry=telemetry, rng=rng)
-    workers = VirtualWorkers(calls)
-    return VirtualRunner(NodeRunner(calls, workers, ExecutionSettings(), limits), workers)
+    processes = None if make_processes is None else make_processes(calls, rng)
+    workers = VirtualWorkers(calls, processes)
+    settings = ExecutionSettings(processes=None if processes is None else processes.places)
+    return VirtualRunner(NodeRunner(calls, workers, settings, limits), workers)
 
 
 class VirtualPorts(NamedTuple):
@@ -309,6 +361,15 @@ def virtual_kinds(
     )
 
 
+class UserParts(NamedTuple):
+    """The parts of a virtual node that depend on its user code."""
+
+    rules: FlowRules = FlowRules.NONE
+    on_node: Mapping[str | None, int] = {}
+    """Most attempts that run at once, by kinds with a limit."""
+    make_processes: MakeProcesses | None = None
+
+
 class VirtualNode:
     """One real node on a shared virtual installation, stepped by hand."""
 
@@ -321,8 +382,7 @@ class VirtualNode:
         clock: VirtualClock,
         telemetry: Telemetry,
         rng: random.Random | None = None,
-        rules: FlowRules = FlowRules.NONE,
-        on_node: Mapping[str | None, int] | None = None,
+        users: UserParts = UserParts(),  # noqa: B008 - it cannot be changed
     ) -> None:
         chance = rng or random.Random(0)  # noqa: S311 - a repeatable test, no secret
         self.log = MemoryLog(broker, settings, clock)
@@ -331,8 +391,9 @@ class VirtualNode:
             clock=clock,
             gate=self.lease.allows,
             telemetry=telemetry,
-            limits=NodeLimits(rules, on_node or {}, len(broker.partitions), self.lease),
+            limits=NodeLimits(users.rules, users.on_node, len(broker.partitions), self.lease),
             rng=chance,
+            make_processes=users.make_processes,
         )
         self.runner = self.virtual.runner
         self.lease.add_listener(self.runner.apply)

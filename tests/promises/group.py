@@ -29,7 +29,7 @@ from scheduler.client.client import ClientPorts, SchedulerClient
 from scheduler.configuration.settings import GroupSettings, Settings
 from scheduler.executors.guests import GuestKind
 from scheduler.testing import RecordingTelemetry
-from scheduler.testing.virtual import VirtualNode, VirtualRunner
+from scheduler.testing.virtual import UserParts, VirtualNode, VirtualRunner
 from tests.builders import NOW_MS
 from tests.promises.faults import Faults
 from tests.promises.held_runner import HeldRunner
@@ -108,7 +108,7 @@ class Member:
             clock=group.clock,
             telemetry=self.telemetry,
             rng=group.rng,
-            rules=group.rules,
+            users=UserParts(group.rules),
         )
 
     def _effects(self, virtual: VirtualRunner) -> Effects:

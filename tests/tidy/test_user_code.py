@@ -48,6 +48,7 @@ OWN = (
     "self._guardian.",
     "self._is_up.",
     "self._answered.",
+    "process.place.",
     "self.attempt",
     "limits.batches_max",
     "event.",
