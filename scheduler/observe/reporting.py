@@ -19,9 +19,10 @@ from importlib.metadata import version as installed_version
 from itertools import islice
 
 from actors.model.attempts import Attempt
-from actors.model.checkpoint_value import progress_of, shown_value
+from actors.model.checkpoint_value import progress_of
 from actors.model.errors import HourhandError
 from actors.model.flow import Limit
+from actors.model.json_text import shown_value
 from actors.model.operator_config import OperatorConfig
 from actors.model.oversight import (
     DeclaredLimit,

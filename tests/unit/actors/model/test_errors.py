@@ -51,6 +51,7 @@ def test_a_callers_mistake_in_a_value_is_a_value_error_too() -> None:
         errors.UnknownConnection,
         errors.SparkNotStarted,
         errors.ProcessDied,
+        errors.NoResult,
     }
     for error in set(CallerError.__subclasses__()) - others:
         assert issubclass(error, ValueError), error
