@@ -230,13 +230,14 @@ class UserExecutors:
             raise UnknownKind(self._complaint(kind))
         if (known_batches := self.batches.get(kind)) is not None:
             return BatchMember(known_batches)
-        if not self.here:
-            if (member := self.members.get(kind)) is not None:
-                return member
-            if self._runs_in_process(factory):
-                return self._stand_in(kind, class_of(factory))
         guests = self.guests.get(kind)
         if guests is None:
+            if not self.here:
+                if (member := self.members.get(kind)) is not None:
+                    return member
+                # Looked at once for each kind: there is an executor for each busy ordering id.
+                if self._runs_in_process(factory):
+                    return self._stand_in(kind, class_of(factory))
             guests = self.guests.setdefault(kind, GuestKind(factory))
         declared = guests.declared_class
         if declared is not None and issubclass(declared, BatchExecutor):

@@ -11,7 +11,7 @@ from functools import partial
 
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.stages import Following, RunningBatch
-from scheduler.ports.batches import Batches, BatchMember
+from scheduler.ports.batches import Batches, InBatches
 
 
 class _Gathered:
@@ -53,7 +53,7 @@ class BatchGathering:
         passed: list[RunningAttempt] = []
         for running in attempts:
             executor, attempt = running.executor, running.attempt
-            if not isinstance(executor, BatchMember) or attempt.suspect or attempt.was_given_up:
+            if not isinstance(executor, InBatches) or attempt.suspect or attempt.was_given_up:
                 passed.append(running)
             else:
                 batched.setdefault(executor.batches, []).append(running)

@@ -116,7 +116,8 @@ class Calls:
                 attempt.number,
                 delay_ms,
                 running.limited_ms,
-                attempt.is_beside_others,
+                # The property would be a call more for each task.
+                attempt.is_unordered or attempt.follows is not None,
             )
         )
         return started_ms
@@ -198,6 +199,8 @@ class Calls:
         """Return the end of an attempt by the value that user code returned; raises errors of the
         value's own code.
         """
+        if outcome is None:
+            return AttemptEnded(running.attempt, Ending.DONE, started_ms, self.clock.now_ms())
         ended = ended_well(running.attempt, outcome, started_ms, self.clock.now_ms())
         if ended.ending is not Ending.RETRY:
             return ended

@@ -15,6 +15,7 @@ from functools import partial
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.errors import HourhandError
 from actors.model.executor_attributes import timeout_ms_of
+from actors.model.task import FRESH
 from actors.ports.clock import Clock
 from scheduler.node.async_loop import LoopThread
 from scheduler.node.attempts import RunningAttempt
@@ -23,7 +24,7 @@ from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.durable_starts import START_DEADLINE_S
 from scheduler.node.endings import not_started
 from scheduler.node.machine import MACHINE, Machine
-from scheduler.process.forking import end_child
+from scheduler.process.forking import end_child, process
 
 Watch = Callable[[RunningAttempt, int | None], Callable[[], object] | None]
 """Watches an attempt with a timeout in milliseconds; returns a function that ends the watch."""
@@ -61,7 +62,8 @@ class ExecutorCalls:
         uncalled = calls.uncalled(running)
         if uncalled is not None:
             return uncalled
-        if attempt.was_given_up and not (self._recorded_start(attempt) and calls.gate(attempt)):
+        is_again = attempt.task.attempts is not FRESH and attempt.was_given_up
+        if is_again and not (self._recorded_start(attempt) and calls.gate(attempt)):
             return self._not_started(running)
         started_ms = calls.begin(running)
         watch, awaits = None, False
@@ -84,7 +86,8 @@ class ExecutorCalls:
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             end_child(calls.born, error)
             ended = calls.failed(running, error, started_ms)
-        end_child(calls.born)
+        if process.generation != calls.born:
+            end_child(calls.born)
         if watch is not None:
             watch()
         return ended

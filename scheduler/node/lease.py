@@ -88,10 +88,7 @@ class Lease:
             listener(config)
 
     def _is_paused(self, attempt: Attempt) -> bool:
-        config = self._config
-        if not config.pauses:
-            return False
-        pauses = self._pauses
+        config, pauses = self._config, self._pauses
         pause = pauses.get(attempt.partition)
         if pause is None:
             pause = pauses[attempt.partition] = config.of_partition(attempt.partition)
@@ -103,7 +100,7 @@ class Lease:
             self._epochs.get(attempt.partition) == attempt.epoch
             and self._clock.monotonic_ms() < self._membership_ends_ms()
             and self._clock.now_ms() >= attempt.task.key.scheduled_ms
-            and not self._is_paused(attempt)
+            and not (self._config.pauses and self._is_paused(attempt))
         )
 
 

@@ -26,7 +26,7 @@ from scheduler.node.loans import LoanDesk
 from scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from scheduler.node.shares import NodeRates
 from scheduler.node.stages import Following, Workers
-from scheduler.node.system_executor import SystemExecutor
+from scheduler.node.system_executor import SystemExecutor, SystemWork
 from scheduler.node.worker_watch import WorkerLoad, WorkerPool
 from scheduler.ports.batches import BatchMember
 
@@ -97,7 +97,7 @@ class NodeRunner:
             [
                 each
                 for each in self._registry.add(starts, listener)
-                if not (isinstance(each.executor, SystemExecutor) and at_once(each))
+                if not (isinstance(each.executor, SystemWork) and at_once(each))
             ]
         )
 

@@ -28,8 +28,16 @@ PATIENCE = RetryPolicy(
 """The policy of system tasks: a task whose server is absent is tried until the server is there."""
 
 
-class SystemExecutor(TaskExecutor):
-    """Runs system tasks: Hourhand's own tasks."""
+class SystemWork:
+    """Marks what runs system tasks.
+
+    Told from others for each attempt: of a class with abstract methods, as ``TaskExecutor`` is
+    one, ``isinstance`` asks code in Python.
+    """
+
+
+class SystemExecutor(SystemWork, TaskExecutor):
+    """Runs system tasks, which are Hourhand's own."""
 
     retry = PATIENCE
     unslotted: ClassVar[bool] = False

@@ -80,7 +80,15 @@ class Batches(Protocol):
         """Run a batch on this event loop."""
 
 
-class BatchMember(TaskExecutor):
+class InBatches:
+    """Marks what runs in batches: told from others for each attempt, and of a class with abstract
+    methods ``isinstance`` asks code in Python.
+    """
+
+    batches: Batches
+
+
+class BatchMember(InBatches, TaskExecutor):
     """Stands for a batch executor at one ordering id; the runner combines its attempts."""
 
     around: Callable[[], AbstractContextManager[object]] | None = None
