@@ -5,6 +5,7 @@ Decides which object runs a task.  Never calls user code.
 
 import msgspec
 
+from actors.model.kind import carried_kind
 from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 from actors.ports.runner import Executable
@@ -24,7 +25,7 @@ class ExecutorsOfKinds(msgspec.Struct, eq=False):
 
     def of(self, task: StoredTask, effects: Effects) -> Executable:
         """Return the executor of a task; raises CannotRunHere if this node has none for it."""
-        kind = task.kind
+        kind = carried_kind(task.body)
         executor = self.executor
         if executor is None:
             executor = self.executor = effects.make_executor(task.key.ordering_id, kind)

@@ -122,13 +122,16 @@ class OrderingExecutor(msgspec.Struct, eq=False):
     def accept(self, task: StoredTask) -> None:
         """Take a due task, whose memory the partition has counted already."""
         assert task.key.ordering_id == self.ordering_id, "each id has an executor of its own"
-        turn = self.turn
+        turn, front, size_bytes = self.turn, self.front, task.size_bytes
         self.counted_tasks += 1
-        self.counted_bytes += task.size_bytes
-        is_alone = self.front is None and self.queue is None and self.unordered is None
-        if is_alone and self.mode is OrderingMode.RUNNING and not turn.gathers(task):
+        self.counted_bytes += size_bytes
+        is_plain = self.unordered is None and self.mode is OrderingMode.RUNNING
+        if is_plain and front is None and self.queue is None and not turn.gathers(task):
             self.front = TaskExecutorRole(self, turn, task, self.executors)
             self.front.begin()
+            return
+        # Nothing else follows from a new task behind others.
+        if is_plain and front is not None and self._queued(task, size_bytes, front):
             return
         assert not self.is_ending, "an id that ends is handed nothing"
         turn.touched[self.ordering_id] = None
@@ -143,6 +146,15 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             queue.spill_key(task.key)
         else:
             queue.take(task, self._queue_max())
+
+    def _queued(self, task: StoredTask, size_bytes: int, front: TaskExecutorRole) -> bool:
+        """Keep a new task behind the one at hand, where that is all; return whether it is."""
+        if self.run is not None or front.is_slow or self.turn.has_kinds_apart:
+            return False
+        queue = self._known_queue() if self.queue is None else self.queue
+        if queue.reading is not None or front.task.key == task.key:
+            return False
+        return queue.take_new(task, size_bytes, self.turn.queue_tasks_max())
 
     def update(self, task: StoredTask) -> bool:
         """Use a later record of a key; return True if the key is in memory."""
@@ -218,7 +230,8 @@ class OrderingExecutor(msgspec.Struct, eq=False):
 
     def go_on(self) -> bool:
         """Begin tasks that may begin, or read further ones; return True if work is left."""
-        if self.queue is not None or self.run is not None or self.unordered is not None:
+        has_more = self.queue is not None or self.run is not None
+        if self.unordered is not None or (has_more and self.front is None):
             self._go_on()
         return self.front is not None or not self.is_over
 

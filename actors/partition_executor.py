@@ -214,10 +214,13 @@ class PartitionExecutor(Actor):
     def _take_ended(self) -> None:
         orderings = self._orderings
         for ended in self._turn.ended.take():
-            key = ended.attempt.task.key
+            attempt = ended.attempt
+            key = attempt.task.key
             ordering = orderings.get(key.ordering_id)
-            role = None if ordering is None else ordering.at_hand(key)
-            if role is not None and role.attempt is ended.attempt:
+            role = None if ordering is None else ordering.front
+            if ordering is not None and (role is None or role.attempt is not attempt):
+                role = ordering.at_hand(key)
+            if role is not None and role.attempt is attempt:
                 role.take_end(ended)
             elif ended.ending.is_of_user_code:
                 # The attempt does not count any more, but operators are told of it.
@@ -250,7 +253,12 @@ class PartitionExecutor(Actor):
         for completion in message.completions:
             key = completion.key
             ordering = orderings.get(key.ordering_id)
-            if ordering is not None and (role := ordering.at_hand(key)) is not None:
+            if ordering is None:
+                continue
+            role = ordering.front
+            if role is None or role.task.key != key:
+                role = ordering.at_hand(key)
+            if role is not None:
                 role.take_completion(completion.result)
         if message.records:
             closed = {completion.key for completion in message.completions}

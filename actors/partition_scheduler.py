@@ -179,7 +179,7 @@ class PartitionScheduler(Actor):
         size_bytes = sum([task.size_bytes for task in tasks])
         if budget.due_bytes + size_bytes > band.most(budget.share_bytes):
             return False
-        self._hand_on(sorted(tasks, key=_key_of), now_ms, band)
+        self._hand_on(sorted(tasks, key=_key_of), now_ms, band, size_bytes)
         if self._timer is None:
             self._sleep_until_due(now_ms)
         return True
@@ -256,11 +256,14 @@ class PartitionScheduler(Actor):
     def _may_execute(self) -> bool:
         return self._running and not self._draining and not self._is_paused
 
-    def _hand_on(self, due: list[StoredTask], now_ms: int, band: Band) -> None:
+    def _hand_on(
+        self, due: list[StoredTask], now_ms: int, band: Band, size_bytes: int | None = None
+    ) -> None:
+        """Give due tasks a slot each and hand them on; ``size_bytes`` of all, where it is known."""
         assert due[0].key <= due[-1].key, "what is due goes in key order (P4)"
         assert due[-1].key.scheduled_ms <= now_ms, "handed on before it is due (P2)"
         budget = self._siblings.budget
-        budget.run(due)
+        budget.run(due, size_bytes)
         assert budget.slots <= self._slots, "more is handed on than has a slot (P13)"
         executor = self._siblings.partition_executor
         # Tasks on time do not wait behind messages about the backlog of other ids.

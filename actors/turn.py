@@ -6,7 +6,7 @@ result of a task.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 import msgspec
@@ -85,13 +85,12 @@ class EndedAttempts:
             self._is_told = True
             self._reader.tell(AttemptsEnded())
 
-    def take(self) -> Iterator[AttemptEnded]:
+    def take(self) -> Sequence[AttemptEnded]:
         """Return all ends that are here; later ones are announced again."""
-        # First, so that an end added after the last look is announced.
+        # First: an end that is added after the last look must be told of.
         self._is_told = False
         ended = self._ended
-        while ended:
-            yield ended.popleft()
+        return [ended.popleft() for _ in range(len(ended))]
 
 
 class Turn:
@@ -136,7 +135,9 @@ class Turn:
         """Tasks that may be closed, which only the tracker knows."""
         self._reads: list[LoadOrdering] = []
         self._answers: list[tuple[WithdrawTask, TaskWithdrawn]] = []
-        self._released = 0
+        self._released = self._less_slots = self._more_bytes = 0
+        """Slots that are free again, and those and bytes of which the budget is told together."""
+        self._queue_tasks_max: int | None = None
 
     # The end of the turn.
 
@@ -165,6 +166,7 @@ class Turn:
             reads, self._reads = self._reads, []
             for read in reads:
                 siblings.task_persistence.tell(read)
+        self._count_occupied()
         if self._released:
             released, self._released = self._released, 0
             # A task that comes later finds the free slots by itself.
@@ -282,17 +284,34 @@ class Turn:
 
     def queue_tasks_max(self) -> int:
         """Return the number of tasks that an id may keep in memory behind the one that runs."""
-        return self._budget.queue_tasks_max(self.effects.settings.window)
+        if self._queue_tasks_max is None:
+            self._count_occupied()
+            window = self.effects.settings.window
+            self._queue_tasks_max = self._budget.queue_tasks_max(window)
+        return self._queue_tasks_max
 
     def reserve(self, slots: int) -> None:
         """Reserve slots for the tasks of a read, so that two reads do not count on the same slots;
         a negative number releases slots.
         """
+        self._queue_tasks_max = None
         self._budget.reserve(slots)
 
     def occupy(self, ordering_id: str, tasks: int, size_bytes: int) -> None:
         """Count tasks that an id has received; negative numbers count tasks that have left it."""
-        self._budget.resize(0, size_bytes)
+        self._queue_tasks_max = None
+        self._more_bytes += size_bytes
         if tasks:
-            self._budget.release_slots(ordering_id, -tasks)
             self._released -= tasks
+            if self._budget.has_flows:
+                self._budget.release_slots(ordering_id, -tasks)
+            else:
+                self._less_slots -= tasks
+
+    def _count_occupied(self) -> None:
+        """Tell the budget what has changed, once for all ids."""
+        budget, self._queue_tasks_max = self._budget, None
+        if self._more_bytes or self._less_slots:
+            budget.resize(0, self._more_bytes)
+            budget.release_slots("", self._less_slots)
+            self._more_bytes = self._less_slots = 0

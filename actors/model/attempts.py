@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from actors.model.backoff import RetryRuling
 from actors.model.events import AttemptFinished
 from actors.model.key import TaskKey
+from actors.model.kind import carried_kind
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import FRESH, AttemptState, StoredTask
 from actors.model.task_checkpoint import TaskCheckpoint
@@ -132,16 +133,17 @@ _RESULTS = {
 def finished_event(ended: AttemptEnded) -> AttemptFinished:
     """Return the event of an attempt's end."""
     assert ended.ending not in _WITHOUT_A_CALL, "what did not start has no end to tell"
+    attempt, task = ended.attempt, ended.attempt.task
     return AttemptFinished(
-        ended.attempt.partition,
-        ended.attempt.task.key,
-        ended.attempt.number,
-        ended.result,
+        attempt.partition,
+        task.key,
+        attempt.number,
+        _RESULTS[ended.ending],
         ended.finished_ms - ended.started_ms,
         ended.finished_ms,
         ended.error_class,
-        ended.attempt.task.kind,
-        ended.attempt.task.attempts.failed_ms if ended.error_class else 0,
+        carried_kind(task.body),
+        task.attempts.failed_ms if ended.error_class else 0,
     )
 
 

@@ -164,10 +164,12 @@ class PartitionBudget:
 
     # Changes of due tasks.
 
-    def run(self, tasks: Sequence[StoredTask]) -> None:
-        """Give due tasks a slot each; their bytes count from now on."""
+    def run(self, tasks: Sequence[StoredTask], size_bytes: int | None = None) -> None:
+        """Give due tasks a slot each; their bytes, ``size_bytes`` if known, count from now on."""
+        if size_bytes is None:
+            size_bytes = sum([task.size_bytes for task in tasks])
         self._slots += len(tasks)
-        self._due_bytes += sum([task.size_bytes for task in tasks])
+        self._due_bytes += size_bytes
 
     def run_in(self, flow: str, ordering_id: str) -> None:
         """Note the flow of a task that gets a slot."""

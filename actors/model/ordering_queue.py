@@ -6,6 +6,7 @@ store.
 """
 
 from collections.abc import Sequence
+from heapq import heappush
 from typing import Protocol
 
 from actors.model.commands import Withdrawal, WithdrawalResult
@@ -65,6 +66,19 @@ class OrderingQueue(TaskQueue):
             self.spill_key(task.key)
         else:
             self.add(task)
+
+    def take_new(self, task: StoredTask, size_bytes: int, tasks_max: int) -> bool:
+        """Keep a task as one of at most ``tasks_max``, unless it is known or must go to the store;
+        return True if it is kept.
+        """
+        key, tasks, stored = task.key, self._tasks, self.stored
+        is_behind = stored is not None and key > stored[0]
+        if is_behind or len(tasks) >= tasks_max or key in tasks:
+            return False
+        heappush(self._order, key)
+        tasks[key] = task
+        self.size_bytes += size_bytes
+        return True
 
     def must_spill(self, key: TaskKey, tasks_max: int) -> bool:
         """Return True if a task must go to the store: later ones may not overtake those there."""
