@@ -52,11 +52,15 @@ class OrderingExecutor(msgspec.Struct, eq=False):
     @property
     def is_ending(self) -> bool:
         """True if no attempt may begin any more."""
-        return self.mode is OrderingMode.LEAVING or self.mode is OrderingMode.DRAINING
+        return self.mode is not OrderingMode.RUNNING
 
     @property
     def is_slow(self) -> bool:
-        """True if a task at hand takes long, or waits for a retry or an operator."""
+        """True if the id is paused, or a task at hand takes long or waits for a retry or an
+        operator.
+        """
+        if self.mode is OrderingMode.PAUSED:
+            return True
         front, unordered = self.front, self.unordered
         return (front is not None and front.is_slow) or (
             unordered is not None and unordered.is_slow
@@ -133,7 +137,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         # Nothing else follows from a new task behind others.
         if is_plain and front is not None and self._queued(task, size_bytes, front):
             return
-        assert not self.is_ending, "an id that ends is handed nothing"
+        assert self.mode is not OrderingMode.DRAINING, "a partition given up is handed nothing"
         turn.touched[self.ordering_id] = None
         if self.update(task):
             return
@@ -141,8 +145,9 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self._known_unordered().accept(task)
             return
         queue = self._known_queue()
-        if (self.front is not None and self.front.is_slow) or queue.reading is not None:
-            # Behind a slow task, and during a read, all further tasks are in the store.
+        is_slow = self.is_ending or (self.front is not None and self.front.is_slow)
+        if is_slow or queue.reading is not None:
+            # Behind a slow task, in a pause and during a read, all further tasks are in the store.
             queue.spill_key(task.key)
         else:
             queue.take(task, self._queue_max())
@@ -236,7 +241,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         return self.front is not None or not self.is_over
 
     def _go_on(self) -> None:
-        is_running = self.mode is OrderingMode.RUNNING
+        is_running = self.mode is OrderingMode.RUNNING and not self.turn.is_catching_up
         if is_running and self.unordered is not None:
             self.unordered.go_on()
         while self.front is None:
@@ -268,10 +273,10 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         if self.front is not None:
             self.front.take_turn()
             return True
-        if self.mode is OrderingMode.LEAVING:
-            run.forget()
-        else:
-            run.give_back(self._known_queue())
+        queue = self._known_queue()
+        run.give_back(queue)
+        if self.is_ending:
+            queue.spill_all()
         return False
 
     def _begin(self, task: StoredTask) -> None:
@@ -344,16 +349,14 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self.front = None
             return
         is_again = role.is_withdrawn or (role.is_doubted and not is_closed)
-        is_leaving = self.mode is OrderingMode.LEAVING
-        # A task that ends during a drain may still be open.
-        is_left = not is_closed and self.mode is OrderingMode.DRAINING
+        # A task that ends during a pause or a drain may still be open.
+        is_left = not is_closed and self.is_ending
         if role.is_unordered:
-            unordered = self._known_unordered()
-            unordered.end(role, is_left=(is_again or is_left) and not is_leaving)
+            self._known_unordered().end(role, is_left=is_again or is_left)
             return
         assert role is self.front, "another task is at hand"
         self.front = None
-        if is_again and not is_leaving:
+        if is_again:
             self._known_queue().spill_from(role.task.key)
         elif is_left:
             self._known_queue().spill_key(role.task.key)
@@ -383,8 +386,6 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         task = attempt.task
         assert task.key.ordering_id == self.ordering_id, "another id's attempt"
         self.turn.touched[self.ordering_id] = None
-        if self.mode is not OrderingMode.CATCHING_UP:
-            self._enter(OrderingMode.CATCHING_UP)
         if attempt.is_unordered:
             self._known_unordered().adopt(attempt)
             return
@@ -400,17 +401,8 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self.front = role
             role.adopt(attempt, phase=Phase.RUNNING)
 
-    def start(self) -> None:
-        """Let the tasks begin that waited until the partition may start."""
-        if self.mode is OrderingMode.CATCHING_UP:
-            self._enter(OrderingMode.RUNNING)
-            self.turn.touched[self.ordering_id] = None
-
     def read_first(self, after: TaskKey, up_to: TaskKey) -> None:
-        """Read a range of the store before anything else begins; this also ends a pause."""
-        if self.mode is OrderingMode.LEAVING:
-            self._enter(OrderingMode.RUNNING)
-        assert not self.is_ending, "an id that ends reads nothing more"
+        """Read a range of the store before anything else begins."""
         self.turn.touched[self.ordering_id] = None
         self._known_queue().spill(after, up_to)
         if self.turn.effects.concurrency_per_id:
@@ -459,21 +451,28 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self._end(OrderingMode.DRAINING)
 
     def pause(self) -> None:
-        """Leave all tasks to the store; the partition notes where reading begins afterwards."""
-        self._end(OrderingMode.LEAVING)
-        if self.queue is not None:
-            self.queue.forget()
-        if self.unordered is not None:
-            self.unordered.forget()
+        """Let the task at hand end, and leave all others to the store."""
+        if self.mode is OrderingMode.RUNNING:
+            self._end(OrderingMode.PAUSED)
+
+    def resume(self) -> None:
+        """End a pause: the id reads the tasks that were left to the store."""
+        if self.mode is OrderingMode.PAUSED:
+            self._enter(OrderingMode.RUNNING)
+            self.turn.touched[self.ordering_id] = None
 
     def _end(self, mode: OrderingMode) -> None:
-        """Begin nothing more, and ignore the answer of a read that is under way."""
+        """Begin nothing more, leave the waiting tasks to the store, and ignore the answer of a read
+        that is under way.
+        """
         self._enter(mode)
         self.turn.touched[self.ordering_id] = None
         queue = self.queue
-        if queue is not None and queue.reading is not None:
-            self.turn.reserve(-queue.reading.limit)
-            queue.stop_reading()
+        if queue is not None:
+            if queue.reading is not None:
+                self.turn.reserve(-queue.reading.limit)
+                queue.stop_reading()
+            queue.spill_all()
         if self.unordered is not None:
             self.unordered.drain()
         if self.front is not None:

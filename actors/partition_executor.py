@@ -6,7 +6,8 @@ message at its end.  Never looks inside a task, and never makes one ordering id 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, assert_never
+from itertools import chain
+from typing import assert_never
 
 import msgspec
 
@@ -34,6 +35,7 @@ from actors.model.attempts import CheckpointMade, finished_event
 from actors.model.commands import WithdrawalResult
 from actors.model.events import orderings_measured
 from actors.model.key import first_key_at
+from actors.model.ordering_state import OrderingMode
 from actors.model.ownership import Ownership, Straggler, stragglers_of
 from actors.model.pauses import NOT_PAUSED, PartitionPause
 from actors.model.task import StoredTask
@@ -44,14 +46,6 @@ from actors.turn import AttemptDue, AttemptsEnded, LetterAcknowledged, LookAgain
 
 class _SlowCheckDue(Look, msgspec.Struct, frozen=True):
     pass
-
-
-class _StoredFrom(NamedTuple):
-    """The time from which on the open tasks of an ordering id are left to the store."""
-
-    first_ms: int
-    is_slow: bool
-    """The watermark passes these tasks, as it passes those of a slow task."""
 
 
 Message = (
@@ -86,15 +80,12 @@ class PartitionExecutor(Actor):
         self._siblings: Siblings
         self._turn: Turn
         self._orderings: dict[str, OrderingExecutor] = {}
-        self._stored: dict[str, _StoredFrom] = {}
-        """Ids that begin no task: paused ones, and those that a drain leaves to the next owner."""
+        self._stored: dict[str, OrderingExecutor] = {}
+        """Ids whose open tasks are all in the store: paused ones, and those that a drain leaves to
+        the next owner."""
         self._pause = NOT_PAUSED
-        self._reached_ms = 0
-        """The latest scheduled time of the tasks that an id has received."""
         self._slow_ids: frozenset[str] = frozenset()
         """The ids that were slow when the drain began."""
-        self._catching_up = False
-        """Attempts of an earlier tree are here, and the partition may not start yet."""
         self._draining = False
         self._drained = False
 
@@ -154,15 +145,13 @@ class PartitionExecutor(Actor):
             self._siblings.supervisor.tell(TasksDrained(self._ownership.partition))
 
     def _let_go(self, ordering: OrderingExecutor) -> None:
-        """Remove an id that has nothing more to do here."""
+        """Remove an id that has nothing more to do here, but keep it if it has left tasks."""
         ordering_id = ordering.ordering_id
         del self._orderings[ordering_id]
         self._turn.occupy(ordering_id, -ordering.counted_tasks, -ordering.counted_bytes)
-        if self._draining:
-            first_ms = ordering.first_ms()
-            if first_ms is not None and ordering_id not in self._stored:
-                is_slow = ordering_id in self._slow_ids
-                self._stored[ordering_id] = _StoredFrom(first_ms, is_slow)
+        if ordering.mode is not OrderingMode.RUNNING and ordering.first_ms() is not None:
+            ordering.counted_tasks = ordering.counted_bytes = 0
+            self._stored[ordering_id] = ordering
 
     def _meet(self, siblings: Siblings) -> None:
         """Begin by taking over the attempts that an earlier tree left running here (P16)."""
@@ -170,26 +159,29 @@ class PartitionExecutor(Actor):
         effects, ownership = self._effects, self._ownership
         self._turn = Turn(effects, ownership, siblings, self._context)
         for attempt in effects.runner.unsettled(ownership.partition):
-            self._catching_up = True
-            key = attempt.task.key
+            self._turn.is_catching_up = True
             assert attempt.partition == ownership.partition, "another partition's attempt"
-            self._reached_ms = max(self._reached_ms, key.scheduled_ms)
-            self._busy(key.ordering_id).adopt(attempt)
+            self._busy(attempt.task.key.ordering_id).adopt(attempt)
         effects.runner.tell_checkpoints(ownership.partition, self._context.tell)
         self._context.after(effects.settings.window.slow_attempt_ms, _SlowCheckDue())
 
     def _busy(self, ordering_id: str) -> OrderingExecutor:
         ordering = self._orderings.get(ordering_id)
         if ordering is None:
-            ordering = self._orderings[ordering_id] = OrderingExecutor(self._turn, ordering_id)
+            ordering = self._stored.pop(ordering_id, None)
+            if ordering is None:
+                ordering = OrderingExecutor(self._turn, ordering_id)
+            self._orderings[ordering_id] = ordering
+            if self._draining:
+                ordering.drain()
+            elif self._is_paused(ordering_id):
+                ordering.pause()
         return ordering
 
     def _start(self) -> None:
-        self._catching_up = False
-        for ordering in self._orderings.values():
-            ordering.start()
-        for ordering_id in tuple(self._stored):
-            self._resume(ordering_id)
+        if self._turn.is_catching_up:
+            self._turn.is_catching_up = False
+            self._turn.touched.update(dict.fromkeys(self._orderings))
 
     # Tasks begin and end.
 
@@ -197,18 +189,16 @@ class PartitionExecutor(Actor):
         assert tasks, "nothing is due"
         assert not self._draining, "a partition that is given up is handed nothing"
         assert tasks[0].key <= tasks[-1].key, "what is due comes in key order (P4)"
-        self._reached_ms = max(self._reached_ms, tasks[-1].key.scheduled_ms)
         turn, orderings = self._turn, self._orderings
-        any_stored = self._stored or self._pause is not NOT_PAUSED
+        any_paused = self._stored or self._pause is not NOT_PAUSED
         for task in tasks:
             ordering_id = task.key.ordering_id
-            if any_stored and self._may_not_run(ordering_id):
-                self._note_stored(ordering_id, task.key.scheduled_ms)
-                turn.occupy(ordering_id, -1, -task.size_bytes)
-                continue
             ordering = orderings.get(ordering_id)
             if ordering is None:
-                ordering = orderings[ordering_id] = OrderingExecutor(turn, ordering_id)
+                if any_paused:
+                    ordering = self._busy(ordering_id)
+                else:
+                    ordering = orderings[ordering_id] = OrderingExecutor(turn, ordering_id)
             ordering.accept(task)
 
     def _take_ended(self) -> None:
@@ -291,10 +281,6 @@ class PartitionExecutor(Actor):
         if straggler.first_ms >= watermark_ms:
             # The watermark was lowered below it since; the ordinary load reads the task.
             return
-        self._reached_ms = max(self._reached_ms, watermark_ms)
-        if self._may_not_run(straggler.ordering_id):
-            self._note_stored(straggler.ordering_id, straggler.first_ms)
-            return
         span = first_key_at(straggler.first_ms), first_key_at(watermark_ms)
         self._busy(straggler.ordering_id).read_first(*span)
 
@@ -322,18 +308,15 @@ class PartitionExecutor(Actor):
 
     def _open(self) -> Iterable[tuple[str, int, bool]]:
         """Return each id that has open tasks, the time of the first, and whether it is slow."""
-        for ordering_id, stored in self._stored.items():
-            yield ordering_id, *stored
-        for ordering_id, ordering in self._orderings.items():
-            first_ms = ordering.first_ms()
-            if first_ms is not None and ordering_id not in self._stored:
-                yield ordering_id, first_ms, ordering.is_slow
+        for ordering in chain(self._orderings.values(), self._stored.values()):
+            first_ms, ordering_id = ordering.first_ms(), ordering.ordering_id
+            if first_ms is not None:
+                yield ordering_id, first_ms, ordering.is_slow or ordering_id in self._slow_ids
 
     # Paused ids: their tasks are left to the store, and read when they may run again.
 
-    def _may_not_run(self, ordering_id: str) -> bool:
-        pause = self._pause
-        return pause.whole or ordering_id in pause.ordering_ids or ordering_id in self._stored
+    def _is_paused(self, ordering_id: str) -> bool:
+        return self._pause.whole or ordering_id in self._pause.ordering_ids
 
     def _take_pause(self, pause: PartitionPause) -> None:
         self._pause = pause
@@ -341,29 +324,13 @@ class PartitionExecutor(Actor):
             # All waiting tasks are left to the next owner: an id that begins now would end late.
             return
         for ordering_id, ordering in self._orderings.items():
-            is_paused = pause.whole or ordering_id in pause.ordering_ids
-            first_ms = ordering.first_ms()
-            if is_paused and ordering_id not in self._stored and first_ms is not None:
-                self._note_stored(ordering_id, first_ms)
+            if self._is_paused(ordering_id):
                 ordering.pause()
+            else:
+                ordering.resume()
         for ordering_id in tuple(self._stored):
-            self._resume(ordering_id)
-
-    def _note_stored(self, ordering_id: str, first_ms: int) -> None:
-        assert first_ms <= self._reached_ms, "a pause that ends would not read it (P8)"
-        known = self._stored.get(ordering_id)
-        if known is None or first_ms < known.first_ms:
-            self._stored[ordering_id] = _StoredFrom(first_ms, is_slow=True)
-
-    def _resume(self, ordering_id: str) -> None:
-        """Let an id read the tasks left to the store, if it is not paused and may start (P4)."""
-        pause = self._pause
-        if pause.whole or ordering_id in pause.ordering_ids or self._catching_up:
-            return
-        assert not self._draining, "a partition that is given up begins nothing"
-        stored = self._stored.pop(ordering_id)
-        span = first_key_at(stored.first_ms), first_key_at(self._reached_ms + 1)
-        self._busy(ordering_id).read_first(*span)
+            if not self._is_paused(ordering_id):
+                self._busy(ordering_id).resume()
 
     def _drain(self) -> None:
         self._draining = True

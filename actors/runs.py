@@ -119,11 +119,6 @@ class TaskRun:
         """Drop all attempts: the tasks run again later, and these attempts do not count."""
         _void(self._roles.values())
 
-    def forget(self) -> None:
-        """Leave all tasks to the store."""
-        self.void()
-        self._roles.clear()
-
     def give_back(self, tasks: OrderingQueue, key: TaskKey | None = None) -> None:
         """Put tasks whose attempts cannot count back into the queue.  With a key, remove that task,
         and put back all tasks behind it.

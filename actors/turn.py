@@ -114,6 +114,8 @@ class Turn:
         self._budget = siblings.budget
         self._context = context
         self.ended = EndedAttempts(context)
+        self.is_catching_up = False
+        """Attempts of an earlier tree are here, and the partition may not start yet."""
         self._looks: dict[str, tuple[float, Timer]] = {}
         """By ordering id, the monotonic time of its next look at stored rows, and the timer."""
         self.touched: dict[str, None] = {}

@@ -108,7 +108,7 @@ class UnorderedTasks:
         """Add a task that does not wait here; a task whose key is at hand is read again later."""
         assert not self._waits(task.key), "a later record of a key that waits updates it"
         if task.key not in self._at_hand:
-            self._of(task.kind).tasks.take(task, self._most)
+            self._of(task.kind).tasks.take(task, 0 if self._ordering.is_ending else self._most)
 
     def update(self, task: StoredTask) -> bool:
         """Use a later record of a key; return True if the key waits in memory."""
@@ -266,16 +266,14 @@ class UnorderedTasks:
     # The end.
 
     def drain(self) -> None:
-        """Let the tasks at hand end, and ignore the answer of a read that is under way."""
+        """Let the tasks at hand end, leave the others to the store, and ignore the answer of a read
+        that is under way.
+        """
         for of_kind in self._kinds.values():
             of_kind.tasks.stop_reading()
+            of_kind.tasks.spill_all()
         for role in tuple(self._roles()):
             role.drain()
-
-    def forget(self) -> None:
-        """Leave the waiting tasks to the store; the partition notes where reading begins."""
-        for of_kind in self._kinds.values():
-            of_kind.tasks.forget()
 
     def _roles(self) -> Iterator[TaskExecutorRole]:
         return (role for role, _ in self._at_hand.values())

@@ -134,11 +134,6 @@ class OrderingQueue(TaskQueue):
             self.spill(first_key_at(min(self).scheduled_ms), max(self))
             self.clear()
 
-    def forget(self) -> None:
-        """Drop everything; another owner knows where reading begins."""
-        self.stored = self.reading = None
-        self.clear()
-
     # Reading from the store.
 
     def begin_reading(self, reading: RangeRead) -> None:

@@ -11,17 +11,14 @@ class OrderingMode(IntEnum):
 
     RUNNING = auto()
     """Everything is allowed."""
-    CATCHING_UP = auto()
-    """End an attempt of an earlier tree, and begin nothing before the partition may start (P4)."""
-    LEAVING = auto()
-    """End the current task: an operator paused the id."""
+    PAUSED = auto()
+    """An operator paused the id: end the current task, and leave all others to the store."""
     DRAINING = auto()
-    """End the current task: the partition is given up."""
+    """The partition is given up: end the current task, and leave all others to the store."""
 
 
 MODES_AFTER = {
-    OrderingMode.RUNNING: (OrderingMode.CATCHING_UP, OrderingMode.LEAVING, OrderingMode.DRAINING),
-    OrderingMode.CATCHING_UP: (OrderingMode.RUNNING, OrderingMode.LEAVING, OrderingMode.DRAINING),
-    OrderingMode.LEAVING: (OrderingMode.RUNNING, OrderingMode.DRAINING),
+    OrderingMode.RUNNING: (OrderingMode.PAUSED, OrderingMode.DRAINING),
+    OrderingMode.PAUSED: (OrderingMode.RUNNING, OrderingMode.DRAINING),
     OrderingMode.DRAINING: (),
 }
