@@ -40,6 +40,7 @@ from scheduler.node.lease import Lease
 from scheduler.node.node import Node
 from scheduler.node.node_limits import NodeLimits
 from scheduler.node.process_log import log_line
+from scheduler.node.process_pool import PoolFigures
 from scheduler.node.process_thread import ProcessThread
 from scheduler.node.runner import NodeRunner
 from scheduler.node.silence import SilenceLimits
@@ -48,6 +49,7 @@ from scheduler.node.workers import NodeWorkers
 from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.observation import Observation
+from scheduler.observe.process_figures import pool_measures
 from scheduler.observe.processes import ChildState
 from scheduler.observe.reporting import Reported, Reporter, hourhand_version
 from scheduler.ports.bulk import BulkStore
@@ -367,7 +369,9 @@ class _NodeConnections:
         lease = Lease(self.clock, self.log.lease_ends_ms)
         runner, workers = self._make_runner(executors, lease, closing, plan)
         node = self._join_group(executors, lease, runner, system_tasks, systems)
-        reporter = self._make_reporter(executors, runner, node)
+        processes = workers.processes
+        figures = None if processes is None else processes.pool.figures
+        reporter = self._make_reporter(executors, runner, node, figures)
         closing.callback(reporter.close)
         watch = NodeWatch(runner, workers, self.clock, counting, thread_ms)
         closing.callback(watch.close)
@@ -378,7 +382,10 @@ class _NodeConnections:
             works=lambda: node.is_ready,
             lease_ends_ms=self.log.lease_ends_ms,
             ask_store=lambda: ownership.read_watermark(min(node.partitions, default=0)),
-            measures=measures_of(node.memory),
+            measures={
+                **measures_of(node.memory),
+                **({} if figures is None else pool_measures(figures)),
+            },
         )
         return NodeParts(
             client=ClientPorts(self.writer, lambda: self.stores, self.clock, counting),
@@ -488,7 +495,13 @@ class _NodeConnections:
             lease_ms=group.session_timeout_ms - group.lease_margin_ms,
         )
 
-    def _make_reporter(self, executors: UserExecutors, runner: NodeRunner, node: Node) -> Reporter:
+    def _make_reporter(
+        self,
+        executors: UserExecutors,
+        runner: NodeRunner,
+        node: Node,
+        figures: Callable[[], PoolFigures] | None,
+    ) -> Reporter:
         watch = node.config_watch
         return Reporter(
             Reported(
@@ -502,6 +515,7 @@ class _NodeConnections:
                 rates=runner.rates,
                 kinds_without_order=executors.concurrency_per_id,
                 attempt_now=runner.now,
+                processes=figures,
             ),
             stores=self.stores,
             runner=runner,

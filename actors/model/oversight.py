@@ -98,6 +98,19 @@ class RunningTask(msgspec.Struct, frozen=True, rename="camel"):
     """True if it has made none for longer than its kind allows."""
 
 
+class PoolReport(msgspec.Struct, frozen=True, rename="camel"):
+    """The processes in which a node runs user code."""
+
+    places: int
+    """Most processes at a time."""
+    alive: int
+    """Processes that can run attempts."""
+    busy: int
+    resident_bytes: int
+    deaths: int
+    """Processes that ended and were replaced since the node began."""
+
+
 class DeclaredLimit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A limit as the code of a node declares it, without operators' changes."""
 
@@ -242,6 +255,8 @@ class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
     """Its parts of rates with loans: those of which most is lent."""
     kinds_without_order: tuple[str | None, ...] = ()
     """Kinds of which several tasks of one ordering id may run at once."""
+    processes: PoolReport | None = None
+    """None if it has no processes for user code, or does not report them."""
 
 
 class _SegmentReader(msgspec.Struct, frozen=True, rename="camel"):

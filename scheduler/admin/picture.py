@@ -96,6 +96,19 @@ class ClusterStatus(Glance, frozen=True):
     verdict: Headline | None = None
 
 
+class ShownPool(Answer, frozen=True):
+    """The processes in which a node runs user code."""
+
+    places: int
+    """Most processes at a time."""
+    alive: int
+    """Processes that can run attempts."""
+    busy: int
+    resident_bytes: int
+    deaths: int
+    """Processes that ended and were replaced since the node began."""
+
+
 class ShownNode(Answer, frozen=True):
     """The report of a node; figures that change are null if it is silent."""
 
@@ -116,6 +129,8 @@ class ShownNode(Answer, frozen=True):
     blocked: int | None
     tree_failures: int
     pauses_version: int
+    processes: ShownPool | None = None
+    """Null if the node runs user code in none."""
 
 
 class NodeListing(Answer, frozen=True):

@@ -12,7 +12,15 @@ from typing import NamedTuple, Self, TypeVar
 
 from actors.model.oversight import LATENESS_MS, NodeReport, PartitionReport
 from scheduler.admin.answers import instant_text
-from scheduler.admin.picture import Glance, History, HistoryMark, HistoryPoint, Quantiles, ShownNode
+from scheduler.admin.picture import (
+    Glance,
+    History,
+    HistoryMark,
+    HistoryPoint,
+    Quantiles,
+    ShownNode,
+    ShownPool,
+)
 
 BUCKETS = len(LATENESS_MS) + 1
 RATE_MS = 10_000
@@ -52,6 +60,7 @@ class ReportedNode:
             blocked=report.blocked_count if alive else None,
             tree_failures=report.tree_failures,
             pauses_version=report.pauses_version,
+            processes=_shown_pool(report) if alive else None,
         )
 
     def lateness(self) -> list[int]:
@@ -68,6 +77,19 @@ class ReportedNode:
         total = sum(map(count, self.report.partitions))
         before = sum(map(count, first.partitions))
         return round(max(0, total - before) / took_s, 2)
+
+
+def _shown_pool(report: NodeReport) -> ShownPool | None:
+    pool = report.processes
+    if pool is None:
+        return None
+    return ShownPool(
+        places=pool.places,
+        alive=pool.alive,
+        busy=pool.busy,
+        resident_bytes=pool.resident_bytes,
+        deaths=pool.deaths,
+    )
 
 
 def with_reports(

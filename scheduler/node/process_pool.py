@@ -9,11 +9,11 @@ threads post calls to it.  Never looks into a task.
 import logging
 import math
 import threading
-from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.backoff import JITTER, growing_pause_ms
@@ -103,6 +103,22 @@ class _Job:
         """By place, the values of attempts whose ends are not told yet."""
 
 
+class PoolFigures(NamedTuple):
+    """The processes of a node at one moment, and since it began."""
+
+    places: int
+    """Most processes at a time."""
+    alive: int
+    """Processes that can run attempts."""
+    busy: int
+    resident_bytes: Mapping[int, int]
+    """By place, for each place that has a process."""
+    attempts: Mapping[int, int]
+    """Attempts that have ended, by the place of their process."""
+    deaths: Mapping[str, int]
+    """Processes that have ended, by the words of ``PROCESS_DEATHS``."""
+
+
 @dataclass(eq=False)
 class _Place:
     """A place for one process at a time."""
@@ -117,6 +133,8 @@ class _Place:
     mean_ms: float = AHEAD_MS
     tasks: int = 0
     """Number of tasks that the process has run."""
+    ended: int = 0
+    """Attempts that have ended in the processes of this place."""
     why: str = ""
     """The reason why it is being killed; empty for none."""
     kill_ms: float = NO_DEADLINE
@@ -128,6 +146,8 @@ class _Place:
     """Monotonic time at which its work must have ended: the partition goes to another owner."""
     is_leaving: bool = False
     """True if it gets no more work."""
+    leaves: str = ""
+    """The bound for which it leaves: ``tasks`` or ``memory``."""
     start_ms: float = 0.0
     """Monotonic time of its next start."""
     failures: int = 0
@@ -158,6 +178,7 @@ class ProcessPool:
         self.places = [_Place(each) for each in range(places)]
         self._by_number: dict[int, _Place] = {}
         self._waiting: deque[_Job] = deque()
+        self._deaths = Counter[str]()
         self._seq = 0
         self._submitted = 0
         self.sending = threading.Lock()
@@ -180,6 +201,18 @@ class ProcessPool:
     def load(self) -> WorkerLoad:
         """Return the numbers of submitted and of waiting attempts; from any thread."""
         return WorkerLoad(self._submitted, len(self._waiting))
+
+    def figures(self) -> PoolFigures:
+        """Return what its processes do; from any thread."""
+        page = self._system.page
+        return PoolFigures(
+            len(self.places),
+            sum(each.is_ready for each in self.places),
+            sum(bool(each.sent) for each in self.places),
+            {e.index: page.place(e.index).memory_bytes for e in self.places if e.number},
+            {each.index: each.ended for each in self.places},
+            dict(self._deaths),
+        )
 
     def drain(self, partitions: Collection[int]) -> None:
         """Refuse attempts that have not begun, of partitions that go to another owner, and let the
@@ -273,6 +306,7 @@ class ProcessPool:
         place.mean_ms += ((now_ms - place.head_ms) - place.mean_ms) / 8
         place.head_ms = now_ms
         place.tasks += len(job.members)
+        place.ended += len(job.members)
         self._forgive(place)
         for at, running in enumerate(job.members):
             self._tell_end(job, running, ends[at], found[at])
@@ -294,8 +328,11 @@ class ProcessPool:
         words = self._system.page.place(place.index)
         begun_seq, why = words.begun_seq, place.why or ended.why
         jobs, was_ready = tuple(place.sent), place.is_ready
+        if not self.is_closing:
+            leaves = place.leaves if was_ready else "start"
+            self._deaths[_DEATHS.get(why) or leaves or _death_by_itself(ended)] += 1
         place.sent.clear()
-        place.number, place.is_ready, place.tasks = 0, False, 0
+        place.number, place.is_ready, place.tasks, place.leaves = 0, False, 0, ""
         place.is_killed = place.is_silent = place.is_leaving = False
         self._forgive(place)
         if not self.is_closing:
@@ -305,6 +342,7 @@ class ProcessPool:
             if job.seq > begun_seq:
                 self._waiting.appendleft(job)
             elif job is jobs[0] or why not in _PIPE_LOST:
+                place.ended += len(job.members)
                 self._lose(job, ended, why, words.executes_since_ms)
             else:
                 # The end of the first work was not received: its code has used the pipe.
@@ -551,7 +589,7 @@ class ProcessPool:
         is_full = tasks_max is not None and place.tasks >= tasks_max
         if not is_full and (bytes_max is None or memory_bytes <= bytes_max):
             return
-        place.is_leaving = True
+        place.is_leaving, place.leaves = True, "tasks" if is_full else "memory"
         self._take_back(place)
         if not place.sent:
             self._stop(place)
@@ -689,6 +727,27 @@ _UNCOUNTED = {
     "behind": "its process was killed for what the attempt before it wrote into the pipe",
 }
 """Reasons for a kill that are not the fault of the work."""
+
+
+_DEATHS = {
+    "timeout": "deadline",
+    "stuck": "stuck",
+    "memory": "memory",
+    "cancelled": "cancelled",
+    "broken": "pipe",
+    "silent": "pipe",
+    "guardian": "guardian",
+    "lease": "lease",
+    "given up": "lease",
+    "drained": "lease",
+}
+"""The words of ``PROCESS_DEATHS`` for what a process was killed for."""
+
+
+def _death_by_itself(ended: EndedProcess) -> str:
+    if ended.code == PIPE_LOST_CODE:
+        return "pipe"
+    return "signal" if ended.signal else "exit"
 
 
 def job_of(running: RunningAttempt) -> _Job:

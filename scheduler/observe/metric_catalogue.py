@@ -63,6 +63,21 @@ def _histogram(
     return Metric(name, Kind.HISTOGRAM, text, labels, words, buckets, peers)
 
 
+PROCESS_DEATHS = (
+    "signal",
+    "exit",
+    "memory",
+    "tasks",
+    "deadline",
+    "stuck",
+    "cancelled",
+    "lease",
+    "pipe",
+    "start",
+    "guardian",
+)
+"""Reasons for which a process of user code ended, but for those of a node that stops."""
+
 _ACCEPTING = (
     _counter(
         "records_enqueued",
@@ -156,7 +171,7 @@ _WINDOW = (
         peers="awa `queue.lag`",
     ),
 )
-WORKER_POOLS = ("threads", "async")
+WORKER_POOLS = ("threads", "async", "processes")
 ATTEMPT_RESULTS = ("success", "failure", "retry", "dropped", "timeout")
 _ATTEMPTS = (
     _counter("attempts_started", "Calls of user code", "partition"),
@@ -222,6 +237,16 @@ _ATTEMPTS = (
         "Times that all workers were busy and an attempt waited for one for a second",
         "pool",
         words=WORKER_POOLS,
+    ),
+    _gauge("pool_processes", "Processes for user code that can run attempts"),
+    _gauge("pool_processes_busy", "Processes for user code that run an attempt or a batch"),
+    _gauge("pool_process_resident_bytes", "Resident memory of a process for user code", "place"),
+    _counter("pool_process_attempts", "Attempts that ended in a process", "place"),
+    _counter(
+        "pool_process_deaths",
+        "Processes for user code that ended and were replaced",
+        "reason",
+        words=PROCESS_DEATHS,
     ),
     _gauge("loop_blocked", "1 while one coroutine has kept the event loop for a second"),
     _counter("loop_blocks", "Times that one coroutine kept the event loop for a second"),

@@ -30,6 +30,7 @@ from actors.model.oversight import (
     LimitedTask,
     NodeReport,
     PartitionReport,
+    PoolReport,
     RateShare,
     RunningCheckpoint,
     RunningTask,
@@ -43,9 +44,11 @@ from scheduler.futures.answers import LOOK_S, answered
 from scheduler.node.holdings import Held
 from scheduler.node.limiter import Limited
 from scheduler.node.loans import LoanDesk
+from scheduler.node.process_pool import PoolFigures
 from scheduler.node.runner import AttemptNow
 from scheduler.node.shares import NO_RATES, NodeRates
 from scheduler.observe.node_telemetry import NodeTelemetry
+from scheduler.observe.process_figures import pool_report
 from scheduler.observe.troubles import TroubleCounts
 from scheduler.process.guarded_loop import guarded
 
@@ -77,6 +80,7 @@ class Reported:
     kinds_without_order: Collection[str | None] = ()
     attempt_now: Callable[[Attempt], AttemptNow] = lambda _attempt: AttemptNow()
     """Returns the facts of an attempt that runs."""
+    processes: Callable[[], PoolFigures] | None = None
 
 
 class Reporter:
@@ -224,7 +228,12 @@ class Reporter:
             rate_share=share,
             rate_shares=shares,
             kinds_without_order=tuple(self._reported.kinds_without_order),
+            processes=self._processes(),
         )
+
+    def _processes(self) -> PoolReport | None:
+        figures = self._reported.processes
+        return None if figures is None else pool_report(figures())
 
     def _rates(self) -> tuple[float | None, tuple[RateShare, ...]]:
         """Return the node's part of rates, and its loans, the largest one first."""

@@ -135,6 +135,11 @@ export function pickedInstant(text) {
   return `${new Date(at).toISOString().slice(0, at % 1_000 ? 23 : 19)}Z`;
 }
 
+/** Bytes of memory in words. */
+export function size(bytes) {
+  return `${Math.round(bytes / 1_000_000)} MB`;
+}
+
 /** The part of a total that is done, from 0 to 1. */
 export function shareOf(done, total) {
   return Math.min(1, Math.max(0, done / total));

@@ -1,10 +1,13 @@
 """Whole programs whose tasks run in processes: a script, and one that forgot the guard."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 SCRIPT = '''
+from urllib.request import urlopen
+
 from hourhand import Hourhand, Scheduler, Settings
 
 app = Hourhand()
@@ -17,9 +20,11 @@ def name() -> None:
 
 
 {guard}
-    with Scheduler(Settings(embedded={{"folder": "data"}}), executors=app) as scheduler:
+    settings = Settings(embedded={{"folder": "data"}}, observe={{"port": 0}})
+    with Scheduler(settings, executors=app) as scheduler:
         receipt = name.schedule(None, ordering_id="a").result()
         print(scheduler.wait_task(receipt.key, 60).state)
+        print(urlopen(f"http://127.0.0.1:{{scheduler.observation.port}}/metrics").read().decode())
 '''
 
 
@@ -42,6 +47,9 @@ def test_a_script_runs_its_own_tasks_in_processes(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "ran in __mp_main__" in ran.stdout
     assert "success" in ran.stdout
+    assert re.search(r"^hourhand_pool_processes [1-9]", ran.stdout, re.MULTILINE)
+    assert re.search(r'pool_process_attempts_total{place="\d+"} 1.0$', ran.stdout, re.MULTILINE)
+    assert 'hourhand_pool_process_deaths_total{reason="signal"} 0.0\n' in ran.stdout
 
 
 def test_a_script_without_a_guard_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -146,7 +146,9 @@ def test_what_nobody_answers_for_is_unknown() -> None:
     assert {each["owner"] for each in world.get("/partitions")[1]["partitions"]} == {None}
     assert world.get("/status")[1]["inFlight"] is None
 
-    world.report(blockedCount=2, runningCount=3)
+    pool = {"places": 2, "alive": 2, "busy": 1, "residentBytes": 7_000, "deaths": 0}
+    world.report(blockedCount=2, runningCount=3, processes=pool)
+    assert world.get("/nodes")[1]["nodes"][0]["processes"] == pool
     status = world.get("/status")[1]
     assert (status["inFlight"], status["blocked"]) == (3, 2)
     assert world.get("/partitions")[1]["partitions"][0]["owner"] == "node-1"
@@ -155,7 +157,8 @@ def test_what_nobody_answers_for_is_unknown() -> None:
     world.service.cluster.read()
     status = world.get("/status")[1]
     assert (status["inFlight"], status["nodes"]) == (None, {"alive": 0, "silent": 1})
-    assert world.get("/nodes")[1]["nodes"][0]["state"] == "silent"
+    (node,) = world.get("/nodes")[1]["nodes"]
+    assert (node["state"], node["processes"]) == ("silent", None)
 
 
 def test_a_store_that_is_not_read_makes_the_picture_stale() -> None:

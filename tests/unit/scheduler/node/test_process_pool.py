@@ -8,6 +8,7 @@ from actors.model.attempts import Ending
 from actors.model.events import AttemptAbandoned, AttemptFailed, AttemptStarted, AttemptStuck
 from scheduler.node.process_frames import Ended, EndedProcess, FrameBroken, SentEnd
 from scheduler.node.process_pool import RECALLED_MS
+from scheduler.observe.metric_catalogue import PROCESS_DEATHS
 from tests.unit.scheduler.node.fake_processes import FakeProcesses
 
 
@@ -450,6 +451,37 @@ def test_a_process_leaves_after_so_many_tasks() -> None:
     fake.begin(2)
     fake.end(2)
     assert [fake.ended().ending for _ in range(2)] == [Ending.DONE] * 2
+
+
+def test_each_death_is_counted_by_its_reason() -> None:
+    """And the attempts of each place, whatever process it has; of a node that stops nothing is."""
+    fake = FakeProcesses(tasks_per_process_max=2, stuck_after_ms=1_000)
+    fake.turn()
+    fake.die(1, signal=0, code=1)
+    fake.turn(60_000)
+    for number, (by, code) in enumerate(((11, 0), (0, 3), (9, 0)), 2):
+        fake.ready()
+        fake.start()
+        fake.begin(number)
+        fake.wait(900 if number < 4 else 1_000)
+        fake.die(number, signal=by, code=code)
+    fake.ready()
+    fake.start(2)
+    fake.page.place(0).measure(7_000)
+    during = fake.pool.figures()
+    for _ in range(2):
+        fake.begin(5)
+        fake.end(5)
+    fake.die(5, signal=0)
+    fake.pool.begin_close()
+    fake.die(6, signal=9)
+    after = fake.pool.figures()
+
+    assert (during.places, during.alive, during.busy) == (1, 1, 1)
+    assert (during.resident_bytes, after.resident_bytes) == ({0: 7_000}, {})
+    assert after.deaths == dict.fromkeys(("start", "signal", "exit", "stuck", "tasks"), 1)
+    assert set(after.deaths) <= set(PROCESS_DEATHS)
+    assert (after.alive, after.busy, after.attempts) == (0, 0, {0: 5})
 
 
 def test_a_begin_is_told_once_and_with_the_end_of_what_is_short() -> None:

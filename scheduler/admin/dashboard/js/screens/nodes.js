@@ -2,7 +2,7 @@
 
 import { pauseOrResume, whyNot } from "../acts.js";
 import { fill, h, say } from "../dom.js";
-import { away, count, counted, duration, known, shortCount, when } from "../format.js";
+import { away, count, counted, duration, known, shortCount, size, when } from "../format.js";
 import { latest, on } from "../live.js";
 import { button, card, pairs, pill } from "../parts.js";
 import { address } from "../router.js";
@@ -242,6 +242,12 @@ function showNodes(cards, cardsKnown, nodes) {
   cards.hidden = nodes.length === 0;
 }
 
+/** The processes in which a node runs user code. */
+function poolWords({ places, alive, busy, residentBytes, deaths }) {
+  const ended = deaths ? `, ${count(deaths)} replaced` : "";
+  return `${count(busy)} of ${count(places)} busy, ${count(alive)} alive, ${size(residentBytes)}${ended}`;
+}
+
 function nodeFacts(node) {
   const lease = node.leaseLeftMs;
   const tone = lease === null ? "" : lease <= 0 ? "bad" : lease < LOW_LEASE_MS ? "warn" : "good";
@@ -277,6 +283,7 @@ function nodeFacts(node) {
       ["In flight", known(node.inFlight)],
       ["Failing", known(node.failing)],
       ["Blocked", known(node.blocked)],
+      node.processes && ["Processes", poolWords(node.processes)],
       [
         "Lease",
         node.leaseByLock
