@@ -5,8 +5,6 @@ Decides which object runs a task.  Never calls user code.
 
 import msgspec
 
-from actors.model.kind import carried_kind
-from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 from actors.ports.runner import Executable
 
@@ -23,15 +21,14 @@ class ExecutorsOfKinds(msgspec.Struct, eq=False):
     executor: Executable | None = None
     others: dict[str | None, Executable] | None = None
 
-    def of(self, task: StoredTask, effects: Effects) -> Executable:
-        """Return the executor of a task; raises CannotRunHere if this node has none for it."""
-        kind = carried_kind(task.body)
+    def of(self, kind: str | None, ordering_id: str, effects: Effects) -> Executable:
+        """Return the executor of a kind; raises CannotRunHere if this node has none for it."""
         executor = self.executor
         if executor is None:
-            executor = self.executor = effects.make_executor(task.key.ordering_id, kind)
+            executor = self.executor = effects.make_executor(ordering_id, kind)
             self.kind = kind
         elif kind != self.kind:
-            executor = self._of_another(kind, task.key.ordering_id, effects)
+            executor = self._of_another(kind, ordering_id, effects)
         return executor
 
     def _of_another(self, kind: str | None, ordering_id: str, effects: Effects) -> Executable:

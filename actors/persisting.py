@@ -22,7 +22,7 @@ from actors.messages import (
     TasksPersisted,
     WithdrawTask,
 )
-from actors.model.attempts import NO_STATUS
+from actors.model.attempts import NO_STATUS, KeyStatus
 from actors.model.codec import Command
 from actors.model.commands import (
     Decision,
@@ -33,10 +33,10 @@ from actors.model.commands import (
     replacing_row,
     split_runs,
 )
-from actors.model.events import BatchPersisted, CommandDecided, stored_event
+from actors.model.events import BatchPersisted, CommandDecided, TaskClosed, stored_event
 from actors.model.key import first_key_at
 from actors.model.ownership import Assignment
-from actors.model.status import CommandOutcome, RecordedOutcome
+from actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
 from actors.model.task import StoredTask
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
@@ -61,6 +61,7 @@ class Persisting:
         """``asker`` receives the answers of siblings."""
         self._stores = effects.stores
         self._emit = effects.telemetry.emit
+        self._expires_ms_of = effects.expires_ms_of
         self._ownership = assignment.ownership
         self._partition = assignment.ownership.partition
         self._catch_up_offset: int | None = assignment.catch_up_offset
@@ -141,7 +142,8 @@ class Persisting:
         status = found.statuses.get(command.key, NO_STATUS)
         assert withdrawn.key == command.key, "another key was withdrawn"
         row = rows.get(command.key)
-        known = known_task(row, status, withdrawn.result, withdrawn.attempt)
+        memory = withdrawn.result, withdrawn.attempt
+        known = known_task(row, status, *memory, self._expiry(row, status))
         target = found.statuses.get(command.new_key, NO_STATUS) if command.new_key else NO_STATUS
         decision = decide(command, known, target.completion, self._clock.now_ms())
         if decision.leaves_open(known):
@@ -149,6 +151,9 @@ class Persisting:
             assert known.row is not None, "only a stored task is open"
             decision = replace(decision, resumed=replace(known.row, attempts=known.attempts))
         yield from self._apply(command, decision, recorded_outcome(command, decision, rows))
+
+    def _expiry(self, row: StoredTask | None, status: KeyStatus) -> int | None:
+        return None if row is None else self._expires_ms_of(replace(row, attempts=status.attempts))
 
     def _restore_move(self, command: Command, recorded: RecordedOutcome) -> Operation:
         moved = replacing_row(command, recorded)
@@ -172,4 +177,7 @@ class Persisting:
         yield store.insert_outcome(self._partition, command.offset, outcome, write_time)
         # Last: a replay would open a task again that ran before the outcome was durable.
         self._loading.pass_on((waiting,) if waiting else ())
+        closing = decision.completion
+        if closing is not None and closing.result is CompletionResult.EXPIRED:
+            self._emit(TaskClosed(self._partition, command.key, closing.result))
         self._emit(CommandDecided(self._partition, command.key, command.kind, decision.outcome))

@@ -1,8 +1,8 @@
 """TaskExecutor: decides the result of one attempt: done, tried again, dropped, or given up.
 
-The role is the record of one task at hand.  It checks whether the key is closed, has the task run,
-has the outcome recorded, and then lets the ordering id continue.  Never touches the store itself,
-and has no mailbox: PartitionExecutor calls it within a turn.
+The role is the record of one task at hand.  It checks whether the key is closed or the task has
+expired, has the task run, has the outcome recorded, and then lets the ordering id continue.  Never
+touches the store itself, and has no mailbox: PartitionExecutor calls it within a turn.
 
 ========== ============================================= =========================
 phase      what it waits for                             a command may withdraw it
@@ -37,6 +37,7 @@ from actors.model.attempts import (
     finished_event,
     held_record,
     result_of,
+    snoozed_record,
     state_after,
 )
 from actors.model.backoff import OnExhausted, RetryPolicy
@@ -44,7 +45,7 @@ from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.errors import CannotRunHere
 from actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed, TaskHeld
 from actors.model.executor_attributes import unmade_policy_of
-from actors.model.instant import INSTANT_MAX_MS
+from actors.model.instant import INSTANT_MAX_MS, format_instant
 from actors.model.status import AttemptRecord, CompletionResult
 from actors.model.task import FRESH, AttemptState, StoredTask
 from actors.model.task_state import Fate, Phase
@@ -69,7 +70,7 @@ class _Setback:
 
     timer: Timer | None = None
     waits_until: tuple[int, float] | None = None
-    """Number of the last attempt, and the monotonic time until which the next one waits."""
+    """Wall time of the next attempt, and the monotonic time until which it waits."""
     withdrawal: WithdrawTask | None = None
     """The command that is answered once the outcome is durable."""
     is_held: bool = False
@@ -144,9 +145,13 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self.proceed()
 
     def take_time(self) -> None:
-        """Begin the next attempt, if its time has come by the wall clock."""
+        """Begin the next attempt, if its time has come by the wall clock; or close a task whose
+        expiry has passed while it waited.
+        """
         if self.phase is Phase.WAITING:
             self.proceed()
+        elif self.phase is Phase.RUNNING or self.phase is Phase.BLOCKED:
+            self._watch_expiry()
 
     def proceed(self) -> None:
         """Start the next attempt, wait for its time, or give up."""
@@ -156,6 +161,8 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         task, setback = self.task, self.setback
         attempts = task.attempts
         if attempts is not FRESH:
+            if self._expires(self.turn.effects.expires_ms_of(task)):
+                return
             wait_ms = self._wait_left_ms(attempts)
             if wait_ms > 0:
                 self._wait(wait_ms)
@@ -167,9 +174,14 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         self._attempt()
 
     def _attempt(self) -> None:
-        task = self.task
+        task, effects, expires_ms = self.task, self.turn.effects, None
+        kind, expiry = task.kind_and_expiry
+        if expiry is not None or effects.expires_after_ms:
+            expires_ms = effects.expires_ms_of(task)
+            if self._expires(expires_ms):
+                return
         try:
-            executor = self.executors.of(task, self.turn.effects)
+            executor = self.executors.of(kind, task.key.ordering_id, effects)
         except CannotRunHere as error:
             self._record_held(type(error).__name__, str(error))
             return
@@ -180,28 +192,41 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
                 self._give_up(policy.on_exhausted, None)
                 return
         assert self.attempt is None, "the attempt before is settled"
-        self.start(executor)
+        self.start(executor, expires_ms=expires_ms)
         self.phase = Phase.RUNNING
+        if expires_ms is not None:
+            # It may wait for long before its code is called.
+            self._watch_expiry()
         if self.turn.has_kinds_apart and not self.is_unordered:
             self.parent.begin_run(self, executor)
 
-    def start(self, executable: Executable, follows: Attempt | None = None) -> Attempt:
+    def start(
+        self,
+        executable: Executable,
+        follows: Attempt | None = None,
+        expires_ms: int | None = None,
+    ) -> Attempt:
         """Make the next attempt.  The start of a suspect or overdue task becomes durable before
-        user code runs, so such an attempt carries the function that records starts.
+        user code runs, so such an attempt carries the function that records starts.  One that
+        follows another finds its expiry itself.
         """
         task, turn = self.task, self.turn
+        if follows is not None:
+            expires_ms = turn.effects.expires_ms_of(task)
         attempts = task.attempts
         suspect = attempts.suspect
         self.attempt = attempt = Attempt(
             task,
             turn.ownership.partition,
             turn.ownership.epoch,
-            attempts.last + 1,
+            # One that was snoozed is not over.
+            attempts.last if attempts.snoozed and not suspect else attempts.last + 1,
             suspect,
             turn.effects.settings.execution.timeout_ms,
             turn.record_starts if suspect or task.overdue_when_loaded else None,
             self.is_unordered,
             follows,
+            expires_ms,
         )
         turn.starts.append((attempt, executable))
         return attempt
@@ -228,8 +253,17 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         assert delay_ms > 0, "what may begin does not wait"
         self.phase = Phase.WAITING
         check_ms = self.turn.effects.settings.window.clock_check_ms * _CHECKS_APART
-        due = AttemptDue(self.task.key)
-        self._known_setback.timer = self.turn.after(min(delay_ms, check_ms), due)
+        expires_ms = self.turn.effects.expires_ms_of(self.task)
+        if expires_ms is not None:
+            delay_ms = min(delay_ms, max(1, expires_ms - self.turn.clock.now_ms()))
+        self._look_in(min(delay_ms, check_ms))
+
+    def _look_in(self, delay_ms: float) -> None:
+        """Have ``take_time`` called after a time, and not before."""
+        setback = self._known_setback
+        if setback.timer is not None:
+            setback.timer.cancel()
+        setback.timer = self.turn.after(delay_ms, AttemptDue(self.task.key))
 
     def _wait_left_ms(self, attempts: AttemptState) -> float:
         """Return how long the next attempt still waits: the shorter wait of both clocks, because
@@ -238,11 +272,45 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         clock = self.turn.clock
         left_ms: float = attempts.next_attempt_ms - clock.now_ms()
         if left_ms > 0 and attempts.wait_ms:
-            setback, now_ms, number = self._known_setback, clock.monotonic_ms(), attempts.last
-            if setback.waits_until is None or setback.waits_until[0] != number:
-                setback.waits_until = number, now_ms + attempts.wait_ms
+            setback, now_ms, at_ms = (
+                self._known_setback,
+                clock.monotonic_ms(),
+                attempts.next_attempt_ms,
+            )
+            if setback.waits_until is None or setback.waits_until[0] != at_ms:
+                setback.waits_until = at_ms, now_ms + attempts.wait_ms
             left_ms = min(left_ms, setback.waits_until[1] - now_ms)
         return left_ms
+
+    # Its expiry passes.
+
+    def _is_past(self, expires_ms: int | None) -> bool:
+        return expires_ms is not None and self.turn.clock.now_ms() >= expires_ms
+
+    def _expires(self, expires_ms: int | None) -> bool:
+        """Close the task where its expiry has passed; return whether it has."""
+        if expires_ms is None or self.turn.clock.now_ms() < expires_ms:
+            return False
+        self._close(CompletionResult.EXPIRED, f"expired at {format_instant(expires_ms)}", None)
+        return True
+
+    def _watch_expiry(self) -> None:
+        """Close the task at its expiry, unless its code has been called by then."""
+        expires_ms = self.turn.effects.expires_ms_of(self.task)
+        if expires_ms is None or self.fate is not Fate.OPEN or self.parent.is_ending:
+            return
+        left_ms = expires_ms - self.turn.clock.now_ms()
+        if left_ms > 0:
+            # The wall clock may be stepped.
+            check_ms = self.turn.effects.settings.window.clock_check_ms * _CHECKS_APART
+            self._look_in(min(left_ms, check_ms))
+            return
+        if self.attempt is not None:
+            if not self.turn.withdraw(self.attempt):
+                return
+            self.attempt = None
+            self.parent.void_run(self)
+        self._expires(expires_ms)
 
     # The attempt ends.
 
@@ -294,7 +362,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         """Handle the end of an attempt that has not called ``execute``."""
         attempt, ownership = ended.attempt, self.turn.ownership
         refused = ended.ending is Ending.NOT_STARTED
-        if refused:
+        if refused and not self._is_past(attempt.expires_ms):
             self.turn.emit(AttemptRefused(attempt.partition, attempt.task.key))
         is_over = self.parent.is_ending or self.fate is Fate.FINAL
         foreign = not ownership.continues(attempt.epoch)
@@ -304,7 +372,8 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         # The start of a task that was given up before is recorded only if it runs after all.
         is_durable = attempt.record_starts is not None and not attempt.was_given_up
         if refused:
-            self._wait_for_permission()
+            if self.fate is not Fate.OPEN or not self._expires(attempt.expires_ms):
+                self._wait_for_permission()
         elif ended.ending is Ending.HELD:
             error_class, text = ended.error_class or "", ended.error_message or ""
             self._record_held(error_class, text, attempt if is_durable else None)
@@ -332,6 +401,8 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
     def _follow_up(self, ended: AttemptEnded) -> None:
         if ended.ending is Ending.CANCELLED:
             self._take_cancelled(ended)
+        elif ended.ending is Ending.SNOOZED:
+            self._take_snooze(ended)
         elif ended.ending is Ending.DROPPED:
             # An error that drops the task stays in its history like any other error.
             used = ended.attempt.task.attempts.used + 1
@@ -349,6 +420,18 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         record = failed_record(ended, ended.attempt.task.attempts.used, ended.finished_ms)
         attempts = state_after(task.attempts, record)
         self.task = replace(task, attempts=attempts, overdue_when_loaded=False)
+        self._record(record)
+
+    def _take_snooze(self, ended: AttemptEnded) -> None:
+        """Let the same attempt go on later; what is behind it waits as behind a retry."""
+        assert ended.retry_after_ms is not None, "a snooze says for how long"
+        self.parent.void_run(self)
+        next_ms = None
+        if self.fate is not Fate.FINAL:
+            next_ms = min(ended.finished_ms + ended.retry_after_ms, INSTANT_MAX_MS)
+        record = snoozed_record(ended, next_ms)
+        attempts = state_after(self.task.attempts, record)
+        self.task = replace(self.task, attempts=attempts, overdue_when_loaded=False)
         self._record(record)
 
     def _fail(self, ended: AttemptEnded) -> None:
@@ -421,10 +504,15 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             case "dead_letter":
                 self._write_letter()
             case "block":
-                self.phase = Phase.BLOCKED
-                self.parent.mark_slow(self)
+                self._block()
             case _:
                 assert_never(on_exhausted)
+
+    def _block(self) -> None:
+        """Wait for an operator, or a node that can run it; at most until its expiry."""
+        self.phase = Phase.BLOCKED
+        self.parent.mark_slow(self)
+        self._watch_expiry()
 
     def _write_letter(self) -> None:
         setback = self._known_setback
@@ -494,8 +582,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             if self._let_go(withdrawal):
                 return
         if setback.is_held and not self.parent.is_ending:
-            self.phase = Phase.BLOCKED
-            self.parent.mark_slow(self)
+            self._block()
         else:
             self.proceed()
 

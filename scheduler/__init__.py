@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from actors.model.errors import HourhandError
     from actors.model.flow import FairShare, Limit
     from actors.model.key import TaskKey
-    from actors.model.outcome import Done, Drop, Retry
+    from actors.model.outcome import Done, Drop, Retry, Snooze
     from actors.model.status import AttemptResult, CommandOutcome, RecordedOutcome
     from actors.model.task import Task
     from actors.model.task_executor import TaskExecutor
@@ -61,6 +61,7 @@ __all__ = [
     "Scheduler",
     "SchedulerClient",
     "Settings",
+    "Snooze",
     "Task",
     "TaskExecutor",
     "TaskFunction",
@@ -93,6 +94,7 @@ _LOADED_WHEN_NAMED = {
     "Scheduler": "scheduler.scheduler",
     "SchedulerClient": "scheduler.client.client",
     "Settings": "scheduler.configuration.settings",
+    "Snooze": "actors.model.outcome",
     "Task": "actors.model.task",
     "TaskExecutor": "actors.model.task_executor",
     "TaskFunction": "scheduler.executors.registry",

@@ -482,6 +482,7 @@ class _NodeConnections:
             make_executor=system_tasks.factory_with(executors.make),
             concurrency_per_id=executors.concurrency_per_id,
             run_tasks_max=executors.run_tasks_max,
+            expires_after_ms=executors.expires_after_ms,
             flow_rules=executors.flow_rules,
         )
         group = self.settings.group

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from actors.model.backoff import RetryRuling
 from actors.model.events import AttemptFinished
+from actors.model.instant import INSTANT_MIN_MS
 from actors.model.key import TaskKey
 from actors.model.kind import carried_kind
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
@@ -33,6 +34,8 @@ class Attempt(msgspec.Struct, frozen=True, eq=False):
     """True if it may run beside others of its ordering id."""
     follows: "Attempt | None" = None
     """The attempt of the previous task, if both may be in one batch, in this order."""
+    expires_ms: int | None = None
+    """Wall time from which on user code may not be called."""
 
     @property
     def is_beside_others(self) -> bool:
@@ -72,6 +75,8 @@ class Ending(StrEnum):
     DONE = "done"
     FAILED = "failed"
     RETRY = "retry"
+    SNOOZED = "snoozed"
+    """The attempt is not over: user code asked to be called again later."""
     DROPPED = "dropped"
     TIMED_OUT = "timed_out"
     NOT_STARTED = "not_started"
@@ -123,6 +128,7 @@ _RESULTS = {
     Ending.DONE: AttemptResult.SUCCESS,
     Ending.FAILED: AttemptResult.FAILURE,
     Ending.RETRY: AttemptResult.RETRY,
+    Ending.SNOOZED: AttemptResult.SNOOZED,
     Ending.DROPPED: AttemptResult.DROPPED,
     Ending.TIMED_OUT: AttemptResult.TIMEOUT,
     Ending.USED_UP: AttemptResult.FAILURE,
@@ -160,6 +166,7 @@ def started_record(attempt: Attempt, now_ms: int) -> AttemptRecord:
         used=attempt.task.attempts.used + int(attempt.suspect),
         suspect=attempt.suspect,
         fence=attempt.epoch,
+        snoozed=attempt.task.attempts.snoozed,
     )
 
 
@@ -182,6 +189,14 @@ def failed_record(ended: AttemptEnded, used: int, next_attempt_ms: int | None) -
         error_stack=ended.error_stack,
         fence=ended.attempt.epoch,
     )
+
+
+def snoozed_record(ended: AttemptEnded, next_attempt_ms: int | None) -> AttemptRecord:
+    """Return the record of an attempt that is not over: it goes on later, under its number."""
+    assert ended.ending is Ending.SNOOZED, "it is over"
+    before = ended.attempt.task.attempts
+    record = failed_record(ended, before.used, next_attempt_ms)
+    return replace(record, snoozed=before.snoozed + 1)
 
 
 def held_record(
@@ -215,17 +230,22 @@ def attempt_state(rows: Sequence[AttemptRecord], completion: Completion | None) 
     A row without an end is a suspect: the process may have died of it. Attempts before an
     operator's retry keep their numbers but no longer count.
     """
-    reopened_last = -1
+    reopened_last, reopened_ms = -1, INSTANT_MIN_MS
     if completion is not None and completion.result is CompletionResult.REOPENED:
+        reopened_ms = completion.finished_ms
         # An attempt that ended well has no row, so only the completion knows its number.
         reopened_last = completion.attempts
         if not rows or rows[-1].attempt <= reopened_last:
-            return AttemptState(last=reopened_last)
+            return AttemptState(last=reopened_last, reopened_ms=reopened_ms)
     if not rows:
         return FRESH
     row = rows[-1]
     assert rows[0].attempt <= row.attempt, "attempts are read in order"
-    ends = (each.finished_ms for each in rows if each.attempt > reopened_last)
+    ends = (
+        each.finished_ms
+        for each in rows
+        if each.attempt > reopened_last and each.result is not AttemptResult.SNOOZED
+    )
     return AttemptState(
         used=row.used,
         last=row.attempt,
@@ -234,6 +254,8 @@ def attempt_state(rows: Sequence[AttemptRecord], completion: Completion | None) 
         suspect=row.finished_ms is None,
         failed_ms=next((each for each in ends if each is not None), 0),
         error_class=row.error_class,
+        reopened_ms=reopened_ms,
+        snoozed=row.snoozed,
     )
 
 
@@ -241,7 +263,12 @@ def state_after(before: AttemptState, record: AttemptRecord) -> AttemptState:
     """Return the state of a task after one more recorded attempt."""
     state = attempt_state((record,), None)
     failed_ms = before.failed_ms or state.failed_ms
-    return replace(state, failed_ms=failed_ms, checkpoint=before.checkpoint)
+    return replace(
+        state,
+        failed_ms=failed_ms,
+        checkpoint=before.checkpoint,
+        reopened_ms=before.reopened_ms,
+    )
 
 
 class KeyStatus(msgspec.Struct, frozen=True):

@@ -82,6 +82,11 @@ class BatchExecutor(TaskExecutor):
         """
         return tuple(checkpoint_value(made.found) for _, made in self.hourhand_members)
 
+    @property
+    def snoozed(self) -> Sequence[int]:
+        """Times that the current attempt of each task was snoozed so far, in their order."""
+        return tuple(made.snoozed for _, made in self.hourhand_members)
+
     @abstractmethod
     def execute_many(
         self, tasks: Sequence[Task]

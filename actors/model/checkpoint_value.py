@@ -19,6 +19,10 @@ class AttemptCheckpoints(Protocol):
     def found(self) -> bytes | None:
         """The text of the newest one of the attempts before; None where there is none."""
 
+    @property
+    def snoozed(self) -> int:
+        """Times that the attempt was snoozed so far."""
+
     def make(self, text: bytes) -> None:
         """Take a row's text as the newest one; returns at once, whatever the store does."""
 
@@ -29,6 +33,10 @@ class _NoAttempt:
     @property
     def found(self) -> bytes | None:
         return None
+
+    @property
+    def snoozed(self) -> int:
+        return 0
 
     def make(self, text: bytes) -> None:
         del text

@@ -1,13 +1,14 @@
 """The record format of the log, version 1: JSON, one object a record.
 
 Any producer may write it; this module decides what is read and what is poison.  A task may
-have a ``"kind"``, which says who runs it, a ``"priority"``, and a ``"seal"``, the envelope of
-sealed data: beside ``"taskData"``, in which nothing chooses anything.  A command is the same
-object with ``"command"`` and, for a reschedule, ``"to"``; without ``"scheduledTime"`` it is for the
-one task that has both ids, which the owner of the partition finds; a retry may bring the task's
-data back, and says so by ``"withData"``; a cancel may end what runs, by ``"running"``.  Fields this
-version does not know are ignored; an unknown version or command is poison, because guessing what a
-newer producer meant would run the wrong thing.
+have a ``"kind"``, which says who runs it, a ``"priority"``, an instant or a duration as
+``"expires"``, and a ``"seal"``, the envelope of sealed data: beside ``"taskData"``, in which
+nothing chooses anything.  A command is the same object with ``"command"`` and, for a reschedule,
+``"to"``; without ``"scheduledTime"`` it is for the one task that has both ids, which the owner of
+the partition finds; a retry may bring the task's data back, and says so by ``"withData"``; a cancel
+may end what runs, by ``"running"``.  Fields this version does not know are ignored; an unknown
+version or command is poison, because guessing what a newer producer meant would run the wrong
+thing.
 """
 
 import json
@@ -18,6 +19,7 @@ from typing import assert_never
 import msgspec
 
 from actors.model.errors import InvalidTask, PoisonRecord
+from actors.model.expiry import Expiry, carried_expiry, read_expiry
 from actors.model.instant import (
     INSTANT_MAX_MS,
     INSTANT_MIN_MS,
@@ -140,6 +142,7 @@ class _Record(msgspec.Struct, rename="camel", gc=False, kw_only=True):
     """Checked for commands alone: in a task it is a member that this version does not know."""
     kind: str | None = None
     priority: int | None = None
+    expires: str | None = None
     seal: msgspec.Raw = _NO_SEAL
 
 
@@ -153,6 +156,7 @@ class _TaskRecord(msgspec.Struct, rename="camel", gc=False):
     version: int = RECORD_VERSION
     kind: str | msgspec.UnsetType = msgspec.UNSET
     priority: int | msgspec.UnsetType = msgspec.UNSET
+    expires: str | msgspec.UnsetType = msgspec.UNSET
     seal: SealedData | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -184,11 +188,15 @@ def encode_object(data: object) -> bytes:
 
 def encode_task(task: Task) -> bytes:
     """Return the log record's value for ``task``; raises InvalidTask."""
-    return encode_parts(task.key, task.data, task.kind, task.priority)
+    return encode_parts(task.key, task.data, task.kind, task.priority, task.expiry)
 
 
 def encode_parts(
-    key: TaskKey, data: object, kind: str | None = None, priority: int | None = None
+    key: TaskKey,
+    data: object,
+    kind: str | None = None,
+    priority: int | None = None,
+    expiry: Expiry | None = None,
 ) -> bytes:
     """Return the log record's value for the parts of a task; raises InvalidTask."""
     fields = _TaskRecord(
@@ -198,6 +206,8 @@ def encode_parts(
         fields.kind = kind
     if priority is not None:
         fields.priority = priority
+    if expiry is not None:
+        fields.expires = str(expiry)
     if type(data) is SealedMembers:
         assert data.envelope is not None, "what this version wrote is read by it"
         fields.seal = data.envelope
@@ -238,9 +248,12 @@ def encode_json(
     kind: str | None = None,
     priority: int | None = None,
     seal: bytes | None = None,
+    expiry: Expiry | None = None,
 ) -> bytes:
     """Return the log record's value for a task whose data, and seal, is already JSON."""
     end = b"}" if seal is None else b',"seal":%b}' % seal
+    if expiry is not None:
+        end = b',"expires":"%b"%b' % (str(expiry).encode(), end)
     if priority is not None:
         end = b',"priority":%d%b' % (priority, end)
     if kind is not None:
@@ -260,7 +273,7 @@ def _stored_record(key: TaskKey, body: bytes) -> bytes:
     """Return the record of a task from the text of its row."""
     kind, priority, text = split_members(body)
     seal, data = split_envelope(text)
-    return encode_json(key, data, kind, priority, seal)
+    return encode_json(key, data, kind, priority, seal, carried_expiry(body))
 
 
 def _encoded_ids(key: TaskKey) -> bytes:
@@ -291,7 +304,7 @@ def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> Stored
         if is_plain and fields.seal is _NO_SEAL and not record.headers:
             ordering_id, uniqueness_key = fields.ordering_id, fields.uniqueness_key
             short = 0 < len(ordering_id) < _SHORT_CHARS and len(uniqueness_key) < _SHORT_CHARS
-            if short and fields.version == RECORD_VERSION:
+            if short and fields.expires is None and fields.version == RECORD_VERSION:
                 # The fast path for nearly every record: the general way without its calls.
                 scheduled_ms = parse_instant(fields.scheduled_time)
                 _decode_object(fields.task_data)
@@ -340,6 +353,7 @@ def _row_body(fields: _Record, record: LogRecord) -> bytes:
         None if fields.priority is None else checked_priority(fields.priority),
         context_of(record.headers) if record.headers else None,
         envelope,
+        None if fields.expires is None else read_expiry(fields.expires),
     )
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from actors.model.attempts import KeyStatus
 from actors.model.codec import Command, CommandKind
+from actors.model.instant import format_instant
 from actors.model.key import TaskKey
 from actors.model.status import (
     CommandOutcome,
@@ -69,6 +70,8 @@ class KnownTask(msgspec.Struct, frozen=True):
     """True if an attempt runs on this node."""
     running_attempt: int = 0
     """Its number."""
+    expires_ms: int | None = None
+    """Wall time of its expiry; None where it has none."""
 
     @property
     def closing(self) -> Completion | None:
@@ -80,13 +83,17 @@ class KnownTask(msgspec.Struct, frozen=True):
 
 
 def known_task(
-    row: StoredTask | None, status: KeyStatus, withdrawal: WithdrawalResult, attempt: int = 0
+    row: StoredTask | None,
+    status: KeyStatus,
+    withdrawal: WithdrawalResult,
+    attempt: int = 0,
+    expires_ms: int | None = None,
 ) -> KnownTask:
     """Return the state of a key from row, status and memory; ``attempt`` is the number of the
-    running one.
+    running one, ``expires_ms`` the wall time of its expiry.
     """
     is_running = withdrawal is WithdrawalResult.RUNNING
-    return KnownTask(row, status.completion, status.attempts, is_running, attempt)
+    return KnownTask(row, status.completion, status.attempts, is_running, attempt, expires_ms)
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -115,6 +122,8 @@ def decide(
     if closing is not None:
         if closing.offset == command.offset:
             # Closed by this very command, before a crash kept its outcome from being written.
+            if closing.result is CompletionResult.EXPIRED:
+                return Decision(CommandOutcome.TOO_LATE)
             return Decision(CommandOutcome.RUNNING if known.running else CommandOutcome.APPLIED)
         if command.running and known.running:
             # Closed before by a command, while an attempt ran: that is asked to end now.
@@ -193,7 +202,7 @@ def _reopen(command: Command, known: KnownTask, now_ms: int) -> Decision:
         finished_ms=now_ms,
         reason="by command",
     )
-    attempts = AttemptState(last=last, checkpoint=known.attempts.checkpoint)
+    attempts = AttemptState(last=last, checkpoint=known.attempts.checkpoint, reopened_ms=now_ms)
     if command.body is not None:
         row = StoredTask(command.key, command.body, command.offset, attempts)
         return Decision(CommandOutcome.APPLIED, completion, row=row)
@@ -217,6 +226,15 @@ def _move(
     assert new_key is not None, "only a move has a new key"
     if known.running or known.attempts.last:
         return Decision(CommandOutcome.TOO_LATE)
+    if known.expires_ms is not None and now_ms >= known.expires_ms:
+        # Another time would not make it wanted again.
+        reason = f"expired at {format_instant(known.expires_ms)}"
+        completion = Completion(
+            *(command.key, CompletionResult.EXPIRED, command.offset),
+            finished_ms=now_ms,
+            reason=reason,
+        )
+        return Decision(CommandOutcome.TOO_LATE, completion)
     if new_key == command.key:
         return Decision(CommandOutcome.APPLIED, resumed=row, new_key=new_key)
     if new_key_completion is not None and new_key_completion.closes(command.offset):

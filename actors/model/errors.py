@@ -23,6 +23,7 @@
     │   ├── InvalidQuery              a question in SQL that cannot be answered
     │   ├── UnknownConnection         no connection of a database that an outbox could be in
     │   ├── AlreadyStarted            started a second time
+    │   ├── SnoozesUsedUp             an attempt that asked for more snoozes than it may have
     │   └── ProcessDied               an attempt whose process ended, as by a signal
     │       └── ProcessTooLarge       an attempt whose process held too much memory
     ├── OperatorError                 something is wrong with the installation
@@ -159,6 +160,12 @@ class ResultGone(NoResult):
     """The task ended well, and its result was kept for its time and is forgotten."""
 
     code = "result-gone"
+
+
+class SnoozesUsedUp(CallerError, RuntimeError):
+    """An attempt returned ``Snooze`` once more than its ``times_max`` allows, so it has failed."""
+
+    code = "snoozes-used-up"
 
 
 class NoSuchSchedule(CallerError, ValueError):

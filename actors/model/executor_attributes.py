@@ -15,6 +15,7 @@ from actors.model.display import log_raised, shown
 
 logger = logging.getLogger("hourhand.retry")
 
+EXPIRES_AFTER_NEEDED = "a timedelta of a millisecond or more or None is needed"
 _RUN_IN = ("thread", "process", None)
 
 
@@ -70,6 +71,12 @@ def declared_stuck_after_of(made: object) -> timedelta | None:
     return stated if isinstance(stated, timedelta) else None
 
 
+def declared_expires_after_of(made: object) -> timedelta | None:
+    """Return the expiry that a class declares, without calling its code; else None."""
+    stated = inspect.getattr_static(made, "expires_after", None) if isinstance(made, type) else None
+    return stated if isinstance(stated, timedelta) else None
+
+
 def declared_run_in_of(made: object) -> str | None:
     """Return where a class says that it runs, without calling its code; None where it does not."""
     stated = inspect.getattr_static(made, "run_in", None) if isinstance(made, type) else None
@@ -101,8 +108,14 @@ def is_time_limit(value: object) -> bool:
     return isinstance(value, timedelta) and value > timedelta(0)
 
 
+def is_expires_after(value: object) -> bool:
+    """True for a valid ``expires_after``."""
+    return value is None or (isinstance(value, timedelta) and value >= timedelta(milliseconds=1))
+
+
 def attribute_complaint(executor: object) -> str | None:
-    """Return the fault of ``retry``, ``timeout``, ``stuck_after`` or ``run_in`` of an executor or
+    """Return the fault of ``retry``, ``timeout``, ``stuck_after``, ``run_in`` or ``expires_after``
+    of an executor or
     of its class; None without one.
 
     A property of a class can be read only from its instances.
@@ -118,6 +131,9 @@ def attribute_complaint(executor: object) -> str | None:
     if stuck_after is not None and not is_time_limit(stuck_after):
         needed = "a timedelta above zero or None is needed, in the class"
         return f"stuck_after is {shown(stuck_after)}, {needed}"
+    expires_after: object = getattr(executor, "expires_after", None)
+    if not is_expires_after(expires_after):
+        return f"expires_after is {shown(expires_after)}, {EXPIRES_AFTER_NEEDED}"
     if timeout is None or is_time_limit(timeout):
         return None
     if of_class and hasattr(timeout, "__get__"):

@@ -8,6 +8,7 @@ an archive. User code never sees it there. Decides how a kind is written, never 
 import re
 
 from actors.model.display import shown
+from actors.model.expiry import HOLDING_KIND, MEMBER_BYTES_MAX, Expiry, split_expiry
 from actors.model.trace import CONTEXT_TAIL_BYTES, RESERVED, appended, without_context
 
 KIND_CHARS_MAX = 64
@@ -19,8 +20,9 @@ is_kind = re.compile(KIND_PATTERN).fullmatch
 _OPENS = b'"%b":"' % MEMBER.encode()
 _CLOSES = b'"}'
 _MEMBER_BYTES_MAX = len(_OPENS) + KIND_CHARS_MAX + len(_CLOSES)
-TAIL_BYTES_MAX = _MEMBER_BYTES_MAX + CONTEXT_TAIL_BYTES
-"""Most bytes of kind and trace at the end of the data."""
+_NEITHER = (None, None)
+TAIL_BYTES_MAX = _MEMBER_BYTES_MAX + MEMBER_BYTES_MAX + CONTEXT_TAIL_BYTES
+"""Most bytes of kind, expiry and trace at the end of the data."""
 
 
 def checked_kind(kind: object) -> str:
@@ -30,21 +32,23 @@ def checked_kind(kind: object) -> str:
             f"{shown(kind)} is not a kind: write at most {KIND_CHARS_MAX} letters, digits and"
             " _.:/-, beginning with a letter or digit"
         )
+    if kind == HOLDING_KIND:
+        raise ValueError(f"{shown(kind)} is a kind of Hourhand's own: choose another")
     return kind
 
 
 def with_kind(data: bytes, kind: str) -> bytes:
-    """Return a JSON object that carries no trace, with the kind as its last member."""
+    """Return a JSON object that carries no trace or expiry, with the kind as its last member."""
     assert is_kind(kind), "a kind is checked before a row carries it"
     return appended(without_kind(data), b"".join((_OPENS, kind.encode(), _CLOSES)))
 
 
 def split_kind(data: bytes) -> tuple[str | None, bytes]:
-    """Return the kind in a row's data, and the data without kind and trace."""
-    # Most rows have neither.
+    """Return the kind in a row's data, and the data without kind, expiry and trace."""
+    # Most rows have none of them.
     if data.find(RESERVED, -TAIL_BYTES_MAX) < 0:
         return None, data
-    data = without_context(data)
+    _, data = split_expiry(without_context(data))
     start = data.rfind(_OPENS, max(0, len(data) - _MEMBER_BYTES_MAX))
     if start < 0 or not data.endswith(_CLOSES):
         return None, data
@@ -63,6 +67,14 @@ def carried_kind(data: bytes) -> str | None:
     return split_kind(data)[0] if data.find(_OPENS, -TAIL_BYTES_MAX) >= 0 else None
 
 
+def carried_kind_and_expiry(data: bytes) -> tuple[str | None, Expiry | None]:
+    """Return both in one look at a row's data; a row with an expiry always has a kind as well."""
+    if data.find(_OPENS, -TAIL_BYTES_MAX) < 0:
+        return _NEITHER
+    expiry, data = split_expiry(without_context(data))
+    return split_kind(data)[0], expiry
+
+
 def without_kind(data: bytes) -> bytes:
-    """Return a row's data without kind and trace."""
+    """Return a row's data without kind, expiry and trace."""
     return split_kind(data)[1]

@@ -46,6 +46,34 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Snooze:
+    """Look at the task again after this time: the attempt goes on then, and no attempt is used up.
+
+    An attempt that was snoozed ``times_max`` times already fails instead, and the retry policy
+    decides what follows. Raises TypeError for a value that is not a timedelta or not a
+    number, and ValueError for a negative time and for less than one time.
+    """
+
+    after: timedelta
+    times_max: int | None = None
+
+    def __post_init__(self) -> None:
+        after: object = self.after
+        most: object = self.times_max
+        if not isinstance(after, timedelta):
+            got = shown(after)
+            raise TypeError(f"Snooze(after={got}): a timedelta is needed, as timedelta(minutes=5)")
+        if after < timedelta(0):
+            raise ValueError(f"Snooze(after={after.total_seconds():g} s): it cannot be negative")
+        if most is None:
+            return
+        if type(most) is not int:
+            raise TypeError(f"Snooze(times_max={shown(most)}): a whole number or None is needed")
+        if most < 1:
+            raise ValueError(f"Snooze(times_max={most}): it is at least 1")
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     """Never run this task again; it counts as done, with this reason, which is text."""
 
@@ -57,4 +85,4 @@ class Drop:
             raise TypeError(f"Drop({shown(reason)}): a reason is text")
 
 
-Outcome = Done | Retry | Drop
+Outcome = Done | Retry | Snooze | Drop

@@ -44,8 +44,8 @@ def checked_priority(number: object) -> int:
 
 
 def with_priority(data: bytes, priority: int) -> bytes:
-    """Return a JSON object that carries no trace, with the priority behind its own members and
-    before its kind.
+    """Return a JSON object that carries no trace or expiry, with the priority behind its own
+    members and before its kind.
     """
     assert is_priority(priority), "a priority is checked before a row carries it"
     kind, _, written = split_members(data)
@@ -55,7 +55,7 @@ def with_priority(data: bytes, priority: int) -> bytes:
 
 def split_members(data: bytes) -> tuple[str | None, int | None, bytes]:
     """Return the kind and the priority in a row's data, and the data as its producer wrote it,
-    without them and the trace.
+    without them, the expiry and the trace.
     """
     # Most rows have none of these.
     if data.find(RESERVED, -REACH_BYTES) < 0:
@@ -74,5 +74,5 @@ def carried_priority(data: bytes) -> int | None:
 
 
 def without_members(data: bytes) -> bytes:
-    """Return a row's data as its producer wrote it: without priority, kind and trace."""
+    """Return a row's data as its producer wrote it: without members of ours."""
     return split_members(data)[2]

@@ -1,12 +1,13 @@
 """The text of a row: a task's data, with the record's other members around it.
 
-An envelope is the first member of the JSON object; priority, kind and trace are its last ones, in
-compact form. So the text follows the task wherever its row goes, and nodes of other versions read
-it. If data contains anything that could be taken for one of these, a space is added there, which
-JSON ignores and which no member of ours has. So nothing in the data chooses anything. Decides the
-places of these members, never their meaning.
+An envelope is the first member of the JSON object; priority, kind, expiry and trace are its last
+ones, in compact form. So the text follows the task wherever its row goes, and nodes of other
+versions read it. If data contains anything that could be taken for one of these, a space is added
+there, which JSON ignores and which no member of ours has. So nothing in the data chooses anything.
+Decides the places of these members, never their meaning.
 """
 
+from actors.model.expiry import Expiry, with_expiry
 from actors.model.kind import with_kind
 from actors.model.priority import REACH_BYTES, split_members, with_priority
 from actors.model.sealed import OPENS, split_envelope, with_envelope
@@ -30,6 +31,7 @@ def row_text(
     priority: int | None = None,
     context: bytes | None = None,
     envelope: bytes | None = None,
+    expiry: Expiry | None = None,
 ) -> bytes:
     """Return the text of a row; ``context`` is the sampled trace, ``envelope`` is JSON."""
     text = escaped(data)
@@ -39,6 +41,8 @@ def row_text(
         text = with_priority(text, priority)
     if kind is not None:
         text = with_kind(text, kind)
+    if expiry is not None:
+        text = with_expiry(text, expiry)
     return text if context is None else with_context(text, context)
 
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from sys import getsizeof
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.model.key import TaskKey
 
@@ -23,6 +24,8 @@ class CompletionResult(StrEnum):
     SUCCESS = "success"
     FAILURE = "failure"
     DROPPED = "dropped"
+    EXPIRED = "expired"
+    """Its expiry passed before an attempt could start.  It is stored as a drop for good."""
     CANCELLED = "cancelled"
     MOVED = "moved"
     REOPENED = "reopened"
@@ -39,8 +42,19 @@ class CompletionResult(StrEnum):
         return self in FAILED_RESULTS
 
 
-FAILED_RESULTS = (CompletionResult.FAILURE, CompletionResult.DROPPED)
+FAILED_RESULTS = (
+    CompletionResult.FAILURE,
+    CompletionResult.DROPPED,
+    CompletionResult.EXPIRED,
+)
 """Ends of failed work, whose rows are kept longer than those of their hour."""
+STORED_RESULTS = {each: each.value for each in CompletionResult} | {
+    CompletionResult.EXPIRED: CompletionResult.DROPPED.value
+}
+"""The results as stores have them: a node of the version before reads of an expired task that it
+is done.  ``is_stored_for_good`` tells it from one that was dropped."""
+STORED_FAILED_RESULTS = (CompletionResult.FAILURE, CompletionResult.DROPPED)
+"""The same as stores have them."""
 _DONE = frozenset({CompletionResult.SUCCESS, *FAILED_RESULTS})
 
 
@@ -71,6 +85,11 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
         texts = (ordering_id, uniqueness_key, self.reason)
         return HELD_BYTES + sum([getsizeof(text) for text in texts])
 
+    @property
+    def is_stored_for_good(self) -> bool:
+        """The mark ``for_good`` as stores have it."""
+        return self.for_good or self.result is CompletionResult.EXPIRED
+
     def closes(self, offset: int) -> bool:
         """True if a row made by the record at ``offset`` is closed by this completion."""
         if self.result.is_done or self.for_good:
@@ -78,6 +97,13 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
         if self.result is CompletionResult.REOPENED:
             return False
         return offset <= self.offset
+
+
+def read_result(stored: CompletionResult, *, for_good: bool) -> tuple[CompletionResult, bool]:
+    """Return result and ``for_good`` of a completion that a store has."""
+    if for_good and stored is CompletionResult.DROPPED:
+        return CompletionResult.EXPIRED, False
+    return stored, for_good
 
 
 class AttemptResult(StrEnum):
@@ -88,6 +114,8 @@ class AttemptResult(StrEnum):
     SUCCESS = "success"
     FAILURE = "failure"
     RETRY = "retry"
+    SNOOZED = "snoozed"
+    """It is not over: its code asked to be looked at later."""
     DROPPED = "dropped"
     TIMEOUT = "timeout"
 
@@ -110,6 +138,45 @@ class AttemptRecord(msgspec.Struct, frozen=True, gc=False):
     error_stack: str | None = None
     fence: int = 0
     """Owner epoch of the node that ran it."""
+    snoozed: int = 0
+    """Times that this attempt asked to be looked at later, while it is not over."""
+
+
+_SNOOZED = "hourhand.snoozed"
+"""Stands for the error's class in the row of an attempt that is not over; the message is how often
+it was snoozed."""
+
+
+def stored_attempt(record: AttemptRecord) -> AttemptRecord:
+    """Return a record as a store has it.
+
+    A node of the version before, which knows no snoozes, reads a retry that uses up no attempt.
+    """
+    if not record.snoozed:
+        return record
+    is_snooze = record.result is AttemptResult.SNOOZED
+    return replace(
+        record,
+        result=AttemptResult.RETRY if is_snooze else record.result,
+        error_class=_SNOOZED,
+        error_message=str(record.snoozed),
+        snoozed=0,
+    )
+
+
+def read_attempt(stored: AttemptRecord) -> AttemptRecord:
+    """Return a record that a store has."""
+    message = stored.error_message
+    if stored.error_class != _SNOOZED or message is None or not message.isdecimal():
+        return stored
+    is_snooze = stored.result is AttemptResult.RETRY
+    return replace(
+        stored,
+        result=AttemptResult.SNOOZED if is_snooze else stored.result,
+        error_class=None,
+        error_message=None,
+        snoozed=int(message),
+    )
 
 
 class CommandOutcome(StrEnum):

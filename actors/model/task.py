@@ -5,7 +5,7 @@ decoded only when user code needs it.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from inspect import Parameter, Signature
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,13 +19,16 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    PlainValidator,
     ValidationError,
+    ValidationInfo,
 )
 
 from actors.model.errors import InvalidTask
-from actors.model.instant import cut_to_millis, from_millis, to_millis
+from actors.model.expiry import Expiry, carried_expiry, expiry_after
+from actors.model.instant import INSTANT_MIN_MS, cut_to_millis, from_millis, to_millis
 from actors.model.key import TaskKey
-from actors.model.kind import carried_kind, checked_kind, is_kind
+from actors.model.kind import carried_kind, carried_kind_and_expiry, checked_kind, is_kind
 from actors.model.priority import PRIORITY_MAX, carried_priority, split_members
 from actors.model.problem_words import PROBLEMS_MAX, problem_text
 from actors.model.row_text import data_of
@@ -68,13 +71,40 @@ def _storable(text: str) -> str:
 Identifier = Annotated[str, AfterValidator(_storable)]
 
 
+def checked_expires(expires: object, scheduled_time: object = None) -> datetime | timedelta | None:
+    """Return a valid expiry in whole milliseconds; ValueError for another value.
+
+    An instant lies behind ``scheduled_time``, where that is known.
+    """
+    if expires is None:
+        return None
+    if isinstance(expires, timedelta):
+        return timedelta(milliseconds=expiry_after(expires).after_ms or 0)
+    if not isinstance(expires, datetime) or expires.tzinfo is None:
+        raise ValueError(
+            "a datetime with a time zone is needed, or a timedelta from the scheduled time on"
+        )
+    expires = cut_to_millis(expires)
+    if isinstance(scheduled_time, datetime) and expires <= scheduled_time:
+        raise ValueError("it is not after scheduled_time, so the task could never run")
+    return expires
+
+
+def _checked_expires(
+    expires: object, info: "ValidationInfo[object]"
+) -> datetime | timedelta | None:
+    return checked_expires(expires, info.data.get("scheduled_time"))
+
+
 class Task(BaseModel):
     """A piece of work to run once, at ``scheduled_time``, in order per ``ordering_id``.
 
     Immutable. ``scheduled_time`` must have a time zone and is cut to whole milliseconds; ``data``
     is a JSON object. ``kind`` chooses the executor; without one the default executor runs it.
-    ``priority``, from -100 to 100, is the task's own; without one it has its kind's. Raises
-    InvalidTask if a field breaks these rules.
+    ``priority``, from -100 to 100, is the task's own; without one it has its kind's. No attempt
+    starts from ``expires`` on, which is an instant with a time zone, or a duration from
+    ``scheduled_time``; without one it has its kind's. Raises InvalidTask if a field breaks these
+    rules.
     """
 
     # Built with the first task or client: a module that only defines executors need not wait.
@@ -88,6 +118,7 @@ class Task(BaseModel):
     data: dict[str, JsonValue] = Field(default_factory=dict)
     kind: Annotated[str, AfterValidator(checked_kind)] | None = None
     priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
+    expires: Annotated[datetime | timedelta | None, PlainValidator(_checked_expires)] = None
 
     if TYPE_CHECKING:
         # The signature for type checkers and editors. ``data`` is wider than its field, so that a
@@ -101,6 +132,7 @@ class Task(BaseModel):
             data: Mapping[str, JsonValue] = {},
             kind: str | None = None,
             priority: int | None = None,
+            expires: datetime | timedelta | None = None,
         ) -> None: ...
 
     else:
@@ -139,6 +171,7 @@ class Task(BaseModel):
                 values["data"] = data.copy()
                 values["kind"] = None if kind is _NOT_GIVEN else kind
                 values["priority"] = None
+                values["expires"] = None
                 _set_fields_set(self, set(_WITHOUT_KIND if kind is _NOT_GIVEN else _WITH_KIND))
                 _set_extra(self, None)
                 _set_private(self, None)
@@ -149,6 +182,25 @@ class Task(BaseModel):
     def key(self) -> TaskKey:
         """The task's identity."""
         return TaskKey(to_millis(self.scheduled_time), self.ordering_id, self.uniqueness_key)
+
+    @property
+    def expiry(self) -> Expiry | None:
+        """The expiry as its record has it."""
+        return None if self.expires is None else expiry_of(self.expires)
+
+
+def expiry_of(expires: datetime | timedelta) -> Expiry:
+    """Return the expiry of a valid value."""
+    if isinstance(expires, timedelta):
+        return expiry_after(expires)
+    return Expiry(at_ms=to_millis(expires))
+
+
+def expires_of(expiry: Expiry) -> datetime | timedelta:
+    """Return an expiry as user code has it."""
+    if expiry.at_ms is not None:
+        return from_millis(expiry.at_ms)
+    return timedelta(milliseconds=expiry.after_ms or 0)
 
 
 # Pydantic derives one when it builds the model, which is later than an editor asks.
@@ -218,6 +270,11 @@ class AttemptState(msgspec.Struct, frozen=True, gc=False):
     """The error of the last attempt."""
     checkpoint: TaskCheckpoint | None = None
     """The newest checkpoint of these attempts."""
+    reopened_ms: int = INSTANT_MIN_MS
+    """Time at which an operator opened the task again; an expiry before it no longer counts."""
+    snoozed: int = 0
+    """Times that the last attempt asked to be looked at later; above 0 only while it is not
+    over."""
 
     def with_checkpoint(self, made: TaskCheckpoint | None) -> "AttemptState":
         """Return the state with a checkpoint, unless it has that one or a later one."""
@@ -254,6 +311,7 @@ class _UnreadTask(Task):
             if name in _IDS:
                 return getattr(row.key, name)
             kind, priority, data = split_members(row.body)
+            expiry = carried_expiry(row.body)
             read = {
                 "ordering_id": row.key.ordering_id,
                 "scheduled_time": from_millis(row.key.scheduled_ms),
@@ -261,6 +319,7 @@ class _UnreadTask(Task):
                 "data": _read_data(data) if is_sealed(data) else _decode_data(data),
                 "kind": kind,
                 "priority": priority,
+                "expires": None if expiry is None else expires_of(expiry),
             }
             # If two threads read at once, both see the first one's data.
             fields = place.setdefault("fields", read)
@@ -310,6 +369,16 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
     def priority(self) -> int | None:
         """The task's own priority, None for its kind's."""
         return carried_priority(self.body)
+
+    @property
+    def expiry(self) -> Expiry | None:
+        """The task's own expiry, None for its kind's."""
+        return carried_expiry(self.body)
+
+    @property
+    def kind_and_expiry(self) -> tuple[str | None, Expiry | None]:
+        """The kind and the task's own expiry, read together."""
+        return carried_kind_and_expiry(self.body)
 
     @property
     def data(self) -> bytes:

@@ -50,6 +50,9 @@ class TaskExecutor(ABC):
     run_in: Literal["thread", "process"] | None = None
     """The place of attempts: ``thread`` is a thread or the event loop of the node, ``process`` is a
     process that runs one attempt at a time and can be killed. None takes the node's setting."""
+    expires_after: timedelta | None = None
+    """Time from a task's scheduled time from which on no attempt of it starts; None for no end. A
+    task may have an expiry of its own. A node reads it from the class, as limits."""
     attempt: int = 0
     """Number of the current attempt, 1 for the first."""
     fence: int = 0
@@ -77,10 +80,15 @@ class TaskExecutor(ABC):
         """The newest checkpoint of the attempts of this task before this one; None without one."""
         return checkpoint_value(self.hourhand_checkpoints.found)
 
+    @property
+    def snoozed(self) -> Any:  # type: ignore[explicit-any]
+        """Times that the current attempt has returned ``Snooze`` so far."""
+        return self.hourhand_checkpoints.snoozed
+
     @abstractmethod
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
         """Run the task once; may be ``async def``.
 
-        Returning None means done; ``Retry`` and ``Drop`` say otherwise. An exception is a failure,
-        and the retry policy decides what follows.
+        Returning None means done; ``Retry``, ``Snooze`` and ``Drop`` say otherwise. An exception is
+        a failure, and the retry policy decides what follows.
         """

@@ -16,6 +16,7 @@ import msgspec
 from actors.model.budget import NodeBudget
 from actors.model.definition import RESERVED
 from actors.model.flow import FlowRules
+from actors.model.instant import INSTANT_MAX_MS
 from actors.model.known_completions import KnownCompletions
 from actors.model.settings import TreeSettings
 from actors.model.task import StoredTask
@@ -45,6 +46,9 @@ class Effects:
     """Most tasks of one ordering id that run at once, by kind without order; None for no limit."""
     run_tasks_max: Mapping[str | None, int] = field(default_factory=dict)
     """Most tasks of one ordering id in a batch, by kind that allows several."""
+    expires_after_ms: Mapping[str | None, int] = field(default_factory=dict)
+    """Milliseconds from a task's scheduled time to its expiry, by kind that has one; a task's own
+    expiry comes before it."""
     memory: NodeBudget = field(init=False)
     """The budget by the settings."""
 
@@ -58,6 +62,22 @@ class Effects:
         most = self.run_tasks_max.get(task.kind, 1)
         assert most >= 1, "a batch has a task"
         return 1 if most == 1 or task.key.ordering_id.startswith(RESERVED) else most
+
+    def expires_ms_of(self, task: StoredTask) -> int | None:
+        """Return the wall time from which on no attempt of a task starts; None where it has none.
+
+        It no longer counts if an operator opened the task again behind it.
+        """
+        kind, expiry = task.kind_and_expiry
+        if expiry is not None:
+            expires_ms = expiry.instant_ms(task.key.scheduled_ms)
+        elif not self.expires_after_ms or task.key.ordering_id.startswith(RESERVED):
+            return None
+        elif (after_ms := self.expires_after_ms.get(kind)) is not None:
+            expires_ms = min(task.key.scheduled_ms + after_ms, INSTANT_MAX_MS)
+        else:
+            return None
+        return expires_ms if task.attempts.reopened_ms < expires_ms else None
 
     def known_since(self, bound_ms: int) -> KnownCompletions:
         """Return a memory for a partition's completions, with the limits of settings and budget."""

@@ -11,12 +11,13 @@ from fastapi import Path, Request
 from msgspec.structs import replace
 
 from actors.model.display import shown
-from actors.model.errors import LogUnavailable
+from actors.model.errors import InvalidTask, LogUnavailable
+from actors.model.expiry import read_expiry
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey, TaskPair
 from actors.model.limit_change import LimitChange
 from actors.model.sealed import member_of_before
-from actors.model.task import Task
+from actors.model.task import Task, expires_of
 from actors.ports.log import Position
 from scheduler.admin.acting import (
     ACKNOWLEDGED_S,
@@ -325,6 +326,13 @@ def _target(keys: Sequence[TaskKey | TaskPair]) -> str:
     return str(keys[0]) if len(keys) == 1 else f"{len(keys)} tasks"
 
 
+def _expires_of(text: str | None) -> datetime | timedelta | None:
+    try:
+        return None if text is None else expires_of(read_expiry(text))
+    except ValueError as error:
+        raise InvalidTask(f"expires: {error}") from None
+
+
 def _add_task(router: TypedRouter, service: AdminService) -> None:
     @router.post("/tasks", tags=["tasks"], summary="Schedule a task")
     def schedule(body: TaskBody, request: Request) -> TaskPreview | TaskScheduled:
@@ -335,6 +343,7 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
             data=body.data,
             kind=body.kind,
             priority=body.priority,
+            expires=_expires_of(body.expires),
         )
         if len(body.window) > 1:
             raise Problem(
@@ -357,6 +366,7 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
         named = {
             "kind": body.kind,
             "priority": body.priority,
+            "expires": body.expires,
             "uniqueForMs": body.unique_for_ms,
             "debounceMs": body.debounce_ms,
         }
@@ -407,6 +417,10 @@ def _refuse_sealed(name: str, rule: RecurringRule) -> None:
         )
 
 
+def _expires_after(after_ms: int | None) -> timedelta | None:
+    return None if after_ms is None else timedelta(milliseconds=after_ms)
+
+
 def _given(body: RuleBody, known: Recurring | None) -> Mapping[str, Any]:
     """Return the arguments of a schedule; without ``data`` it keeps the previous data."""
     kept = known.rule if known is not None and body.data is None else None
@@ -419,6 +433,7 @@ def _given(body: RuleBody, known: Recurring | None) -> Mapping[str, Any]:
         "ordering_id": body.ordering_id,
         "kind": body.kind,
         "priority": body.priority,
+        "expires_after": _expires_after(body.expires_after_ms),
         "data": body.data if kept is None else kept.task_data,
         "overlap": body.overlap,
         "catch_up": timedelta(milliseconds=body.catch_up_ms),

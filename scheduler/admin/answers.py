@@ -27,6 +27,7 @@ from actors.model.status import (
     CompletionResult,
     RecordedOutcome,
 )
+from actors.model.task import StoredTask
 from actors.model.task_checkpoint import TaskCheckpoint
 from scheduler.reading.inspector import TaskListing, TaskState, TaskView
 from scheduler.reading.task_filter import last_error
@@ -128,6 +129,8 @@ class ShownAttempt(Answer, frozen=True, kw_only=True):
     error_class: str | UnsetType = UNSET
     error_message: str | UnsetType = UNSET
     error_stack: str | UnsetType = UNSET
+    snoozed: int | UnsetType = UNSET
+    """Times that it was put off so far, while it is not over."""
     fence: int
 
     @classmethod
@@ -142,6 +145,7 @@ class ShownAttempt(Answer, frozen=True, kw_only=True):
             error_class=or_unset(attempt.error_class),
             error_message=or_unset(attempt.error_message),
             error_stack=or_unset(attempt.error_stack),
+            snoozed=attempt.snoozed or UNSET,
             fence=attempt.fence,
         )
 
@@ -236,6 +240,8 @@ class WaitReason(StrEnum):
     """It used up its attempts, and an operator must decide about it."""
     RETRYING = "retrying"
     """Its next attempt has a time, which has not come."""
+    SNOOZED = "snoozed"
+    """Its code asked to be called again at a time, which has not come."""
     BEHIND = "behind"
     """Another task of its ordering id runs first."""
     LIMITED = "limited"
@@ -269,6 +275,8 @@ class ShownTask(Answer, frozen=True):
     """The kind, which chooses the executor; left out for the default one."""
     priority: int | UnsetType = UNSET
     """The task's own priority, if it has one."""
+    expires: Instant | UnsetType = UNSET
+    """The time of the task's own expiry, if it has one: no attempt starts from then on."""
     task_data: Annotated[Any, Meta(description="The task's JSON object.")] = UNSET
     sealed: str | UnsetType = UNSET
     """For sealed data, its codec and the id of its key; the data itself is not shown then."""
@@ -300,6 +308,7 @@ class ShownTask(Answer, frozen=True):
             state=view.state,
             kind=UNSET if task is None else or_unset(task.kind),
             priority=UNSET if task is None else or_unset(task.priority),
+            expires=UNSET if task is None else or_unset(_expires_text(task)),
             task_data=json.loads(task.data) if task and data and sealed is None else UNSET,
             sealed=or_unset(sealed),
             offset=UNSET if task is None else task.offset,
@@ -351,6 +360,11 @@ class ShownBytes(Answer, frozen=True):
     base64: str | UnsetType = UNSET
     size_bytes: int | UnsetType = msgspec.field(default=UNSET, name="bytes")
     """The full number of bytes, if they are cut."""
+
+
+def _expires_text(task: StoredTask) -> str | None:
+    expiry = task.expiry
+    return None if expiry is None else instant_text(expiry.instant_ms(task.key.scheduled_ms))
 
 
 def _shown_error(attempt: AttemptRecord) -> ShownError:

@@ -99,6 +99,9 @@ WithData = Annotated[
     ),
 ]
 Limit = Annotated[int, Query(ge=1, le=1_000)]
+Expires = Annotated[
+    str, Field(max_length=100, json_schema_extra={"examples": ["PT1H30M", "2026-01-31T09:00:00Z"]})
+]
 Priority = Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)]
 KindText = Annotated[str, Field(max_length=1_000, json_schema_extra=_KIND)]
 Kind = Annotated[str | None, Query(max_length=1_000, json_schema_extra=_KIND)]
@@ -280,6 +283,9 @@ class TaskBody(_ChangeBody):
     """The kind, which chooses the executor; without it the default executor."""
     priority: Priority | None = None
     """The task's own priority; without it the kind's."""
+    expires: Expires | None = None
+    """The time from which on no attempt starts: an instant, or a duration from the scheduled time
+    such as PT1H30M; without it the kind's."""
     unique_for_ms: Annotated[int, Field(ge=1, le=WINDOW_MS_MAX)] | None = Field(
         None, alias="uniqueForMs"
     )
@@ -324,6 +330,10 @@ class RuleBody(_ChangeBody):
     """Kind of the tasks, which chooses the executor; by default the default executor."""
     priority: Priority | None = None
     """Priority of the tasks; by default their kind's."""
+    expires_after_ms: Annotated[int, Field(ge=1, le=_MS_MAX)] | None = Field(
+        None, alias="expiresAfterMs"
+    )
+    """Time from a task's scheduled time from which on none starts; by default their kind's."""
     data: dict[str, JsonValue] | None = None
     """Data of the tasks; without it the previous data stays."""
     overlap: Overlap = "skip"

@@ -77,6 +77,7 @@ class ShownRule(Answer, frozen=True):
     ordering_id: str
     kind: str | None
     priority: int | None
+    expires_after_ms: int | None
     overlap: Overlap
     catch_up_ms: int
     jitter_ms: int
@@ -97,6 +98,7 @@ class ShownRule(Answer, frozen=True):
             ordering_id=rule.ordering_id,
             kind=rule.kind,
             priority=rule.priority,
+            expires_after_ms=rule.expires_after_ms,
             overlap=rule.overlap,
             catch_up_ms=rule.catch_up_ms,
             jitter_ms=rule.jitter_ms,

@@ -92,6 +92,9 @@ def _own(view: TaskView, now_ms: int) -> list[ShownWait]:
     if view.state is TaskState.RETRYING and next_ms is not None and next_ms > now_ms:
         told = f"its next attempt is at {instant_text(next_ms)}, after {error}"
         return [_wait(WaitReason.RETRYING, told, f"hourhand retry {shlex.quote(key)}")]
+    if view.state is TaskState.SNOOZED and next_ms is not None and next_ms > now_ms:
+        told = f"its code asked to be called again at {instant_text(next_ms)}"
+        return [_wait(WaitReason.SNOOZED, told, f"hourhand retry {shlex.quote(key)}")]
     if view.key.scheduled_ms > now_ms and view.state is TaskState.PENDING:
         told = f"it is due at {instant_text(view.key.scheduled_ms)}"
         return [_wait(WaitReason.NOT_DUE, told, f"hourhand run-now {shlex.quote(key)}")]

@@ -79,6 +79,10 @@ class RuleOptions(ResultOptions):
             help="Priority of the tasks: among due tasks the highest starts first.",
         ),
     ] = None
+    expires_after: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Never start a task this long after its time."),
+    ] = None
     data: Annotated[
         str,
         typer.Option(
@@ -139,6 +143,7 @@ def set_schedule(
             "ordering_id": rule.ordering_id,
             "kind": rule.kind,
             "priority": rule.priority,
+            "expires_after": None if rule.expires_after is None else _duration(rule.expires_after),
             "data": task_input.parse_data(rule.data),
             "overlap": _checked_overlap(rule.overlap),
             "catch_up": _duration(rule.catch_up),

@@ -91,6 +91,13 @@ class TaskOptions(ResultOptions):
             help="Among due tasks the highest starts first; default: the kind's priority.",
         ),
     ] = None
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Never start it from then on: RFC 3339, or a duration after its time: 1h30m.",
+        ),
+    ] = None
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="Time: RFC 3339 with a zone, +2h, or now.")
     ] = None
@@ -156,6 +163,7 @@ class TaskOptions(ResultOptions):
             data=task_input.parse_data(self.data),
             kind=self.kind,
             priority=self.priority,
+            expires=None if self.expires is None else task_input.parse_expires(self.expires),
         )
 
 
@@ -189,6 +197,7 @@ def schedule(
                 or given.uniqueness_key
                 or given.kind
                 or given.priority is not None
+                or given.expires
                 or given.data != "{}"
             ):
                 raise InvalidTask("--from-file takes everything about its tasks from the file")

@@ -9,12 +9,13 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from actors.model.codec import Command, LogRecord, decode_record
 from actors.model.errors import HourhandError, InvalidTask, PoisonRecord
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, parse_instant
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, parse_instant
 from actors.model.task import Task
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -39,6 +40,16 @@ def parse_duration_ms(text: str) -> int:
     if duration_ms > INSTANT_MAX_MS - INSTANT_MIN_MS:
         raise InvalidTask(f"{text[:80]!r} is longer than years 1 to 9999")
     return round(duration_ms)
+
+
+def parse_expires(text: str) -> datetime | timedelta:
+    """Read an RFC 3339 instant with a zone, or a duration from the task's time on."""
+    if _DURATION.fullmatch(text):
+        return timedelta(milliseconds=parse_duration_ms(text))
+    try:
+        return from_millis(parse_instant(text))
+    except ValueError as error:
+        raise InvalidTask(f"{error}; a duration after the task's time is as 10s or 1h30m") from None
 
 
 def parse_moment_ms(text: str, now_ms: int) -> int:

@@ -65,6 +65,7 @@ def view_lines(
         "due": due,
         "kind": value.get("kind"),
         "priority": value.get("priority"),
+        "expires": value.get("expires"),
         "orderingId": value["orderingId"],
         "uniquenessKey": value["uniquenessKey"],
         "partition": value["partition"],
@@ -212,6 +213,8 @@ def _attempt_lines(attempt: AttemptRecord) -> Iterator[str]:
         parts.append(f"took {cell_of('tookMs', max(0, finished - started))}")
     if attempt.next_attempt_ms is not None:
         parts.append(f"next attempt {cell_of('next', instant_text(attempt.next_attempt_ms))}")
+    if attempt.snoozed:
+        parts.append(f"snoozed {attempt.snoozed} time{'' if attempt.snoozed == 1 else 's'}")
     parts.append(f"fence {attempt.fence}")
     result = attempt.result.value
     yield f"attempt {attempt.attempt}: {coloured(result, result)}, {', '.join(parts)}"

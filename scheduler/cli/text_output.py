@@ -34,6 +34,8 @@ _COLOURS = {
     "started": typer.colors.CYAN,
     "cancelling": typer.colors.YELLOW,
     "retrying": typer.colors.YELLOW,
+    "snoozed": typer.colors.YELLOW,
+    "expired": typer.colors.YELLOW,
     "limited": typer.colors.YELLOW,
     "failing": typer.colors.YELLOW,
     "paused": typer.colors.YELLOW,

@@ -27,7 +27,7 @@ from actors.model.codec import encode_data
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.executor_attributes import declared_timeout_of
-from actors.model.outcome import Retry
+from actors.model.outcome import Retry, Snooze
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.guests import GuestKind
 from scheduler.executors.middleware import AttemptContext, MiddlewareStack
@@ -228,7 +228,7 @@ class _TurnsAlone:
         ordering_id = self._attempts[place].task.ordering_id
         is_open = any(
             self._attempts[each].task.ordering_id == ordering_id
-            and isinstance(outcome, BaseException | Retry)
+            and isinstance(outcome, BaseException | Retry | Snooze)
             for each, outcome in self.outcomes.items()
         )
         if is_open:

@@ -146,13 +146,14 @@ class Hourhand(ExecutorRegistry):
         limits: Limit | Sequence[Limit] = (),
         priority: int | None = None,
         fair: FairShare | None = None,
+        expires_after: timedelta | None = None,
     ) -> "TaskDecorator":
         """Register a function for tasks of a kind; blocking or ``async def``.
 
         The function takes the payload, whose annotation is its type, and may take the task too.
-        ``timeout``, ``stuck_after`` and ``run_in`` are those of ``TaskExecutor``, ``TaskKind``
-        explains the other arguments. Raises InvalidExecutor if the kind is taken or invalid, and
-        for invalid arguments.
+        ``timeout``, ``stuck_after``, ``run_in`` and ``expires_after`` are those of
+        ``TaskExecutor``, ``TaskKind`` explains the other arguments. Raises InvalidExecutor if the
+        kind is taken or invalid, and for invalid arguments.
         """
         self._refuse(kind)
         flow = FlowRule.of(limits, priority, fair)
@@ -161,6 +162,7 @@ class Hourhand(ExecutorRegistry):
             "timeout": timeout,
             "stuck_after": stuck_after,
             "run_in": run_in,
+            "expires_after": expires_after,
             **_attributes(flow),
         }
         return TaskDecorator(self, kind, attributes, concurrency, concurrency_per_id)
@@ -182,6 +184,7 @@ class Hourhand(ExecutorRegistry):
         limits: Limit | Sequence[Limit] = (),
         priority: int | None = None,
         fair: FairShare | None = None,
+        expires_after: timedelta | None = None,
     ) -> "BatchDecorator":
         """Register a function that runs many tasks of a kind at once; blocking or ``async def``.
 
@@ -202,6 +205,7 @@ class Hourhand(ExecutorRegistry):
             "timeout": timeout,
             "stuck_after": stuck_after,
             "run_in": run_in,
+            "expires_after": expires_after,
             **_attributes(flow),
         }
         return BatchDecorator(self, kind, attributes, concurrency_per_id)
@@ -215,6 +219,7 @@ class Hourhand(ExecutorRegistry):
         limits: Limit | Sequence[Limit] | None = None,
         priority: int | None = None,
         fair: FairShare | None = None,
+        expires_after: timedelta | None = None,
     ) -> Callable[[ExecutorClass], ExecutorClass]:
         """Register a ``TaskExecutor`` class for tasks of a kind.
 
@@ -222,7 +227,9 @@ class Hourhand(ExecutorRegistry):
         """
 
         def register(executor: ExecutorClass) -> ExecutorClass:
-            how = TaskKind(executor, concurrency, limits, priority, fair, concurrency_per_id)
+            how = TaskKind(
+                executor, concurrency, limits, priority, fair, concurrency_per_id, expires_after
+            )
             self.add(kind, how)
             return executor
 
@@ -317,15 +324,17 @@ class TaskFunction(Generic[P_contra]):
         after: timedelta | None = None,
         uniqueness_key: str | None = None,
         priority: int | None = None,
+        expires: datetime | timedelta | None = None,
         unique_for: timedelta | None = None,
         debounce: timedelta | None = None,
     ) -> "LightFuture[Receipt]":
         """Schedule the function through the registry's client, as ``schedule_task`` does.
 
         It runs at ``at``, or ``after`` from now, or now. Without a ``uniqueness_key`` each call
-        schedules one more task. ``priority`` is the task's own; by default it has its kind's.
-        Raises InvalidTask if the payload does not fit, for a wrong priority, and for ``unique_for``
-        or ``debounce`` without a ``uniqueness_key``, and NotConnected if no client is open.
+        schedules one more task. ``priority`` and ``expires`` are the task's own; by default it has
+        its kind's. Raises InvalidTask if the payload does not fit, for a wrong priority or expiry,
+        and for ``unique_for`` or ``debounce`` without a ``uniqueness_key``, and NotConnected if no
+        client is open.
         """
         for name, window in (("unique_for", unique_for), ("debounce", debounce)):
             if window is not None and uniqueness_key is None:
@@ -337,6 +346,7 @@ class TaskFunction(Generic[P_contra]):
             at=_due(client, at, after),
             uniqueness_key=uniqueness_key,
             priority=priority,
+            expires=expires,
         )
         return client.schedule_task(task, unique_for=unique_for, debounce=debounce)
 
@@ -349,6 +359,7 @@ class TaskFunction(Generic[P_contra]):
         after: timedelta | None = None,
         uniqueness_key: str | None = None,
         priority: int | None = None,
+        expires: datetime | timedelta | None = None,
     ) -> Task:
         """Return the task that ``schedule`` schedules, for ``schedule_tasks`` and for tests.
 
@@ -363,6 +374,7 @@ class TaskFunction(Generic[P_contra]):
             data=self._signature.to_data(payload),
             kind=self.kind,
             priority=priority,
+            expires=expires,
         )
 
 

@@ -6,16 +6,20 @@ many tasks of a kind run at once. The tree holds tasks that it cannot run.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from inspect import getattr_static
 
 from actors.model.batch_executor import BatchExecutor
 from actors.model.display import shown
 from actors.model.errors import InvalidExecutor, UnknownKind
 from actors.model.executor_attributes import (
+    EXPIRES_AFTER_NEEDED,
+    declared_expires_after_of,
     declared_policy_of,
     declared_run_in_of,
     declared_stuck_after_of,
     declared_timeout_of,
+    is_expires_after,
     whole_ms,
 )
 from actors.model.flow import FairShare, FlowRule, FlowRules, Limit
@@ -32,6 +36,7 @@ from scheduler.ports.batches import Batches, BatchMember
 from scheduler.ports.processes import ProcessBatches, ProcessMember
 from scheduler.process.user_code import is_coroutine_method
 
+_MILLISECOND = timedelta(milliseconds=1)
 _NAMED_MAX = 20
 """Kinds that an error message lists."""
 
@@ -57,6 +62,8 @@ class TaskKind:
     concurrency_per_id: int | None = 1
     """Most tasks of this kind that one ordering id runs at once: 1 keeps their order; a larger
     number, or None for any number, gives it up."""
+    expires_after: timedelta | None = None
+    """Time from a task's scheduled time from which on none starts; None for that of the class."""
 
     def __post_init__(self) -> None:
         limits: dict[str, object] = {
@@ -68,6 +75,10 @@ class TaskKind:
                 raise InvalidExecutor(
                     f"{name} is {shown(limit)}, a number of 1 or more or None is needed"
                 )
+        if not is_expires_after(self.expires_after):
+            raise InvalidExecutor(
+                f"expires_after is {shown(self.expires_after)}, {EXPIRES_AFTER_NEEDED}"
+            )
         # Checked at the declaration, not when a node starts.
         self.flow_rule()
         if self.concurrency_per_id != 1 and run_tasks_max_of(made_by(self.executor)) > 1:
@@ -159,6 +170,17 @@ class UserExecutors:
         if self.default is not None:
             rules[None] = FlowRule.declared(made_by(self.default))
         return FlowRules(rules)
+
+    @property
+    def expires_after_ms(self) -> dict[str | None, int]:
+        """Milliseconds from a task's scheduled time to its expiry, by kinds that have one."""
+        declared: dict[str | None, timedelta | None] = {
+            kind: each.expires_after or declared_expires_after_of(made_by(each.executor))
+            for kind, each in self.kinds.items()
+        }
+        if self.default is not None:
+            declared[None] = declared_expires_after_of(made_by(self.default))
+        return {k: each // _MILLISECOND for k, each in declared.items() if each is not None}
 
     @property
     def concurrency_per_id(self) -> dict[str | None, int | None]:

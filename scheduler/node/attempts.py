@@ -132,6 +132,11 @@ class RunningAttempt:
         checkpoint = self.attempt.task.attempts.checkpoint
         return None if checkpoint is None else checkpoint.body
 
+    @property
+    def snoozed(self) -> int:
+        """Times that the attempt was snoozed so far."""
+        return self.attempt.task.attempts.snoozed
+
     def make(self, text: bytes) -> None:
         """Take the text of a checkpoint, unless the attempt has ended."""
         if self.desk is not None:

@@ -18,7 +18,8 @@ from actors.model.display import (
     stack_of,
     storable_text,
 )
-from actors.model.outcome import Done, Drop, Retry, SealedDone
+from actors.model.errors import SnoozesUsedUp
+from actors.model.outcome import Done, Drop, Retry, SealedDone, Snooze
 from actors.model.task_result import require_storable, result_text
 
 ERROR_MESSAGE_CHARS_MAX = 1_000
@@ -43,6 +44,8 @@ def ended_well(
             return AttemptEnded(
                 attempt, Ending.RETRY, started_ms, finished_ms, retry_after_ms=after_ms
             )
+        case Snooze():
+            return _snoozed(attempt, outcome, started_ms, finished_ms)
         case Drop(reason=reason):
             if not isinstance(reason, str):
                 raise TypeError(f"Drop takes a reason that is text, got {shown(reason)}")
@@ -50,7 +53,8 @@ def ended_well(
             return AttemptEnded(attempt, Ending.DROPPED, started_ms, finished_ms, reason=kept)
         case _:
             text = (
-                f"execute returned {shown(outcome)}: it returns nothing, Done(), Retry() or Drop()"
+                f"execute returned {shown(outcome)}: it returns nothing, Done(), Retry(),"
+                " Snooze() or Drop()"
             )
             raise TypeError(text)
 
@@ -65,6 +69,25 @@ def _returned(outcome: Done) -> bytes | None:
         text = result_text(outcome.value)
     require_storable(text)
     return text
+
+
+def _snoozed(attempt: Attempt, outcome: Snooze, started_ms: int, finished_ms: int) -> AttemptEnded:
+    """Return the end of a call that asked for another one later; SnoozesUsedUp after the last."""
+    # Both may be values that user code has set since.
+    after: object = outcome.after
+    most: object = outcome.times_max
+    if not isinstance(after, timedelta):
+        raise TypeError(f"Snooze takes after= as a timedelta, got {shown(after)}")
+    if not (most is None or type(most) is int):
+        raise TypeError(f"Snooze takes times_max= as a whole number, got {shown(most)}")
+    snoozed = attempt.task.attempts.snoozed
+    if most is not None and snoozed >= most:
+        raise SnoozesUsedUp(
+            f"execute asked for a snooze after {snoozed} of them, and its times_max is {most}:"
+            " the attempt has failed"
+        )
+    after_ms = max(0, round(after.total_seconds() * 1000))
+    return AttemptEnded(attempt, Ending.SNOOZED, started_ms, finished_ms, retry_after_ms=after_ms)
 
 
 def ended_badly(

@@ -95,11 +95,15 @@ class Lease:
         return pause.whole or attempt.task.key.ordering_id in pause.ordering_ids
 
     def allows(self, attempt: Attempt) -> bool:
-        """True if user code may be called for this attempt now (P2, P15), and is not paused."""
+        """True if user code may be called for this attempt now (P2, P15): its task is not paused,
+        and has not expired.
+        """
+        now_ms, expires_ms = self._clock.now_ms(), attempt.expires_ms
         return (
             self._epochs.get(attempt.partition) == attempt.epoch
             and self._clock.monotonic_ms() < self._membership_ends_ms()
-            and self._clock.now_ms() >= attempt.task.key.scheduled_ms
+            and now_ms >= attempt.task.key.scheduled_ms
+            and (expires_ms is None or now_ms < expires_ms)
             and not (self._config.pauses and self._is_paused(attempt))
         )
 

@@ -75,6 +75,7 @@ class SentAttempt(msgspec.Struct, array_like=True, gc=False):
     is_unordered: bool = False
     follows: int | None = None
     """Place of the attempt before it in the batch; -1 if that one is not in the batch."""
+    expires_ms: int | None = None
 
 
 class Work(msgspec.Struct, array_like=True):

@@ -800,6 +800,7 @@ def _sent(running: RunningAttempt, follows: int | None) -> SentAttempt:
         attempt.timeout_ms,
         attempt.is_unordered,
         follows,
+        attempt.expires_ms,
     )
 
 

@@ -172,7 +172,7 @@ _WINDOW = (
     ),
 )
 WORKER_POOLS = ("threads", "async", "processes")
-ATTEMPT_RESULTS = ("success", "failure", "retry", "dropped", "timeout")
+ATTEMPT_RESULTS = ("success", "failure", "retry", "snoozed", "dropped", "timeout")
 _ATTEMPTS = (
     _counter("attempts_started", "Calls of user code", "partition"),
     _histogram(
@@ -263,7 +263,7 @@ _ATTEMPTS = (
         "tasks_closed",
         "Keys closed, by outcome",
         "result",
-        words=("success", "failure", "dropped", "cancelled", "moved", "reopened"),
+        words=("success", "failure", "dropped", "expired", "cancelled", "moved", "reopened"),
         peers="PagerDuty `checker_incomplete`, as enqueued less closed",
     ),
     _counter("commands", "Commands decided", "kind", "outcome"),

@@ -32,7 +32,7 @@ from scheduler.process.user_code import is_interrupt
 
 _DEAD_LETTER = "dead_letter"
 _SUCCESS = AttemptResult.SUCCESS.value
-_WELL = (AttemptResult.SUCCESS, AttemptResult.DROPPED)
+_WELL = (AttemptResult.SUCCESS, AttemptResult.SNOOZED, AttemptResult.DROPPED)
 _RATES = ("limit_rate_own", "limit_rate_lent", "limit_rate_borrowed")
 
 

@@ -24,6 +24,11 @@ class SealedCheckpoints:
             self._opened = self._payloads.opened_checkpoint(text, self._task)
         return self._opened
 
+    @property
+    def snoozed(self) -> int:
+        """Times that the attempt was snoozed so far."""
+        return self._behind.snoozed
+
     def make(self, text: bytes) -> None:
         """Take a text; raises what sealing it does."""
         self._behind.make(self._payloads.sealed_checkpoint(text, self._task))

@@ -9,15 +9,30 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from msgspec.structs import replace
+
 from actors.model.key import TaskKey
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from actors.model.status import (
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+    read_attempt,
+    read_result,
+)
 from actors.model.task import StoredTask
 from scheduler.ports.bulk import Bucket, BulkRow, BulkStore, BulkTable
 from scheduler.reading.inspector import TaskState, state_of
 
 OPEN_STATES = frozenset(
     state.value
-    for state in (TaskState.PENDING, TaskState.RUNNING, TaskState.RETRYING, TaskState.BLOCKED)
+    for state in (
+        TaskState.PENDING,
+        TaskState.RUNNING,
+        TaskState.RETRYING,
+        TaskState.SNOOZED,
+        TaskState.BLOCKED,
+    )
 )
 """States of keys that are not closed: a partition has hardly any before its watermark."""
 
@@ -54,9 +69,12 @@ def _state_row(rows: list[tuple[int, Any]]) -> tuple[Any, ...]:
         if rank == _RANKS[BulkTable.TASKS]:
             task = StoredTask(key, row[3].encode(), row[4])
         elif rank == _RANKS[BulkTable.STATUSES]:
-            completion = Completion(key, CompletionResult(row[3]), *row[4:11])
+            result, for_good = read_result(CompletionResult(row[3]), for_good=row[9])
+            completion = Completion(key, result, *row[4:11])
+            completion = replace(completion, for_good=for_good)
         else:
-            attempts.append(AttemptRecord(key, row[3], AttemptResult(row[4]), *row[5:14]))
+            stored = AttemptRecord(key, row[3], AttemptResult(row[4]), *row[5:14])
+            attempts.append(read_attempt(stored))
     last = max([completion.attempts if completion else 0] + [each.attempt for each in attempts])
     return (
         *rows[0][1][:3],

@@ -30,6 +30,8 @@ class LifecycleKind(StrEnum):
     """A record or a bulk load wrote its row."""
     STARTED = "started"
     """User code was called."""
+    SNOOZED = "snoozed"
+    """User code asked to be called again at ``nextAttemptTime``; the attempt is not over."""
     ATTEMPT_FAILED = "attempt_failed"
     """An attempt did not succeed; ``nextAttemptTime`` if there will be another."""
     BLOCKED = "blocked"
@@ -38,6 +40,8 @@ class LifecycleKind(StrEnum):
     FAILED = "failed"
     """The task failed for good."""
     DROPPED = "dropped"
+    EXPIRED = "expired"
+    """The task's expiry passed before an attempt could start."""
     CANCELLED = "cancelled"
     MOVED = "moved"
     """The task has another time, and so another key."""
@@ -76,11 +80,17 @@ _KINDS = {
     CompletionResult.SUCCESS: LifecycleKind.COMPLETED,
     CompletionResult.FAILURE: LifecycleKind.FAILED,
     CompletionResult.DROPPED: LifecycleKind.DROPPED,
+    CompletionResult.EXPIRED: LifecycleKind.EXPIRED,
     CompletionResult.CANCELLED: LifecycleKind.CANCELLED,
     CompletionResult.MOVED: LifecycleKind.MOVED,
     CompletionResult.REOPENED: LifecycleKind.REOPENED,
 }
-_FAILED_ATTEMPTS = frozenset({AttemptResult.FAILURE, AttemptResult.RETRY, AttemptResult.TIMEOUT})
+_ATTEMPTS = {
+    AttemptResult.FAILURE: LifecycleKind.ATTEMPT_FAILED,
+    AttemptResult.RETRY: LifecycleKind.ATTEMPT_FAILED,
+    AttemptResult.TIMEOUT: LifecycleKind.ATTEMPT_FAILED,
+    AttemptResult.SNOOZED: LifecycleKind.SNOOZED,
+}
 
 encode_event = msgspec.json.Encoder().encode
 
@@ -134,10 +144,11 @@ def closed_event(partition: int, completion: Completion, write_time: int) -> Lif
 
 def attempt_event(partition: int, record: AttemptRecord) -> LifecycleEvent | None:
     """Return the event of an attempt that did not succeed; None for one that did, or still runs."""
-    if record.result not in _FAILED_ATTEMPTS or record.finished_ms is None:
+    kind = _ATTEMPTS.get(record.result)
+    if kind is None or record.finished_ms is None:
         return None
     return _event(
-        LifecycleKind.ATTEMPT_FAILED,
+        kind,
         partition,
         record.key,
         record.finished_ms,

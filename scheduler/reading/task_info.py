@@ -46,6 +46,8 @@ class AttemptInfo(msgspec.Struct, frozen=True):
     error_class: str | None = None
     error_message: str | None = None
     error_stack: str | None = None
+    snoozed: int = 0
+    """Times that it was put off so far, while it is not over."""
     fence: int = 0
     """Grows with every owner of the partition; ``TaskExecutor.fence`` is the same."""
 
@@ -63,6 +65,7 @@ class AttemptInfo(msgspec.Struct, frozen=True):
             error_class=record.error_class,
             error_message=record.error_message,
             error_stack=record.error_stack,
+            snoozed=record.snoozed,
             fence=record.fence,
         )
 
@@ -79,6 +82,8 @@ class TaskInfo(msgspec.Struct, frozen=True):
     """The kind of task; None for the default executor's, and if the data is None."""
     priority: int | None = None
     """The task's own priority; None for its kind's, and if the data is None."""
+    expires_time: datetime | None = None
+    """The time of the task's own expiry; None without one, and if the data is None."""
     attempts: tuple[AttemptInfo, ...] = ()
     finished_time: datetime | None = None
     """The time at which the task was closed; None while it is open."""
@@ -124,12 +129,18 @@ class TaskInfo(msgspec.Struct, frozen=True):
             data=None if view.task is None else view.task.to_task().data,
             kind=None if view.task is None else view.task.kind,
             priority=None if view.task is None else view.task.priority,
+            expires_time=_expires_time(view),
             attempts=shown_attempts(view.attempts),
             finished_time=None if closed is None else _time(closed.finished_ms),
             moved_to=None if moved_ms is None else view.key._replace(scheduled_ms=moved_ms),
             reason=None if closed is None else closed.reason,
             checkpoint=_checkpoint(view),
         )
+
+
+def _expires_time(view: TaskView) -> datetime | None:
+    expiry = None if view.task is None else view.task.expiry
+    return None if expiry is None else _time(expiry.instant_ms(view.key.scheduled_ms))
 
 
 def _checkpoint(view: TaskView) -> object:

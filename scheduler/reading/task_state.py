@@ -29,11 +29,15 @@ class TaskState(StrEnum):
     dead."""
     RETRYING = "retrying"
     """An attempt failed and the next one has its time."""
+    SNOOZED = "snoozed"
+    """Its code asked to be called again later; the attempt is not over."""
     BLOCKED = "blocked"
     """Attempts are used up; the ordering id waits for an operator."""
     SUCCESS = "success"
     FAILURE = "failure"
     DROPPED = "dropped"
+    EXPIRED = "expired"
+    """Its expiry passed before an attempt could start."""
     CANCELLING = "cancelling"
     """It is cancelled, and an earlier attempt still runs, as its node reports."""
     CANCELLED = "cancelled"
@@ -46,6 +50,7 @@ OPEN_STATES = frozenset(
         TaskState.LIMITED,
         TaskState.RUNNING,
         TaskState.RETRYING,
+        TaskState.SNOOZED,
         TaskState.BLOCKED,
     }
 )
@@ -84,6 +89,8 @@ def state_of(
         return TaskState.PENDING
     if last.result is AttemptResult.STARTED:
         return TaskState.RUNNING
+    if last.result is AttemptResult.SNOOZED:
+        return TaskState.SNOOZED
     return TaskState.BLOCKED if last.next_attempt_ms is None else TaskState.RETRYING
 
 
@@ -112,7 +119,7 @@ class NodesWord:
     """The owner epoch of each partition whose owner lives."""
 
 
-_WAITING = frozenset({TaskState.PENDING, TaskState.RETRYING})
+_WAITING = frozenset({TaskState.PENDING, TaskState.RETRYING, TaskState.SNOOZED})
 _MAY_RUN = _WAITING | {TaskState.RUNNING}
 
 

@@ -12,11 +12,12 @@ from actors.model.codec import encode_parts
 from actors.model.definition import RESERVED
 from actors.model.display import duration_text, message_of, shown
 from actors.model.errors import InvalidKey, InvalidTask, TaskInThePast, TaskTooLarge
+from actors.model.expiry import Expiry
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
 from actors.model.key import TaskKey, TaskPair
 from actors.model.kind import checked_kind
 from actors.model.priority import checked_priority
-from actors.model.task import ID_BYTES_MAX, Task
+from actors.model.task import ID_BYTES_MAX, Task, checked_expires, expiry_of
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import ClientSettings
 from scheduler.payloads.codecs import PayloadCodecs
@@ -44,7 +45,13 @@ class Admission:
         if now_ms - key.scheduled_ms > self._grace_ms:
             refuse_the_past("the task", key.scheduled_ms, now_ms, self._grace_ms)
         try:
-            value = encode_parts(key, task.data, checked_kind_of(task), checked_priority_of(task))
+            value = encode_parts(
+                key,
+                task.data,
+                checked_kind_of(task),
+                checked_priority_of(task),
+                checked_expiry_of(task),
+            )
         except InvalidTask:
             raise
         except Exception as error:
@@ -82,6 +89,7 @@ class SealingAdmission(Admission):
         assert isinstance(task, Task), "checked just now"
         checked_kind_of(task)
         checked_priority_of(task)
+        checked_expiry_of(task)
         refuse_the_past("the task", key.scheduled_ms, self._now_ms(), self._grace_ms)
         return self._payloads.sealed(task)
 
@@ -109,6 +117,18 @@ def checked_priority_of(task: Task) -> int | None:
         return None if priority is None else checked_priority(priority)
     except ValueError as error:
         raise InvalidTask(str(error)) from None
+
+
+def checked_expiry_of(task: Task) -> Expiry | None:
+    """Return a task's own expiry; InvalidTask if the task was built without its checks."""
+    expires: object = getattr(task, "expires", None)
+    if expires is None:
+        return None
+    try:
+        checked = checked_expires(expires, task.scheduled_time)
+    except ValueError as error:
+        raise InvalidTask(f"invalid task: expires: {error}, got {shown(expires)}") from None
+    return None if checked is None else expiry_of(checked)
 
 
 def refuse_the_past(what: str, time_ms: int, now_ms: int, grace_ms: int) -> None:

@@ -27,6 +27,7 @@ from scheduler.node.system_executor import SystemExecutor
 from scheduler.services.requested_tasks import (
     ROW_KEPT_MS,
     RequestedTask,
+    expires_text,
     name_of,
     name_of_request,
     window_ms,
@@ -74,6 +75,7 @@ def debounced_call(task: Task, debounce: timedelta, asked_ms: int, unique: str) 
         seal=envelope_in(task.data),
         kind=task.kind,
         priority=task.priority,
+        expires=expires_text(task),
         until_ms=until_ms,
     )
     return Task.model_construct(

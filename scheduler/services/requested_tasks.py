@@ -15,10 +15,11 @@ import msgspec
 from actors.model.definition import DefinitionKind, DefinitionName, ordering_id_parts
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
+from actors.model.expiry import read_expiry
 from actors.model.key import TaskKey
 from actors.model.priority import PRIORITY_MAX
 from actors.model.sealed import SealedData, sealed_with
-from actors.model.task import Task
+from actors.model.task import Task, expires_of
 
 WINDOW_MS_MAX = 366 * 86_400_000
 ROW_KEPT_MS = 10 * 86_400_000
@@ -34,6 +35,8 @@ class RequestedTask(msgspec.Struct, frozen=True, kw_only=True):
     task_data: dict[str, Any]
     kind: str | None
     priority: Annotated[int, msgspec.Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
+    expires: str | None = None
+    """The text of its own expiry."""
     seal: SealedData | None = None
     """The envelope of its data, if that is sealed."""
 
@@ -42,11 +45,14 @@ class RequestedTask(msgspec.Struct, frozen=True, kw_only=True):
         fields = msgspec.structs.asdict(self)
         if fields.pop("seal") is not None:
             fields["seal"] = msgspec.to_builtins(self.seal)
+        if self.expires is None:
+            # A node of the version before knows no such member.
+            del fields["expires"]
         return fields
 
     @property
     def task(self) -> Task:
-        """The requested task; InvalidKey if its key is not valid."""
+        """The requested task; InvalidKey if its key is not valid, ValueError for its expiry."""
         key = TaskKey.parse(self.key)
         return Task.model_construct(
             ordering_id=key.ordering_id,
@@ -55,6 +61,7 @@ class RequestedTask(msgspec.Struct, frozen=True, kw_only=True):
             data=sealed_with(self.task_data, self.seal),
             kind=self.kind,
             priority=self.priority,
+            expires=None if self.expires is None else expires_of(read_expiry(self.expires)),
         )
 
 
@@ -66,6 +73,11 @@ def window_ms(what: str, duration: object) -> int:
     if not 1 <= duration_ms <= WINDOW_MS_MAX:
         raise InvalidTask(f"{what} is from a millisecond to 366 days, got {duration}")
     return duration_ms
+
+
+def expires_text(task: Task) -> str | None:
+    """Return the text of a task's own expiry."""
+    return None if task.expiry is None else str(task.expiry)
 
 
 def name_of(kind: DefinitionKind, task: Task) -> DefinitionName:

@@ -26,6 +26,7 @@ from scheduler.node.system_executor import SystemExecutor
 from scheduler.services.requested_tasks import (
     ROW_KEPT_MS,
     RequestedTask,
+    expires_text,
     name_of,
     name_of_request,
     window_ms,
@@ -52,6 +53,7 @@ def unique_request(task: Task, unique_for: timedelta, asked_ms: int, unique: str
         seal=envelope_in(task.data),
         kind=task.kind,
         priority=task.priority,
+        expires=expires_text(task),
         window_ms=duration_ms,
     )
     return Task.model_construct(
@@ -94,7 +96,7 @@ class DecideUnique(SystemExecutor):
                 return None
             request = msgspec.convert(task.data, UniqueRequest)
             wanted = request.task
-        except (msgspec.ValidationError, InvalidKey) as error:
+        except (msgspec.ValidationError, InvalidKey, ValueError) as error:
             return Drop(f"its data is not a request for a unique task: {error}")
         found = await settled(self._dependencies.definitions.find(name))
         made = None if found is None else msgspec.json.decode(found.rule, type=UniqueMade)

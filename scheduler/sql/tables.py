@@ -27,6 +27,7 @@ _TASKS = QueriedTable(
         **_KEY,
         "kind": "VARCHAR",
         "priority": "INTEGER",
+        "expires": "TIMESTAMPTZ",
         "state": "VARCHAR",
         "data": "JSON",
         "attempts": "INTEGER",
@@ -46,6 +47,7 @@ _ATTEMPTS = QueriedTable(
         "next_attempt": "TIMESTAMPTZ",
         "error_class": "VARCHAR",
         "error_message": "VARCHAR",
+        "snoozed": "INTEGER",
     },
 )
 _COMPLETIONS = "SELECT * FROM tasks WHERE finished IS NOT NULL"
@@ -93,6 +95,7 @@ def _task_row(task: TaskInfo) -> tuple[Any, ...]:
         *_key_of(task),
         task.kind,
         task.priority,
+        task.expires_time,
         task.state.value,
         _data_text(task),
         len(task.attempts),
@@ -121,6 +124,7 @@ def _attempt_rows(tasks: Iterable[TaskInfo]) -> Iterable[tuple[Any, ...]]:
                 each.next_attempt_time,
                 each.error_class,
                 each.error_message,
+                each.snoozed,
             )
 
 

@@ -530,6 +530,7 @@ class VirtualScheduler:
                 flow_rules=self._executors.flow_rules,
                 concurrency_per_id=self._executors.concurrency_per_id,
                 run_tasks_max=self._executors.run_tasks_max,
+                expires_after_ms=self._executors.expires_after_ms,
             )
 
         def make_processes(calls: Calls, rng: Random) -> VirtualProcesses:
@@ -568,7 +569,8 @@ class VirtualScheduler:
 class _KitCheckpoints:
     """Implements ``AttemptCheckpoints`` for one call."""
 
-    def __init__(self, found: object, made: list[Any]) -> None:
+    def __init__(self, found: object, made: list[Any], snoozed: int) -> None:
+        self.snoozed = snoozed
         self.found = None if found is None else checkpoint_text(found)
         self._made = made
 
@@ -585,18 +587,19 @@ def execute_task(
     checkpointed: object = None,
     checkpoints: list[Any] | None = None,
     cancelled: bool = False,
+    snoozed: int = 0,
 ) -> object:
     """Run one task through an executor as a node would, its data through JSON and back.
 
     It finds ``checkpointed``, and what it makes is appended to ``checkpoints``. With ``cancelled``
-    a command has asked it to end.
+    a command has asked it to end; ``snoozed`` is how often the attempt was put off before.
 
     Returns the result of ``execute``, awaited if it is ``async``; exceptions are not caught. Works
     inside a running event loop as well, as ``VirtualScheduler`` does.
     """
     executor.attempt, executor.fence = attempt, fence
     made = [] if checkpoints is None else checkpoints
-    executor.hourhand_checkpoints = _KitCheckpoints(checkpointed, made)
+    executor.hourhand_checkpoints = _KitCheckpoints(checkpointed, made, snoozed)
     stored = StoredTask(task.key, encode_data(task), 0)
 
     def call() -> object:

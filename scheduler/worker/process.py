@@ -207,7 +207,10 @@ class AttemptProcess:
 
     def _may_run(self, attempt: Attempt) -> bool:
         """The gate: the node has asked its own before."""
-        is_due = self._clock.now_ms() >= attempt.task.key.scheduled_ms
+        now_ms, expires_ms = self._clock.now_ms(), attempt.expires_ms
+        is_due = now_ms >= attempt.task.key.scheduled_ms
+        if expires_ms is not None and now_ms >= expires_ms:
+            return False
         return is_due and self._clock.monotonic_ms() < self._page.lease_ends_ms
 
     def _limit(self, running: RunningAttempt, timeout_ms: int | None) -> None:

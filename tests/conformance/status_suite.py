@@ -142,7 +142,7 @@ class StatusSuite(StoreSuite):
         assert load(keys[5], key_at(HOUR_START_MS + HOUR_MS, "a", "0")) == completions[6:7]
 
     def test_what_failed_is_found_alone(self, stores: Stores, partition: int) -> None:
-        """Failed and dropped, in key order across hours, as many as are asked for."""
+        """Failed, expired and dropped, in key order across hours, as many as are asked for."""
         results = list(CompletionResult)
         completions = [
             replace(completion_at(HOUR_START_MS + n * HOUR_MS // 3, f"id-{n % 4}"), result=each)
@@ -150,7 +150,9 @@ class StatusSuite(StoreSuite):
             for each in (results[n % len(results)],)
         ]
         done(stores.status.insert_completions(partition, completions, write_time(1)))
-        failed = [each for each in completions if each.result.value in ("failure", "dropped")]
+        failed = [
+            each for each in completions if each.result.value in ("failure", "dropped", "expired")
+        ]
 
         def load(after: TaskKey, up_to: TaskKey, failed_max: int) -> list[Completion]:
             status = stores.status

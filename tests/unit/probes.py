@@ -119,6 +119,7 @@ class Harness:
         flow_rules: FlowRules = FlowRules.NONE,
         concurrency_per_id: Mapping[str | None, int | None] | None = None,
         run_tasks_max: Mapping[str | None, int] | None = None,
+        expires_after_ms: Mapping[str | None, int] | None = None,
     ) -> None:
         """``known_since_ms``: whether keys since then are closed a role knows without asking."""
         self.clock, self.failures = VirtualClock(NOW_MS), list[BaseException]()
@@ -136,6 +137,7 @@ class Harness:
             flow_rules=flow_rules,
             concurrency_per_id=concurrency_per_id or {},
             run_tasks_max=run_tasks_max or {},
+            expires_after_ms=expires_after_ms or {},
         )
         self.ownership, self.supervisor = Ownership(PARTITION, EPOCH), Probe()
         self.persistence, self.executor, self.controller = Probe(), Probe(), Probe()

@@ -16,11 +16,15 @@ from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.errors import InstallationBusy
 from actors.model.key import TaskKey
 from actors.model.status import (
-    FAILED_RESULTS,
+    STORED_FAILED_RESULTS,
+    STORED_RESULTS,
     AttemptRecord,
     AttemptResult,
     Completion,
     CompletionResult,
+    read_attempt,
+    read_result,
+    stored_attempt,
 )
 from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
 from scheduler.adapters.cassandra.packing import (
@@ -64,7 +68,7 @@ class _Detail(msgspec.Struct, omit_defaults=True, frozen=True):
 
 
 _NO_DETAIL = packed_bytes(b"")
-_COMPLETION_RESULTS = {each: packed_text(each.value) for each in CompletionResult}
+_COMPLETION_RESULTS = {each: packed_text(text) for each, text in STORED_RESULTS.items()}
 _COMPLETION_RESULT_OF = {each.value: each for each in CompletionResult}
 _ATTEMPT_RESULTS = {each: packed_text(each.value) for each in AttemptResult}
 _ATTEMPT_RESULT_OF = {each.value: each for each in AttemptResult}
@@ -151,7 +155,7 @@ class CassandraStatusStore:
             wanted = failed_max - len(found)
             rows = [
                 row
-                for result in FAILED_RESULTS
+                for result in STORED_FAILED_RESULTS
                 for row in self._session.execute(
                     self._load_failed.bind(partition, hours, (*after, *up_to, result.value, wanted))
                 )
@@ -180,7 +184,7 @@ class CassandraStatusStore:
     ) -> "Future[None]":
         """Write attempts; of two with one key and number in one call the last counts."""
         at = packed_bigint(write_time)
-        rows = (_packed_attempt(each, at) for each in attempts)
+        rows = (_packed_attempt(stored_attempt(each), at) for each in attempts)
         return self._write(self._insert_attempt, partition, rows)
 
     def load_attempts(
@@ -294,8 +298,9 @@ def _standing(rows: Sequence[Row], entries: Sequence[Row]) -> Iterable[Row]:
 
 def _packed_completion(completion: Completion, write_time: bytes) -> PackedRow:
     detail = _NO_DETAIL
-    if completion.reason is not None or completion.for_good or completion.moved_to_ms is not None:
-        fields = _Detail(completion.moved_to_ms, completion.for_good, completion.reason)
+    for_good = completion.is_stored_for_good
+    if completion.reason is not None or for_good or completion.moved_to_ms is not None:
+        fields = _Detail(completion.moved_to_ms, for_good, completion.reason)
         detail = packed_bytes(_detail_encoder.encode(fields))
     values = (
         _COMPLETION_RESULTS[completion.result],
@@ -321,7 +326,14 @@ def _completion(row: Row) -> Completion:
     if not row[8]:
         return completion
     detail = _detail_decoder.decode(row[8])
-    return msgspec.structs.replace(completion, **msgspec.structs.asdict(detail))
+    result, for_good = read_result(completion.result, for_good=detail.for_good)
+    return msgspec.structs.replace(
+        completion,
+        result=result,
+        moved_to_ms=detail.moved_to_ms,
+        for_good=for_good,
+        reason=detail.reason,
+    )
 
 
 def _packed_attempt(attempt: AttemptRecord, write_time: bytes) -> PackedRow:
@@ -343,17 +355,19 @@ def _packed_attempt(attempt: AttemptRecord, write_time: bytes) -> PackedRow:
 
 
 def _attempt(row: Row) -> AttemptRecord:
-    return AttemptRecord(
-        key=key_of(row),
-        attempt=row[3],
-        result=_ATTEMPT_RESULT_OF[row[4]],
-        started_ms=row[5],
-        finished_ms=row[6],
-        next_attempt_ms=row[7],
-        used=row[8],
-        suspect=row[9],
-        error_class=row[10],
-        error_message=row[11],
-        error_stack=row[12],
-        fence=row[13],
+    return read_attempt(
+        AttemptRecord(
+            key=key_of(row),
+            attempt=row[3],
+            result=_ATTEMPT_RESULT_OF[row[4]],
+            started_ms=row[5],
+            finished_ms=row[6],
+            next_attempt_ms=row[7],
+            used=row[8],
+            suspect=row[9],
+            error_class=row[10],
+            error_message=row[11],
+            error_stack=row[12],
+            fence=row[13],
+        )
     )

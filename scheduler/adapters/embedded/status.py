@@ -7,11 +7,15 @@ from functools import partial
 
 from actors.model.key import TaskKey
 from actors.model.status import (
-    FAILED_RESULTS,
+    STORED_FAILED_RESULTS,
+    STORED_RESULTS,
     AttemptRecord,
     AttemptResult,
     Completion,
     CompletionResult,
+    read_attempt,
+    read_result,
+    stored_attempt,
 )
 from scheduler.adapters.completion_segments import SEGMENT_ROWS_MIN, merged, plain_by_hour
 from scheduler.adapters.embedded.database import Database
@@ -44,7 +48,7 @@ _INSERT_ATTEMPTS = partial(insert_rows, table=ATTEMPT_HISTORY, kind=STATUS)
 _COMPLETIONS = f"SELECT {TASK_STATUS.selected} FROM task_status WHERE"
 _FAILED = (
     f"{_COMPLETIONS} {RANGE}"
-    f" AND result IN ({', '.join(repr(each.value) for each in FAILED_RESULTS)})"
+    f" AND result IN ({', '.join(repr(each.value) for each in STORED_FAILED_RESULTS)})"
     f" ORDER BY {KEY_COLUMNS} LIMIT ?"
 )
 _ATTEMPTS = f"SELECT {ATTEMPT_HISTORY.selected} FROM attempt_history WHERE"
@@ -81,13 +85,13 @@ class EmbeddedStatus:
             (
                 partition,
                 *each.key,
-                each.result.value,
+                STORED_RESULTS[each.result],
                 each.offset,
                 each.attempts,
                 each.started_ms,
                 each.finished_ms,
                 each.moved_to_ms,
-                int(each.for_good),
+                int(each.is_stored_for_good),
                 each.reason,
                 write_time,
             )
@@ -164,7 +168,9 @@ class EmbeddedStatus:
                 each.fence,
                 write_time,
             )
-            for each in {(each.key, each.attempt): each for each in attempts}.values()
+            for each in map(
+                stored_attempt, {(each.key, each.attempt): each for each in attempts}.values()
+            )
         ]
         rows.sort(key=_by_key)
         return self._database.insert(_INSERT_ATTEMPTS, rows)
@@ -219,31 +225,34 @@ def _by_key(row: Row) -> Row:
 
 
 def _completion(row: Row) -> Completion:
+    result, for_good = read_result(CompletionResult(row[3]), for_good=bool(row[9]))
     return Completion(
         key=TaskKey(*row[:3]),
-        result=CompletionResult(row[3]),
+        result=result,
         offset=row[4],
         attempts=row[5],
         started_ms=row[6],
         finished_ms=row[7],
         moved_to_ms=row[8],
-        for_good=bool(row[9]),
+        for_good=for_good,
         reason=row[10],
     )
 
 
 def _attempt(row: Row) -> AttemptRecord:
-    return AttemptRecord(
-        key=TaskKey(*row[:3]),
-        attempt=row[3],
-        result=AttemptResult(row[4]),
-        started_ms=row[5],
-        finished_ms=row[6],
-        next_attempt_ms=row[7],
-        used=row[8],
-        suspect=bool(row[9]),
-        error_class=row[10],
-        error_message=row[11],
-        error_stack=row[12],
-        fence=row[13],
+    return read_attempt(
+        AttemptRecord(
+            key=TaskKey(*row[:3]),
+            attempt=row[3],
+            result=AttemptResult(row[4]),
+            started_ms=row[5],
+            finished_ms=row[6],
+            next_attempt_ms=row[7],
+            used=row[8],
+            suspect=bool(row[9]),
+            error_class=row[10],
+            error_message=row[11],
+            error_stack=row[12],
+            fence=row[13],
+        )
     )

@@ -295,6 +295,7 @@ def _task_of(known: Recurring, state: State, due_ms: int, mark: str) -> Task:
         data=_data(rule, state.taken + 1),
         kind=rule.kind,
         priority=rule.priority,
+        expires=rule.expires_after,
     )
 
 

@@ -25,6 +25,7 @@ def rule_of(name: str, **values: object) -> RecurringRule:
         "every": ("every_ms", _millis),
         "catch_up": ("catch_up_ms", _millis),
         "jitter": ("jitter_ms", _millis),
+        "expires_after": ("expires_after_ms", _millis),
         "starts": ("starts_ms", target_ms),
         "ends": ("ends_ms", target_ms),
     }

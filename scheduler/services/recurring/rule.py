@@ -5,6 +5,7 @@ Pure: no clock is read. ``cron_times`` decides the meaning of cron expressions.
 
 import zlib
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import islice
 from typing import Annotated, Literal, Self, cast
 from zoneinfo import ZoneInfo
@@ -61,6 +62,8 @@ class RecurringRule(BaseModel):
     """Kind of the tasks; without one the default executor runs them."""
     priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
     """Priority of the tasks; without one they have their kind's."""
+    expires_after_ms: Annotated[int, Field(ge=1)] | None = None
+    """Time from a task's scheduled time to its expiry; without one they have their kind's."""
     data: dict[str, JsonValue] = Field(default_factory=dict)
     seal: dict[str, JsonValue] | None = None
     """The envelope of sealed data; ``data`` then holds only the part that is not sealed."""
@@ -82,6 +85,12 @@ class RecurringRule(BaseModel):
         if self.cron is not None and self.every_ms is not None:
             raise ValueError("cron and every are both given: give one of them")
         return self
+
+    @property
+    def expires_after(self) -> timedelta | None:
+        """Time from a task's scheduled time to its expiry."""
+        after_ms = self.expires_after_ms
+        return None if after_ms is None else timedelta(milliseconds=after_ms)
 
     @property
     def envelope(self) -> SealedData | None:

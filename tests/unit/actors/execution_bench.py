@@ -85,6 +85,7 @@ class Bench:
         concurrency_per_id: Mapping[str | None, int | None] | None = None,
         run_tasks_max: Mapping[str | None, int] | None = None,
         left: Sequence[Attempt] = (),
+        expires_after_ms: Mapping[str | None, int] | None = None,
     ) -> None:
         """An earlier tree has ``left`` attempts.
 
@@ -97,6 +98,7 @@ class Bench:
             known_since_ms=known_since_ms,
             concurrency_per_id=concurrency_per_id,
             run_tasks_max=run_tasks_max,
+            expires_after_ms=expires_after_ms,
         )
         self.tracker, self.runner = self.harness.tracker, self.harness.runner
         self.role = executor or Job()
@@ -111,8 +113,7 @@ class Bench:
             replace(self.harness.effects, make_executor=self._make), self.harness.ownership
         )
         self.budget = self.harness.siblings.budget
-        # Something waits for a slot, so each that is released is told.
-        self.budget.keep_waiting(1)
+        self.budget.keep_waiting(1)  # so each slot that is released is told
         self.runner.left += left
         self.ref = self.harness.spawn(self.actor)
         self.run()

@@ -44,9 +44,11 @@ const FITTING = {
   running: ["cancel", "cancel-running", "drop"],
   cancelling: ["cancel-running"],
   retrying: ["retry", "run-now", "reschedule", "cancel", "drop"],
+  snoozed: ["retry", "cancel", "drop"],
   blocked: ["retry", "cancel", "drop"],
   failure: ["retry"],
   dropped: ["retry"],
+  expired: ["retry"],
 };
 
 /** The actions for a task in some state, as pairs of name and word. */

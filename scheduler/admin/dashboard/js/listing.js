@@ -16,7 +16,15 @@ const ACTIVE_PAGE = 100;
 const FROM_NOW_MS = 2_000;
 /** Before every task. */
 export const EVER = "0001-01-01T00:00:00Z";
-const RANKS = { running: 0, cancelling: 1, retrying: 2, blocked: 3, limited: 4, pending: 5 };
+const RANKS = {
+  running: 0,
+  cancelling: 1,
+  retrying: 2,
+  blocked: 3,
+  limited: 4,
+  snoozed: 5,
+  pending: 6,
+};
 /** States in which user code runs: nodes name these tasks at once. */
 const EXECUTED = ["running", "cancelling"];
 

@@ -13,13 +13,14 @@ import { stateWord } from "./parts.js";
 
 /** Schedule a task; resolves to whether it was done. */
 export function scheduleTask() {
-  const body = ({ orderingId, scheduledTime, uniquenessKey, data, kind, priority }) => ({
+  const body = ({ orderingId, scheduledTime, uniquenessKey, data, kind, priority, expires }) => ({
     orderingId,
     scheduledTime,
     uniquenessKey,
     data: parsed("Data", data || "{}"),
     kind: kind || null,
     priority: priority ? Number(priority) : null,
+    expires: expires || null,
   });
   return confirmed({
     title: "Schedule a task",
@@ -43,6 +44,7 @@ export function scheduleTask() {
       },
       { name: "kind", label: "Kind", hint: "none: the default executor runs it" },
       { name: "priority", label: "Priority", type: "number", hint: "that of its kind" },
+      { name: "expires", label: "Expires", hint: "PT1H after its time, or an instant" },
       { name: "data", label: "Data (a JSON object)", type: "area", value: "{}" },
     ],
     preview: async (values) => {
@@ -98,6 +100,7 @@ export function ruleBody(known, values) {
     orderingId: values.orderingId || null,
     kind: values.kind || null,
     priority: values.priority ? Number(values.priority) : null,
+    expiresAfterMs: values.expiresAfter ? readDuration("Expiry", values.expiresAfter) : null,
     data: hidesData(known) && !values.data ? null : parsed("Data", values.data || "{}"),
     overlap: values.overlap,
     catchUpMs: readDuration("Catch up", values.catchUp),
@@ -140,6 +143,12 @@ export function ruleFields(known) {
       label: "Priority of the tasks",
       type: "number",
       value: rule?.priority ?? "",
+      hint: "that of their kind",
+    },
+    {
+      name: "expiresAfter",
+      label: "Expiry of the tasks, after their time",
+      value: rule?.expiresAfterMs ? shortDuration(rule.expiresAfterMs) : "",
       hint: "that of their kind",
     },
     {

@@ -70,7 +70,9 @@ def test_attempts_before_an_operators_retry_keep_their_numbers_and_no_longer_cou
     reopened = a_completion(result=CompletionResult.REOPENED, attempts=2)
     rows = [_row(1, used=1), _row(2, used=2, next_attempt_ms=NOW_MS)]
 
-    assert attempt_state(rows, reopened) == AttemptState(used=0, last=2)
+    assert attempt_state(rows, reopened) == AttemptState(
+        used=0, last=2, reopened_ms=reopened.finished_ms
+    )
 
 
 def test_attempts_after_an_operators_retry_count_again() -> None:
@@ -78,7 +80,9 @@ def test_attempts_after_an_operators_retry_count_again() -> None:
     reopened = a_completion(result=CompletionResult.REOPENED, attempts=2)
     rows = [_row(1, used=1), _row(2, used=2), replace(_row(3, used=1), finished_ms=NOW_MS + 9)]
 
-    assert attempt_state(rows, reopened) == AttemptState(used=1, last=3, failed_ms=NOW_MS + 9)
+    assert attempt_state(rows, reopened) == AttemptState(
+        used=1, last=3, failed_ms=NOW_MS + 9, reopened_ms=reopened.finished_ms
+    )
 
 
 def test_another_completion_changes_nothing() -> None:

@@ -103,6 +103,7 @@ class _Noting:
 
     def __init__(self, found: bytes | None = None) -> None:
         self.found = found
+        self.snoozed = 0
         self.made: list[object] = []
 
     def make(self, text: bytes) -> None:

@@ -1,6 +1,7 @@
 """What each command does to a key in each state, by table and by example (P12)."""
 
 import pytest
+from msgspec.structs import replace
 
 from actors.model.attempts import KeyStatus
 from actors.model.codec import Command, CommandKind
@@ -189,7 +190,7 @@ def test_p5_an_operators_retry_reopens_a_done_key(result: CompletionResult) -> N
     assert not decision.completion.closes(1)
     assert decision.row == known.row and decision.resumed is None
     assert decision.row is not None
-    assert decision.row.attempts == AttemptState(used=0, last=7)
+    assert decision.row.attempts == AttemptState(used=0, last=7, reopened_ms=NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +237,9 @@ def test_a_retry_of_a_waiting_task_ends_its_wait() -> None:
 
     assert decision.outcome is CommandOutcome.APPLIED
     assert decision.resumed is not None
-    assert decision.resumed.attempts == AttemptState(used=0, last=5, next_attempt_ms=0)
+    assert decision.resumed.attempts == AttemptState(
+        used=0, last=5, next_attempt_ms=0, reopened_ms=NOW_MS
+    )
 
 
 def test_p6_a_later_record_opens_what_a_cancel_closed_and_commands_work_again() -> None:
@@ -357,7 +360,7 @@ def test_p5_a_replay_opens_failed_work_with_the_data_of_its_letter(
     assert decision.completion.result is CompletionResult.REOPENED
     assert decision.row is not None and decision.resumed is None
     assert (decision.row.body, decision.row.offset) == (DATA, OFFSET)
-    assert decision.row.attempts == AttemptState(last=3)
+    assert decision.row.attempts == AttemptState(last=3, reopened_ms=NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -473,3 +476,18 @@ def test_p5_a_command_that_ends_code_changes_nothing_of_another_closed_key(
     decision = decide(_CANCEL_RUNNING, known, None, NOW_MS)
 
     assert decision == Decision(outcome)
+
+
+@pytest.mark.parametrize("kind", [CommandKind.RESCHEDULE, CommandKind.RUN_NOW])
+def test_an_expired_task_gets_no_other_time_and_is_closed(kind: CommandKind) -> None:
+    """Its replay, where a crash kept the outcome from being written, answers the same."""
+    known = replace(_known(), expires_ms=NOW_MS)
+
+    decision = _decide(kind, known)
+    again = _decide(kind, replace(known, completion=decision.completion))
+    before = _decide(kind, replace(known, expires_ms=NOW_MS + 1))
+
+    assert decision.outcome is again.outcome is CommandOutcome.TOO_LATE
+    assert decision.completion is not None and decision.row is None
+    assert decision.completion.result is CompletionResult.EXPIRED
+    assert again.completion is None and before.outcome is CommandOutcome.APPLIED

@@ -52,6 +52,7 @@ def test_a_callers_mistake_in_a_value_is_a_value_error_too() -> None:
         errors.SparkNotStarted,
         errors.ProcessDied,
         errors.NoResult,
+        errors.SnoozesUsedUp,
     }
     for error in set(CallerError.__subclasses__()) - others:
         assert issubclass(error, ValueError), error

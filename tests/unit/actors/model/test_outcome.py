@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 import pytest
 
-from actors.model.outcome import Done, Drop, Outcome, Retry
+from actors.model.outcome import Done, Drop, Outcome, Retry, Snooze
 
 
 def test_outcomes_are_equal_by_value() -> None:
@@ -24,7 +24,7 @@ def test_an_outcome_cannot_be_changed() -> None:
         Drop("gone").reason = "other"  # type: ignore[misc]
 
 
-def test_the_three_outcomes_are_all_there_are() -> None:
+def test_the_four_outcomes_are_all_there_are() -> None:
     """The type checker finds a match that forgets one."""
 
     def name(outcome: Outcome) -> str:
@@ -33,12 +33,15 @@ def test_the_three_outcomes_are_all_there_are() -> None:
                 return "done"
             case Retry():
                 return "retry"
+            case Snooze():
+                return "snooze"
             case Drop():
                 return "drop"
             case _:
                 assert_never(outcome)
 
-    assert [name(outcome) for outcome in (Done(), Retry(), Drop())] == ["done", "retry", "drop"]
+    outcomes = (Done(), Retry(), Snooze(timedelta(seconds=1)), Drop())
+    assert [name(outcome) for outcome in outcomes] == ["done", "retry", "snooze", "drop"]
 
 
 @pytest.mark.parametrize(

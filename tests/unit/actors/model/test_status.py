@@ -15,12 +15,13 @@ from tests.builders import NOW_MS, a_completion
         (CompletionResult.SUCCESS, True),
         (CompletionResult.FAILURE, True),
         (CompletionResult.DROPPED, True),
+        (CompletionResult.EXPIRED, True),
         (CompletionResult.CANCELLED, False),
         (CompletionResult.MOVED, False),
         (CompletionResult.REOPENED, False),
     ],
 )
-def test_p5_done_means_ended_well_failed_for_good_or_dropped(
+def test_p5_done_means_ended_well_failed_for_good_expired_or_dropped(
     result: CompletionResult,
     done: bool,
 ) -> None:
@@ -34,6 +35,7 @@ def test_p5_done_means_ended_well_failed_for_good_or_dropped(
         (CompletionResult.SUCCESS, False, True, True, True),
         (CompletionResult.FAILURE, False, True, True, True),
         (CompletionResult.DROPPED, False, True, True, True),
+        (CompletionResult.EXPIRED, False, True, True, True),
         (CompletionResult.CANCELLED, False, True, True, False),
         (CompletionResult.MOVED, False, True, True, False),
         (CompletionResult.MOVED, True, True, True, True),
@@ -55,7 +57,7 @@ def test_p5_which_records_a_completion_closes_its_key_to(
 
 def test_every_result_is_in_the_table_above() -> None:
     """A new result must say whether it is done."""
-    assert len(CompletionResult) == 6
+    assert len(CompletionResult) == 7
 
 
 @pytest.mark.parametrize("text", ["a", "a" * 90, "ü" * 90, "字" * 90, "x" * 32_000, "😀" * 8_000])

@@ -13,12 +13,13 @@ from tests.builders import a_task
 TIMEOUT_S = 60
 
 
-def test_it_has_fourteen_names() -> None:
+def test_it_has_sixteen_names() -> None:
     """Every other one is the user's."""
     names = {name for name in dir(TaskExecutor) if not name.startswith("_")}
 
     declared = {"fair", "limits", "priority", "retry", "run_in", "stuck_after", "timeout"}
-    checkpoints = {"checkpoint", "checkpointed", "hourhand_checkpoints"}
+    declared |= {"expires_after"}
+    checkpoints = {"checkpoint", "checkpointed", "hourhand_checkpoints", "snoozed"}
     assert names == {"attempt", "cancelled", "execute", "fence", *declared, *checkpoints}
     assert type(TaskExecutor.retry) is RetryPolicy and TaskExecutor.timeout is None
 

@@ -1,6 +1,7 @@
 """Lease: user code is called only by the owner, as a member, and not early."""
 
 import pytest
+from msgspec.structs import replace
 
 from actors.kernel.simulated import VirtualClock
 from scheduler.node.lease import Lease
@@ -84,3 +85,16 @@ def test_p2_nothing_starts_early_by_the_wall_clock() -> None:
     bench.clock.step_wall(-1)
 
     assert not bench.allows() and not bench.allows(due_in_ms=1)
+
+
+def test_nothing_starts_from_its_expiry_on() -> None:
+    """By the wall clock, as the due time."""
+    bench = Bench()
+    attempt = an_attempt(partition=PARTITION, epoch=EPOCH)
+    expiring = replace(attempt, expires_ms=NOW_MS + 10)
+
+    bench.clock.advance(9)
+    before = bench.lease.allows(expiring)
+    bench.clock.advance(1)
+
+    assert before and not bench.lease.allows(expiring) and bench.lease.allows(attempt)

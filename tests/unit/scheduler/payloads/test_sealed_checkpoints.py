@@ -22,6 +22,7 @@ class Kept:
 
     def __init__(self, found: bytes | None = None) -> None:
         self.found = found
+        self.snoozed = 0
         self.made: list[bytes] = []
 
     def make(self, text: bytes) -> None:

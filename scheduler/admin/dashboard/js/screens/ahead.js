@@ -128,7 +128,7 @@ function open(parameters) {
       from: new Date(from).toISOString(),
       to: new Date(from + widthMs).toISOString(),
       partition,
-      state: ["pending", "retrying"],
+      state: ["pending", "retrying", "snoozed"],
     });
   }
 

@@ -35,7 +35,7 @@ const WHERE = {
   process: ", in a process",
   batch: ", in a batch",
 };
-const OPEN = new Set(["pending", "limited", "running", "retrying", "blocked"]);
+const OPEN = new Set(["pending", "limited", "running", "retrying", "snoozed", "blocked"]);
 const LOOK_MS = 3_000;
 
 export const screen = { path: "task", title: "Task", hidden: true, parent: "tasks", open };
@@ -235,6 +235,7 @@ function facts(task, waits) {
     ],
     task.kind && ["Kind", h("a", { href: address("tasks", { kind: task.kind }) }, task.kind)],
     task.priority !== undefined && ["Priority", String(task.priority)],
+    task.expires && ["Expires", moment(task.expires)],
     task.limited && [
       "Limited by",
       `${task.limited.limit} ${task.limited.value} since ${task.limited.since}`,
