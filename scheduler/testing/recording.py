@@ -130,10 +130,10 @@ class Executions:
                 self._failures[event.key, event.attempt] = event
             elif isinstance(event, AttemptFinished):
                 attempt = (event.key, event.attempt)
-                failed, task = self._failures.pop(attempt, None), self._begun[attempt]
+                failed, task = self._failures.pop(attempt, None), self._begun.get(attempt)
                 if event.result is not AttemptResult.SNOOZED:
                     # One that was snoozed goes on under its number.
-                    del self._begun[attempt]
+                    self._begun.pop(attempt, None)
                 self._ran.append(_execution_of(event, failed, task))
         self._seen = len(self._events)
         return list(self._ran)
