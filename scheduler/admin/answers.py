@@ -29,6 +29,7 @@ from actors.model.status import (
 )
 from actors.model.task import StoredTask
 from actors.model.task_checkpoint import TaskCheckpoint
+from actors.model.task_result import StoredResult
 from scheduler.reading.inspector import TaskListing, TaskState, TaskView
 from scheduler.reading.task_filter import last_error
 from scheduler.records.receipt import CommandReceipt, Receipt
@@ -192,6 +193,33 @@ class ShownCheckpoint(Answer, frozen=True, kw_only=True):
         )
 
 
+class ShownResult(Answer, frozen=True, kw_only=True):
+    """The value that a task ended with."""
+
+    attempt: int
+    """The number of the attempt that returned it."""
+    kept_until: Instant | UnsetType = UNSET
+    value: Annotated[Any, Meta(description="The result, any JSON value.")] = UNSET
+    sealed: str | UnsetType = UNSET
+    """For a sealed result, its codec and the id of its key; the value is not shown then."""
+    gone: bool = False
+    """True if its time is over, and the value is forgotten."""
+
+    @classmethod
+    def of(cls, result: StoredResult, *, data: bool = True) -> Self:
+        """Show a result, with its value if ``data`` is True."""
+        body = result.body
+        sealed = sealing_of(body)
+        has_value = data and sealed is None and bool(body)
+        return cls(
+            attempt=result.attempt,
+            kept_until=or_unset(instant_text(result.kept_until_ms)),
+            value=shown_value(body) if has_value else UNSET,
+            sealed=or_unset(sealed),
+            gone=not body,
+        )
+
+
 class ShownError(Answer, frozen=True):
     """The error of the last attempt, cut."""
 
@@ -285,6 +313,8 @@ class ShownTask(Answer, frozen=True):
     attempts: list[ShownAttempt] | UnsetType = UNSET
     checkpoint: ShownCheckpoint | UnsetType = UNSET
     """The newest checkpoint, of a single task that made one."""
+    result: ShownResult | UnsetType = UNSET
+    """The value that a single task ended with, if it ended with one."""
     running: ShownExecution | UnsetType = UNSET
     limited: ShownLimit | UnsetType = UNSET
     waits: list[ShownWait] | UnsetType = UNSET
@@ -298,7 +328,7 @@ class ShownTask(Answer, frozen=True):
         """Show a task, with its data if ``data`` is True."""
         task, completion, failed = view.task, view.completion, last_error(view)
         sealed = None if task is None else sealing_of(task.body)
-        made = view.checkpoint
+        made, returned = view.checkpoint, view.result
         return cls(
             key=str(view.key),
             ordering_id=view.key.ordering_id,
@@ -315,6 +345,7 @@ class ShownTask(Answer, frozen=True):
             completion=UNSET if completion is None else ShownCompletion.of(completion),
             attempts=[ShownAttempt.of(each) for each in view.attempts],
             checkpoint=UNSET if made is None else ShownCheckpoint.of(made, data=data),
+            result=UNSET if returned is None else ShownResult.of(returned, data=data),
             last_error=UNSET if failed is None else _shown_error(failed),
         )
 

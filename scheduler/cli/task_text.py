@@ -73,6 +73,7 @@ def view_lines(
         "data": _data(value, data_chars_max),
         "progress": _progress(value.get("checkpoint")),
         "checkpoint": _checkpoint(value.get("checkpoint"), data_chars_max),
+        "result": _result(value.get("result"), data_chars_max),
         "running": None if running is None else _runs(running, now_ms),
         "limited": None if limited is None else _waits_for(limited),
         **({} if closed is None else _closed(closed, runs=running is not None)),
@@ -136,6 +137,17 @@ def _checkpoint(checkpoint: Mapping[str, Any] | None, chars_max: int | None) -> 
     if "sealed" in checkpoint:
         return f"{said}: {checkpoint['sealed']}"
     return f"{said}: {_cut(as_json(checkpoint['value']), chars_max)}"
+
+
+def _result(result: Mapping[str, Any] | None, chars_max: int | None) -> str | None:
+    """Return the value that a task ended with, cut, and until when it is kept."""
+    if result is None:
+        return None
+    until = cell_of("keptUntil", result["keptUntil"]) if "keptUntil" in result else "?"
+    if result["gone"]:
+        return f"kept until {until}, and forgotten since"
+    said = result["sealed"] if "sealed" in result else _cut(as_json(result["value"]), chars_max)
+    return f"{said}, kept until {until}"
 
 
 def wait_lines(waits: Sequence[ShownWait]) -> Iterator[str]:

@@ -142,7 +142,8 @@ class SchedulerClient:
         self._lifecycle = Lock()
         counted = 0 if ports.writer is None else _count_of(ports.writer)
         self._partition_count = ports.partition_count or counted
-        queries = TaskQueries(self._stores_soon, self._partition_count, self._payloads)
+        counted_as, now_ms = self._partition_count, self._clock.now_ms
+        queries = TaskQueries(self._stores_soon, counted_as, self._payloads, now_ms)
         self._reads = TaskReads(queries, self._clock, self._sleeper)
         self._systems = self._make_systems(ports.sender)
         self._async_reads = AsyncReads(queries, self._clock, self._sleeper, self._systems)
@@ -327,14 +328,17 @@ class SchedulerClient:
         scheduled_from: datetime | None = None,
         scheduled_before: datetime | None = None,
         limit: int | None = None,
+        results: bool = False,
     ) -> Iterator[TaskInfo]:
         """Return the stored tasks that match, earliest first; without arguments all of them.
 
         ``scheduled_from`` <= scheduled time < ``scheduled_before``, both aware.  Reads page by page
         as the iterator is asked, so it may be left at any task.  Open states are found fast; closed
-        tasks are found as long as they are kept.  Hourhand's own tasks are left out.
+        tasks are found as long as they are kept.  Hourhand's own tasks are left out.  With
+        ``results`` the values that tasks ended with are read as well.
         """
-        chosen = chosen_tasks(ordering_id, kind, state, scheduled_from, scheduled_before, limit)
+        span = scheduled_from, scheduled_before
+        chosen = chosen_tasks(ordering_id, kind, state, *span, limit, results=results)
         return self._reads.list_tasks(chosen)
 
     def wait_task(self, task: KeyOrReceipt, timeout: timedelta | float | None = None) -> TaskInfo:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from actors.model.definition import RESERVED
 from actors.model.display import message_of, shown
 from actors.model.errors import InvalidKey, InvalidTask, NoResult, ResultGone, TaskNotFound
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
 from actors.model.key import TaskKey
 from actors.model.log_offset import RECORDS_MAX, era_of, kept_offset
 from actors.model.ownership import Claim
@@ -63,6 +63,8 @@ class ChosenTasks:
     ordering_id: str | None
     kind: str | None
     limit: int | None
+    results: bool = False
+    """True if results are read as well."""
 
     def has(self, info: TaskInfo) -> bool:
         """True if a task has the kind, and is not one of Hourhand's own unless its id is named."""
@@ -77,17 +79,20 @@ class TaskQueries:
         self,
         stores_soon: Callable[[], LightFuture[Stores]],
         partition_count: int,
-        payloads: PayloadCodecs | None = None,
+        payloads: PayloadCodecs | None,
+        now_ms: Callable[[], int],
     ) -> None:
+        """``now_ms`` returns the wall time: results are kept until a time."""
         self._payloads = payloads
+        self._now_ms = now_ms
         self._stores_soon = stores_soon
         self._partition_count = partition_count
         self._placing_count: int | None = None
 
-    def find(self, task: KeyReceiptOrPair) -> LightFuture[TaskInfo]:
+    def find(self, task: KeyReceiptOrPair, *, with_result: bool = False) -> LightFuture[TaskInfo]:
         """Return the stored state of a task, or of the open task of a pair of ids.
 
-        Its data is in stored form, for ``opened``.
+        Its data is in stored form, for ``opened``, and so is its result, if asked for.
         """
         if isinstance(task, tuple) and not isinstance(task, TaskKey):
             return and_then(self.open_key(task), self.find)
@@ -98,12 +103,31 @@ class TaskQueries:
         def steps() -> Steps[TaskInfo]:
             stores: Stores = yield self._stores_soon()
             count = yield from self._placing(stores)
-            return (yield from found_task(stores, count, key, offset))
+            info = yield from found_task(stores, count, key, offset)
+            if with_result and info.state is TaskState.SUCCESS:
+                return replace(info, result=(yield from _found_result(stores, count, info)))
+            return info
 
         return begun(steps())
 
     def opened(self, info: TaskInfo) -> TaskInfo:
-        """Return a task with its data opened, or with the reason why it is sealed; may block."""
+        """Return a task with data and result opened, or with the reasons why these are sealed; may
+        block.
+        """
+        return self._opened_data(self._opened_result(info))
+
+    def _opened_result(self, info: TaskInfo) -> TaskInfo:
+        found = info.result
+        if not isinstance(found, StoredResult):
+            return info
+        if not found.is_kept(self._now_ms()):
+            return replace(info, result=None)
+        try:
+            return replace(info, result=self.value(found))
+        except Exception as error:  # noqa: BLE001 - as below
+            return replace(info, result=None, result_sealed=message_of(error))
+
+    def _opened_data(self, info: TaskInfo) -> TaskInfo:
         data = info.data
         if data is None:
             return info
@@ -132,20 +156,18 @@ class TaskQueries:
         def steps() -> Steps[StoredResult | None]:
             stores: Stores = yield self._stores_soon()
             count = yield from self._placing(stores)
-            partition = partition_of(info.key.ordering_id, count)
-            found: Sequence[StoredResult] = yield stores.results.find_results(partition, [info.key])
-            return found[0] if found and found[0].is_of(_finished_ms(info)) else None
+            return (yield from _found_result(stores, count, info))
 
         return begun(steps())
 
-    def value(self, found: StoredResult | None, now_ms: int) -> object:
+    def value(self, found: StoredResult | None) -> object:
         """Return the value of a stored result; may block.
 
         Raises ResultGone where its time is over, and what opening a sealed one does.
         """
         if found is None:
             return None
-        if not found.is_kept(now_ms):
+        if not found.is_kept(self._now_ms()):
             raise result_gone(found)
         if self._payloads is None:
             return result_value(found.body)
@@ -218,8 +240,10 @@ class TaskQueries:
                 ordering_id=chosen.ordering_id,
                 after=after,
             )
-            infos = map(TaskInfo.of, listing.tasks)
-            found = [self.opened(info) for info in infos if chosen.has(info)]
+            infos = [info for info in map(TaskInfo.of, listing.tasks) if chosen.has(info)]
+            if chosen.results:
+                infos = inspector.with_results(infos)
+            found = [self.opened(info) for info in infos]
             yield found
             after = listing.next_after
             if after is None:
@@ -283,10 +307,6 @@ def result_gone(found: StoredResult) -> ResultGone:
     )
 
 
-def _finished_ms(info: TaskInfo) -> int:
-    return 0 if info.finished_time is None else to_millis(info.finished_time)
-
-
 def refuse_requests(task: KeyOrReceipt) -> KeyOrReceipt:
     """Return a task whose result can be waited for; InvalidKey for a request to a node."""
     key = _key_of(task)
@@ -343,6 +363,8 @@ def chosen_tasks(
     scheduled_from: datetime | None,
     scheduled_before: datetime | None,
     limit: int | None,
+    *,
+    results: bool = False,
 ) -> ChosenTasks:
     """Return a listing's filter; InvalidTask for invalid arguments."""
     from_ms = INSTANT_MIN_MS if scheduled_from is None else target_ms("list", scheduled_from)
@@ -358,7 +380,8 @@ def chosen_tasks(
         raise InvalidTask(f"cannot list: an ordering id is text, got {shown(ordering_id)}")
     if kind is not None and not isinstance(kind, str):
         raise InvalidTask(f"cannot list: a kind is text, got {shown(kind)}")
-    return ChosenTasks(from_ms, to_ms, _states(state), ordering_id, kind, limit)
+    states = _states(state)
+    return ChosenTasks(from_ms, to_ms, states, ordering_id, kind, limit, bool(results))
 
 
 def _states(state: TaskState | Collection[TaskState] | None) -> frozenset[TaskState]:
@@ -407,6 +430,13 @@ def found_task(
     if unread and offset is not None and _ended_before(view, offset):
         return TaskInfo(key, TaskState.UNKNOWN, absence=Absence.NOT_STORED_YET)
     return TaskInfo.of(view)
+
+
+def _found_result(stores: Stores, count: int, info: TaskInfo) -> Steps[StoredResult | None]:
+    """Return the stored result of a task that ended well; None for one without."""
+    partition = partition_of(info.key.ordering_id, count)
+    found: Sequence[StoredResult] = yield stores.results.find_results(partition, [info.key])
+    return found[0] if found and found[0].is_of(info.finished_ms) else None
 
 
 def found_attempts(

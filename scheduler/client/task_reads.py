@@ -44,7 +44,7 @@ class TaskReads:
 
     def find_task(self, task: KeyReceiptOrPair) -> TaskInfo:
         """Return a stored task; see ``SchedulerClient.find_task``."""
-        return self._queries.opened(answered(self._queries.find(task)))
+        return self._queries.opened(answered(self._queries.find(task, with_result=True)))
 
     def history(self, task: KeyOrReceipt) -> tuple[AttemptInfo, ...]:
         """Return the attempts at a task; see ``SchedulerClient.history``."""
@@ -68,7 +68,7 @@ class TaskReads:
         """Wait for the value that a task ends with; see ``SchedulerClient.wait_result``."""
         info = self.wait_task(refuse_requests(task), timeout)
         found = answered(self._queries.result(info))
-        return self._queries.value(found, self._clock.now_ms())
+        return self._queries.value(found)
 
     def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:
         """Return the outcome of a command; see ``SchedulerClient.outcome``."""
@@ -114,7 +114,8 @@ class AsyncReads:
 
     async def find_task(self, task: KeyReceiptOrPair) -> TaskInfo:
         """Return a stored task; see ``SchedulerClient.find_task``."""
-        return await self._opened(await awaited_answer(self._queries.find(task)))
+        found = await awaited_answer(self._queries.find(task, with_result=True))
+        return await self._opened(found)
 
     async def history(self, task: KeyOrReceipt) -> tuple[AttemptInfo, ...]:
         """Return the attempts at a task; see ``SchedulerClient.history``."""
@@ -129,14 +130,14 @@ class AsyncReads:
         scheduled_from: datetime | None = None,
         scheduled_before: datetime | None = None,
         limit: int | None = None,
+        results: bool = False,
     ) -> AsyncIterator[TaskInfo]:
         """Return the stored tasks that match; see ``SchedulerClient.list_tasks``.
 
         A worker thread of the event loop reads each page.
         """
-        return self._listed(
-            chosen_tasks(ordering_id, kind, state, scheduled_from, scheduled_before, limit)
-        )
+        span = scheduled_from, scheduled_before
+        return self._listed(chosen_tasks(ordering_id, kind, state, *span, limit, results=results))
 
     async def wait_task(
         self,
@@ -160,10 +161,9 @@ class AsyncReads:
         """Wait for the value that a task ends with; see ``SchedulerClient.wait_result``."""
         info = await self.wait_task(refuse_requests(task), timeout)
         found = await awaited_answer(self._queries.result(info))
-        now_ms = self._clock.now_ms()
         if self._queries.opening_blocks:
-            return await asyncio.to_thread(self._queries.value, found, now_ms)
-        return self._queries.value(found, now_ms)
+            return await asyncio.to_thread(self._queries.value, found)
+        return self._queries.value(found)
 
     async def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:
         """Return the outcome of a command; see ``SchedulerClient.outcome``."""

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
+import msgspec
+
 from actors.model.display import storable_text
 from actors.model.instant import INSTANT_MIN_MS
 from actors.model.key import TaskKey, first_key_at
@@ -22,6 +24,7 @@ from actors.ports.store import Stores
 from scheduler.futures.answers import answered
 from scheduler.reading.partition_reader import PartitionReader, by_key
 from scheduler.reading.task_filter import TaskFilter
+from scheduler.reading.task_info import TaskInfo
 from scheduler.reading.task_state import (
     OPEN_STATES,
     NodesWord,
@@ -89,6 +92,21 @@ class Inspector:
             found[0] if (found := answered(made)) else None,
         )
         return self._with_result(view) if view.state is TaskState.SUCCESS else view
+
+    def with_results(self, infos: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Return tasks with the results, in stored form, of those that ended well."""
+        keys: defaultdict[int, list[TaskKey]] = defaultdict(list)
+        for each in infos:
+            if each.state is TaskState.SUCCESS:
+                keys[partition_of(each.key.ordering_id, self._partition_count)].append(each.key)
+        reads = [self._stores.results.find_results(*each) for each in keys.items()]
+        found = {row.key: row for read in reads for row in answered(read)}
+        return [
+            msgspec.structs.replace(each, result=row)
+            if (row := found.get(each.key)) is not None and row.is_of(each.finished_ms)
+            else each
+            for each in infos
+        ]
 
     def _with_result(self, view: TaskView) -> TaskView:
         """Return a task that ended well with its result, if it has one."""

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import msgspec
 
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
 from actors.model.json_text import shown_value
 from actors.model.key import TaskKey
 from actors.model.sealed import is_sealed
@@ -96,6 +96,11 @@ class TaskInfo(msgspec.Struct, frozen=True):
     checkpoint: Any = None
     """The newest checkpoint that its code made; None without one, where it is sealed, and in a
     listing."""
+    result: Any = None
+    """The value that it ended with; None without one, once its time is over, where it is sealed,
+    and in a listing that did not ask for results."""
+    result_sealed: str | None = None
+    """The reason why this client cannot open the result; None if it could, or there is none."""
     sealed: str | None = None
     """The reason why this client cannot open the data: its codec, the id of the key, and the
     missing part. None if it could."""
@@ -109,6 +114,11 @@ class TaskInfo(msgspec.Struct, frozen=True):
     def is_closed(self) -> bool:
         """True if its end is stored, or its move to another key."""
         return self.state is not TaskState.UNKNOWN and self.state not in OPEN_STATES
+
+    @property
+    def finished_ms(self) -> int:
+        """The time at which the task was closed in milliseconds since 1970; 0 while it is open."""
+        return 0 if self.finished_time is None else to_millis(self.finished_time)
 
     @property
     def error(self) -> str | None:

@@ -34,6 +34,7 @@ _TASKS = QueriedTable(
         "finished": "TIMESTAMPTZ",
         "moved_to": "TIMESTAMPTZ",
         "reason": "VARCHAR",
+        "result": "JSON",
     },
 )
 _ATTEMPTS = QueriedTable(
@@ -65,7 +66,7 @@ def fill_live(
     Raises InvalidInput if there are more than ``rows_max``, and StoreUnavailable.
     """
     # Without a filter for states, closed tasks are listed as well as open ones.
-    found = client.list_tasks(scheduled_from=start, scheduled_before=end)
+    found = client.list_tasks(scheduled_from=start, scheduled_before=end, results=True)
     tasks = list(islice(found, rows_max + 1))
     if len(tasks) > rows_max:
         at = format_instant(to_millis(tasks[-1].key.scheduled_time))
@@ -102,6 +103,7 @@ def _task_row(task: TaskInfo) -> tuple[Any, ...]:
         task.finished_time,
         None if task.moved_to is None else task.moved_to.scheduled_time,
         task.reason,
+        _result_text(task),
     )
 
 
@@ -110,6 +112,13 @@ def _data_text(task: TaskInfo) -> str | None:
     if task.sealed is not None:
         return json.dumps({SEALED: task.sealed})
     return None if task.data is None else json.dumps(task.data)
+
+
+def _result_text(task: TaskInfo) -> str | None:
+    """Return the value that a task ended with; of a sealed one its codecs, as of data."""
+    if task.result_sealed is not None:
+        return json.dumps({SEALED: task.result_sealed})
+    return None if task.result is None else json.dumps(task.result)
 
 
 def _attempt_rows(tasks: Iterable[TaskInfo]) -> Iterable[tuple[Any, ...]]:

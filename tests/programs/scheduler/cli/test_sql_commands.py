@@ -9,16 +9,17 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from scheduler import RetryPolicy, Scheduler, Task, TaskExecutor
+from scheduler import Done, RetryPolicy, Scheduler, Task, TaskExecutor
 from tests.unit.scheduler.cli.commands import invoke, settings_of
 
 
 class _Refuse(TaskExecutor):
     retry = RetryPolicy(attempts_max=1)
 
-    def execute(self, task: Task) -> None:
+    def execute(self, task: Task) -> Done:
         if task.data["amount"] == 0:
             raise ValueError("nothing to pay")
+        return Done({"fee": task.data["amount"] / 10})
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +61,13 @@ def test_states_and_data_of_live_tasks_are_counted(folder: Path) -> None:
 
 
 def test_completions_and_attempts_say_what_happened(folder: Path) -> None:
-    """With the error of an attempt."""
+    """With the error of an attempt, and the value that a task ended with."""
     ended = _rows(folder, "SELECT ordering_id FROM completions ORDER BY 1")
     assert ended == [{"ordering_id": "paid"}, {"ordering_id": "refused"}]
     failed = "SELECT ordering_id, error_class FROM attempts WHERE result <> 'success'"
     assert _rows(folder, failed) == [{"ordering_id": "refused", "error_class": "ValueError"}]
+    fees = "SELECT ordering_id, result->>'fee' AS fee FROM tasks WHERE result IS NOT NULL"
+    assert _rows(folder, fees) == [{"ordering_id": "paid", "fee": "0.7"}]
 
 
 def test_a_window_leaves_out_what_is_due_elsewhere_and_is_bounded(folder: Path) -> None:

@@ -194,4 +194,36 @@ def test_a_sealed_value_is_opened_where_the_key_is() -> None:
     keyless = World(payloads=PayloadCodecs(AesGcm({"k2": bytes(32)})))
     queries: Any = keyless.client._reads._queries
     with pytest.raises(PayloadSealed, match="key"):
-        queries.value(row, 0)
+        queries.value(row)
+
+
+def test_a_found_task_has_its_result_and_a_listed_one_where_it_is_asked_for() -> None:
+    """As long as it is kept."""
+    world = World()
+    receipt = world.schedule(value={"paid": 1})
+    world.scheduler.advance(2 * MINUTE)
+
+    assert world.client.find_task(receipt).result == {"paid": 1}
+    assert [each.result for each in world.client.list_tasks()] == [None]
+    assert [each.result for each in world.client.list_tasks(results=True)] == [{"paid": 1}]
+
+    async def listed() -> list[object]:
+        found = world.client.aio.list_tasks(results=True)
+        return [each.result async for each in found]
+
+    assert asyncio.run(listed()) == [{"paid": 1}]
+    world.scheduler.advance(DAY)
+    assert world.client.find_task(receipt).result is None
+
+
+def test_of_a_sealed_result_that_cannot_be_opened_a_listing_says_why() -> None:
+    """It is not taken for none."""
+    world = World(payloads=PayloadCodecs(AesGcm({"k1": bytes(32)})))
+    receipt = world.schedule(value=1)
+    world.scheduler.advance(2 * MINUTE)
+    queries: Any = world.client._reads._queries
+    queries._payloads = PayloadCodecs(AesGcm({"k2": bytes(32)}))
+
+    info = world.client.find_task(receipt)
+
+    assert info.result is None and "key" in (info.result_sealed or "")

@@ -96,6 +96,7 @@ function open(parameters) {
         { class: "columns" },
         card("What happened", { aside: counted(task.attempts.length, "attempt") }, timeline(task)),
         task.checkpoint === undefined ? null : progress(task.checkpoint),
+        task.result === undefined ? null : result(task.result),
         card(
           "Data",
           { aside: "taskData" in task ? copier(indented(task.taskData)) : null },
@@ -115,6 +116,22 @@ function open(parameters) {
     );
     for (const each of element.querySelectorAll("summary"))
       each.parentElement.open = opened.has(each.textContent);
+  }
+
+  function result({ attempt, keptUntil, value, sealed, gone }) {
+    const hidden = gone
+      ? "It was kept for its time, and is forgotten."
+      : sealed !== undefined
+        ? `It is ${sealed}.`
+        : "Hidden by admin.show_data.";
+    return card(
+      "Result",
+      { aside: value === undefined ? null : copier(indented(value)) },
+      value !== undefined ? json(value) : h("p", { class: "soft" }, hidden),
+      keptUntil === undefined
+        ? null
+        : h("p", { class: "soft" }, `Of attempt ${attempt}, kept until `, when(keptUntil), "."),
+    );
   }
 
   function progress({ attempt, made, done, total, value, sealed }) {
