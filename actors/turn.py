@@ -97,11 +97,7 @@ class Turn:
     """The effects collected during a message and sent at its end, shared by a partition's ids."""
 
     def __init__(
-        self,
-        effects: Effects,
-        ownership: Ownership,
-        siblings: Siblings,
-        context: ActorContext,
+        self, effects: Effects, ownership: Ownership, siblings: Siblings, context: ActorContext
     ) -> None:
         self.effects = effects
         self.ownership = ownership

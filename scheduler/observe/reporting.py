@@ -194,8 +194,7 @@ class Reporter:
         troubles, loans = self._telemetry.troubles, self._reported.loans
         blocked_count, blocked = troubles.listed(LISTED_MAX, blocked=True)
         failing_count, failing = troubles.listed(LISTED_MAX, blocked=False)
-        states = self._reported.describe()
-        running = self._running(states)
+        running = self._running(states := self._reported.describe())
         limited = [_limited_task(each, now_ms) for each in self._reported.limited()]
         self._telemetry.note_limited(Counter(each.limit for each in limited))
         share, shares = self._rates()

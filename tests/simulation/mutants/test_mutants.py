@@ -17,7 +17,11 @@ NO_FAULT = Mutant(
     says="A comment is another one.",
     promises=("P1",),
     edit=(
-        Edit(file="scheduler/node/lease.py", old="while the node's membership lasts", new="for a while"),
+        Edit(
+            file="scheduler/node/lease.py",
+            old="while the node's membership lasts",
+            new="for a while",
+        ),
     ),
 )
 

@@ -17,9 +17,11 @@ class _Refuse(TaskExecutor):
     retry = RetryPolicy(attempts_max=1)
 
     def execute(self, task: Task) -> Done:
-        if task.data["amount"] == 0:
+        amount = task.data["amount"]
+        assert isinstance(amount, int)
+        if amount == 0:
             raise ValueError("nothing to pay")
-        return Done({"fee": task.data["amount"] / 10})
+        return Done({"fee": amount / 10})
 
 
 @pytest.fixture(scope="module")
