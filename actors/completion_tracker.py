@@ -27,7 +27,6 @@ from actors.messages import (
     RecordStarts,
     Siblings,
     StatusesFound,
-    TaskCheck,
     TasksChecked,
 )
 from actors.model.attempts import (
@@ -177,7 +176,7 @@ class CompletionTracker(Actor):
     def _check(self, message: CheckTasks) -> None:
         known = [self._known.is_closed(task) for task in message.tasks]
         checks = [
-            TaskCheck(task, closed)
+            (task, closed)
             for task, closed in zip(message.tasks, known, strict=True)
             if closed is not None
         ]
@@ -205,14 +204,14 @@ class CompletionTracker(Actor):
         assert self._checking, "nobody asked"
         self._checking = False
         for check in checks:
-            answers = tuple(self._checked(task, completions) for task in check.tasks)
+            answers = tuple((task, self._is_closed(task, completions)) for task in check.tasks)
             check.reply_to.tell(TasksChecked(answers))
         self._read_checks()
 
-    def _checked(self, task: StoredTask, completions: Mapping[TaskKey, Completion]) -> TaskCheck:
+    def _is_closed(self, task: StoredTask, completions: Mapping[TaskKey, Completion]) -> bool:
         # Memory has the keys that were closed during the read.
         completion = self._known.find(task.key) or completions.get(task.key)
-        return TaskCheck(task, completion is not None and completion.closes(task.offset))
+        return completion is not None and completion.closes(task.offset)
 
     # Make outcomes durable.
 

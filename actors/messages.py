@@ -249,17 +249,11 @@ class CheckTasks(msgspec.Struct, frozen=True):
     reply_to: Recipient
 
 
-class TaskCheck(msgspec.Struct, frozen=True):
-    """A task, and whether its key is closed for this record; a later record may open it."""
-
-    task: StoredTask
-    closed: bool
-
-
 class TasksChecked(msgspec.Struct, frozen=True):
     """CompletionTracker to PartitionExecutor: the answer to ``CheckTasks``."""
 
-    checks: tuple[TaskCheck, ...]
+    checks: tuple[tuple[StoredTask, bool], ...]
+    """Each task, and True if its key is closed for this record; a later record may open it."""
 
 
 class RecordStarts(msgspec.Struct, frozen=True):

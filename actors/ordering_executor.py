@@ -12,7 +12,7 @@ from concurrent.futures import Future
 import msgspec
 
 from actors.executors_of_kinds import ExecutorsOfKinds
-from actors.messages import OrderingLoaded, TaskCheck, WithdrawTask
+from actors.messages import OrderingLoaded, WithdrawTask
 from actors.model.attempts import Attempt
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey
@@ -221,10 +221,10 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         if (role := self.at_hand(key)) is not None:
             role.take_letter(letter)
 
-    def take_check(self, check: TaskCheck) -> None:
+    def take_check(self, task: StoredTask, *, closed: bool) -> None:
         """Continue with a task whose key was checked."""
-        if (role := self.at_hand(check.task.key)) is not None:
-            role.take_check(check.task.offset, closed=check.closed)
+        if (role := self.at_hand(task.key)) is not None:
+            role.take_check(task.offset, closed=closed)
 
     def take_record(self, key: TaskKey) -> None:
         """Continue with a task whose last attempt is durable."""

@@ -258,9 +258,9 @@ class PartitionExecutor(Actor):
                     ordering.take_record(record.key)
 
     def _take_checked(self, message: TasksChecked) -> None:
-        for checked in message.checks:
-            if ordering := self._orderings.get(checked.task.key.ordering_id):
-                ordering.take_check(checked)
+        for task, is_closed in message.checks:
+            if ordering := self._orderings.get(task.key.ordering_id):
+                ordering.take_check(task, closed=is_closed)
 
     # Other roles ask about tasks.
 

@@ -56,7 +56,7 @@ class Bench:
     def is_closed(self, key: TaskKey, offset: int = 3) -> bool:
         """Ask, and expect the answer at once."""
         asker = self.check(key, offset)
-        return asker.take(TasksChecked).checks[0].closed
+        return asker.take(TasksChecked).checks[0][1]
 
     def check(self, key: TaskKey, offset: int = 3) -> Probe:
         """Ask; the answer is in the probe."""

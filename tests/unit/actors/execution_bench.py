@@ -20,7 +20,6 @@ from actors.messages import (
     ProgressMeasured,
     RecordOutcomes,
     SlotsReleased,
-    TaskCheck,
     TasksChecked,
     TasksDrained,
     TaskWithdrawn,
@@ -162,7 +161,7 @@ class Bench:
     def answer_check(self, *, closed: bool = False) -> None:
         """Answer the oldest question whether keys are closed."""
         asked = self.tracker.take(CheckTasks)
-        self.tell(TasksChecked(tuple(TaskCheck(task, closed) for task in asked.tasks)))
+        self.tell(TasksChecked(tuple((task, closed) for task in asked.tasks)))
 
     def begin(self, task: StoredTask = TASK) -> Attempt:
         """Bring the role to running a task."""

@@ -20,7 +20,6 @@ from actors.messages import (
     OutcomesRecorded,
     RecordOutcomes,
     SlotsReleased,
-    TaskCheck,
     TasksChecked,
     TasksDrained,
     TaskWithdrawn,
@@ -165,7 +164,7 @@ class World:
             return
         match self.harness.tracker.messages.pop(0):
             case CheckTasks(tasks=tasks, reply_to=asker):
-                asker.tell(TasksChecked(tuple(TaskCheck(t, self._is_closed(t)) for t in tasks)))
+                asker.tell(TasksChecked(tuple((t, self._is_closed(t)) for t in tasks)))
             case RecordOutcomes(completions=completions, records=records, reply_to=asker):
                 for completion in completions:
                     self._close(completion)
