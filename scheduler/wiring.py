@@ -436,7 +436,7 @@ class _NodeConnections:
             rules=executors.flow_rules,
             on_node=executors.limits,
             partitions=self.partition_count,
-            held=lease,
+            owned=lease,
             lend=self.settings.lends_limits,
         )
         processes = None if plan is None else self._make_processes(calls, plan)

@@ -75,7 +75,7 @@ class Allowance:
 
     __slots__ = (
         "_full_ms",
-        "_held",
+        "_in_use",
         "_left",
         "_next_turns",
         "_portion",
@@ -96,7 +96,7 @@ class Allowance:
         self._full_ms = full_ms
         self._reserved = 0
         """Attempts that were let through and have not begun."""
-        self._held = 0
+        self._in_use = 0
         """Attempts that were let through and have not ended."""
         self._waiting: list[tuple[float, int, Ticket]] = []
         """A heap by turn, then by order of arrival."""
@@ -117,7 +117,7 @@ class Allowance:
     def ready_ms(self) -> float:
         """Return the monotonic time from which one more attempt may be let through."""
         interval_ms, burst, slots = self._portion
-        if self._held >= slots or self._reserved + 1 > burst:
+        if self._in_use >= slots or self._reserved + 1 > burst:
             return NEVER_MS
         return self._full_ms + (self._reserved + 1 - burst) * interval_ms if interval_ms else 0.0
 
@@ -126,19 +126,19 @@ class Allowance:
         # Each attempt with one limit comes here: no further call.
         interval_ms, burst, slots = self._portion
         reserved = self._reserved + 1
-        if self._held >= slots or reserved > burst or len(self._waiting) > self._left:
+        if self._in_use >= slots or reserved > burst or len(self._waiting) > self._left:
             return False
         if interval_ms and self._full_ms + (reserved - burst) * interval_ms > now_ms:
             return False
         self._reserved = reserved
-        self._held += 1
+        self._in_use += 1
         self.short_since_ms = None
         return True
 
     def reserve(self) -> None:
         """Count an attempt that is let through."""
         self._reserved += 1
-        self._held += 1
+        self._in_use += 1
 
     def use(self, now_ms: float) -> bool:
         """Count the begin of an attempt that was let through; return True if others wait."""
@@ -149,12 +149,12 @@ class Allowance:
         self.used_ms = now_ms
         return len(self._waiting) > self._left
 
-    def leave(self, *, began: bool) -> bool:
+    def release(self, *, began: bool) -> bool:
         """Count an attempt that has ended, or that never begins; return True if others wait."""
-        self._held -= 1
+        self._in_use -= 1
         if not began:
             self._reserved -= 1
-        assert self._held >= self._reserved >= 0, "more end than were let through"
+        assert self._in_use >= self._reserved >= 0, "more end than were let through"
         return len(self._waiting) > self._left
 
     def change(self, portion: Portion, tokens_max: float, since_ms: float, now_ms: float) -> None:
@@ -181,7 +181,7 @@ class Allowance:
 
     def is_idle(self, now_ms: float) -> bool:
         """True if a new allowance would be the same as this one."""
-        return not self._held and not self.wanted and self._full_ms <= now_ms
+        return not self._in_use and not self.wanted and self._full_ms <= now_ms
 
     # Waiting attempts.
 

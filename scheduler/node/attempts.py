@@ -56,7 +56,7 @@ class MadeCheckpoints:
 class Room(Protocol):
     """A bounded number of places that attempts wait for."""
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Release the place of an attempt that was handed on."""
 
 
@@ -234,7 +234,7 @@ class AttemptRegistry:
         self._remove(attempt)
         return True
 
-    def forget(self, running: RunningAttempt) -> None:
+    def discard(self, running: RunningAttempt) -> None:
         """Remove an attempt without a report, unless its user code was called."""
         with running.lock:
             if running.started_monotonic_ms is not None:

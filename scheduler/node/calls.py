@@ -70,7 +70,7 @@ class Calls:
     def may_begin(self, running: RunningAttempt) -> bool:
         """Decide just before user code whether an attempt may begin; it counts as running then."""
         if running.starts is not None:
-            self._leave_starts(running)
+            self._release_start(running)
         now_ms = self.clock.monotonic_ms()
         if not (self.gate(running.attempt) and self.registry.begin(running, now_ms)):
             return False
@@ -125,7 +125,7 @@ class Calls:
     def end(self, running: RunningAttempt, ended: AttemptEnded) -> None:
         """Release the places of an attempt, and report its end."""
         if running.starts is not None:
-            self._leave_starts(running)
+            self._release_start(running)
         if running.limiter is not None:
             running.limiter.end(running)
         try:
@@ -151,10 +151,10 @@ class Calls:
             return self.begin(running)
         return None
 
-    def _leave_starts(self, running: RunningAttempt) -> None:
+    def _release_start(self, running: RunningAttempt) -> None:
         starts, running.starts = running.starts, None
         if starts is not None:
-            starts.leave()
+            starts.release()
 
     # The meaning of an end.
 

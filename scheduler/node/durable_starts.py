@@ -83,8 +83,8 @@ class DurableStarts:
     def drain(self, partitions: Collection[int] | None) -> None:
         """Refuse attempts without a durable start after their tree failed: it answers no more."""
         if partitions is None:
-            self._suspects.forget()
-            self._overdue.forget()
+            self._suspects.discard()
+            self._overdue.discard()
 
 
 class StartGroups:
@@ -129,12 +129,12 @@ class StartGroups:
                 self._waiting.extend(overdue)
             self._record()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Release the place of an attempt that was handed on."""
         self._make_room(1)
         self._record()
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Refuse attempts without a durable start: their tree is gone, and answers no more."""
         with self._lock:
             waiting = self._waiting.take_out(lambda _: True)
@@ -200,7 +200,7 @@ class StartGroups:
         if not recorded.cancelled() and recorded.exception() is None:
             for running in group:
                 if self._until_end:
-                    running.freed = self.leave
+                    running.freed = self.release
                 else:
                     running.starts = self
             self._submit(group)

@@ -69,7 +69,7 @@ class PoolTurns:
             self._waiting.extend(attempts)
         self._hand_on()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Count an attempt that was handed on and has ended."""
         with self._lock:
             self._running -= 1
@@ -84,7 +84,7 @@ class PoolTurns:
     def _hand_on(self) -> None:
         """Hand on attempts while there are free places; an outer call does it for inner ones."""
         while (running := self._taken()) is not None:
-            running.freed = self.leave
+            running.freed = self.release
             try:
                 self._following((running,))
             finally:

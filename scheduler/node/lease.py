@@ -55,15 +55,15 @@ class Lease:
 
     def withdraw(self, partitions: Iterable[int]) -> None:
         """Allow no attempt of these partitions any more, at once."""
-        held = self.held
+        count = self.count
         for partition in partitions:
             self._epochs.pop(partition, None)
             self._since_ms.pop(partition, None)
-        if self.held != held:
+        if self.count != count:
             self._changed()
 
     @property
-    def held(self) -> int:
+    def count(self) -> int:
         """The number of partitions whose attempts are allowed."""
         return len(self._epochs)
 

@@ -86,8 +86,8 @@ class Limiter:
         self._timer_ms = NEVER_MS
         self._tickets: dict[RunningAttempt, Ticket] = {}
         """The tickets of waiting attempts."""
-        if self.declared and limits.held is not None:
-            limits.held.watch(self.note_change)
+        if self.declared and limits.owned is not None:
+            limits.owned.watch(self.note_change)
 
     def __bool__(self) -> bool:
         """True if any kind has a limit."""
@@ -130,12 +130,12 @@ class Limiter:
 
     def end(self, running: RunningAttempt) -> None:
         """Count an attempt that was handed on and has ended, or never begins."""
-        held, running.limiter, running.allowances = running.allowances, None, ()
+        taken, running.limiter, running.allowances = running.allowances, None, ()
         passed: list[RunningAttempt] = []
         began = running.started_monotonic_ms is not None
         with self._lock:
-            for allowance in held:
-                if allowance.leave(began=began):
+            for allowance in taken:
+                if allowance.release(began=began):
                     now_ms = self._monotonic_ms()
                     self._take_share(now_ms, passed)
                     self._admit(allowance, now_ms, passed)
@@ -158,7 +158,7 @@ class Limiter:
         if passed:
             self._following(passed)
 
-    def leave(self, running: RunningAttempt) -> bool:
+    def withdraw(self, running: RunningAttempt) -> bool:
         """Remove a waiting attempt; return False if it does not wait here."""
         with self._lock:
             ticket = self._tickets.get(running)
@@ -167,7 +167,7 @@ class Limiter:
             self._step_out(ticket)
             return True
 
-    def holds_up(self, running: RunningAttempt) -> bool:
+    def has_waiting(self, running: RunningAttempt) -> bool:
         """True if an attempt waits here."""
         return running in self._tickets
 

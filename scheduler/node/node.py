@@ -183,9 +183,9 @@ class Node:
     def _finish_revocation(self, partitions: tuple[int, ...], *, drained: bool) -> None:
         for revocation in [r for r in self._revocations if r.partitions == partitions]:
             self._revocations.remove(revocation)
-            self._let_go(revocation, drained=drained)
+            self._end_revocation(revocation, drained=drained)
 
-    def _let_go(self, revocation: Revocation, *, drained: bool) -> None:
+    def _end_revocation(self, revocation: Revocation, *, drained: bool) -> None:
         offsets = {}
         for holding in revocation.holdings:
             if self._holdings.get(holding.partition) is holding:
@@ -287,7 +287,7 @@ class Node:
             if self._root is not None and revocation.has_tree:
                 # The tree was not asked to drain them, and may receive them again.
                 self._root.tell(ForgetPartitions(current))
-            self._let_go(revocation, drained=not orphaned and not revocation.has_tree)
+            self._end_revocation(revocation, drained=not orphaned and not revocation.has_tree)
         elif self._root is not None and not orphaned:
             revocation.told = True
             left_ms = round(revocation.ends_ms - now_ms)

@@ -10,14 +10,14 @@ from typing import Protocol
 from actors.model.flow import FlowRules
 
 
-class HeldPartitions(Protocol):
+class OwnedPartitions(Protocol):
     """The partitions that a node owns."""
 
     gained_ms: float
     """Monotonic time at which the last new partition came."""
 
     @property
-    def held(self) -> int:
+    def count(self) -> int:
         """The number of partitions now."""
 
     @property
@@ -41,7 +41,7 @@ class NodeLimits:
     """Most attempts of a kind that run at once on this node."""
     partitions: int = 1
     """Number of the topic's partitions."""
-    held: HeldPartitions | None = None
+    owned: OwnedPartitions | None = None
     """The partitions that the node owns; None for all, from the beginning."""
     lend: bool = False
     """True if nodes lend each other rates, on which all nodes must agree."""

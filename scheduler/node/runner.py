@@ -108,10 +108,10 @@ class NodeRunner:
         already.  With ``interrupts``, ask such code to end.
         """
         running = self._registry.find(attempt)
-        if running is None or (limited and not self.limits.holds_up(running)):
+        if running is None or (limited and not self.limits.has_waiting(running)):
             return False
         withdrawn = self._registry.withdraw(attempt)
-        if withdrawn and self.limits.leave(running):
+        if withdrawn and self.limits.withdraw(running):
             self.calls.refuse(running)
         # The code of a batch works for other tasks as well.
         is_alone = not isinstance(running.executor, BatchMember | SystemExecutor)
@@ -182,7 +182,7 @@ class NodeRunner:
                     running.executor.drain()
         for running in self.limits.drain(partitions):
             if partitions is None:
-                self._registry.forget(running)
+                self._registry.discard(running)
             self.calls.refuse(running)
         self._starts.drain(partitions)
         self._batches.drain(partitions)

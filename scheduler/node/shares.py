@@ -69,7 +69,7 @@ class Shares:
         """All limits by name, as the code has them."""
         self._limits: Mapping[str, Limit] = self.declared
         self._of_node = frozenset(there)
-        self._held, self._partitions = limits.held, limits.partitions
+        self._owned, self._partitions = limits.owned, limits.partitions
         self.loans = Loans()
         self.lends = limits.lend and any(each.rate for each in self.declared.values())
         """True if there are rates to lend or borrow."""
@@ -79,14 +79,14 @@ class Shares:
         self._changed_ms: float | None = None
         """Monotonic time since which the node's portions do not fit its partitions; None if they
         do."""
-        self._was_without = self._held is not None and not self._held.held
+        self._was_without = self._owned is not None and not self._owned.count
         """True if the node owned no partition at some time since its portions were set."""
         self._rates_rose_ms = -NEVER_MS
         """Monotonic time at which the rate of new partitions was last counted."""
         self._slots_of = self._rates_of = 0
         """Numbers of partitions whose burst and slots, and whose rate, the node has."""
         self._portions: dict[str, Portion] = {}
-        self._set_portions(self._partitions if self._held is None else self._held.held, 0.0)
+        self._set_portions(self._partitions if self._owned is None else self._owned.count, 0.0)
 
     # Portions.
 
@@ -98,12 +98,12 @@ class Shares:
         begins with one token: otherwise a value might wait for days after a restart.
         """
         portion = self._portions[limit]
-        if self._held is None or not portion.interval_ms:
+        if self._owned is None or not portion.interval_ms:
             return portion, 0.0
         if self._is_slow(limit):
-            first_ms = max(self._held.gained_ms + FIRST_MS, self._rates_rose_ms)
+            first_ms = max(self._owned.gained_ms + FIRST_MS, self._rates_rose_ms)
         else:
-            first_ms = max(self._held.gained_ms, self._rates_rose_ms) + portion.interval_ms
+            first_ms = max(self._owned.gained_ms, self._rates_rose_ms) + portion.interval_ms
         return portion, first_ms + (portion.burst - 1) * portion.interval_ms
 
     def portion_of(self, key: LimitKey) -> Portion:
@@ -136,7 +136,7 @@ class Shares:
     def rates(self) -> NodeRates:
         """Return the node's part of each rate."""
         rates = {name: 1_000 / each.per_ms for name, each in self._limits.items() if each.rate}
-        if self._held is not None and not self._held.held:
+        if self._owned is not None and not self._owned.count:
             # A node without partitions starts no task, whatever its first share will be.
             return NodeRates(rates, 0.0, ())
         loans = self.loans
@@ -151,10 +151,10 @@ class Shares:
 
     def note_change(self, now_ms: float) -> None:
         """Note that the node owns other partitions; ``take_partitions`` applies that."""
-        assert self._held is not None, "somebody says how many they are"
+        assert self._owned is not None, "somebody says how many they are"
         if self._changed_ms is None:
             self._changed_ms = now_ms
-        self._was_without = self._was_without or not self._held.held
+        self._was_without = self._was_without or not self._owned.count
 
     def may_have_changed(self, now_ms: float) -> bool:
         """True if portions may have to change."""
@@ -176,11 +176,11 @@ class Shares:
         """
         change = None
         if self._changed_ms is not None:
-            assert self._held is not None, "somebody said that there is a change"
-            if held := self._held.held:
+            assert self._owned is not None, "somebody said that there is a change"
+            if owned := self._owned.count:
                 change = PartitionsChange(self._changed_ms, self._was_without)
                 self._changed_ms, self._was_without = None, False
-                self._set_portions(held, now_ms)
+                self._set_portions(owned, now_ms)
         self._plan(now_ms)
         return change
 
@@ -209,7 +209,7 @@ class Shares:
         """
         changed = self.loans.take(node, reports, now_ms)
         asking = self.loans.asking(node, reports)
-        if asking and self._held is not None and now_ms < self._held.alone_until_ms:
+        if asking and self._owned is not None and now_ms < self._owned.alone_until_ms:
             lendable = (1 - KEPT) * self._counted(now_ms) / self._partitions
             for key, askers in asking.items():
                 limit = self._limits.get(key.limit)
@@ -219,12 +219,12 @@ class Shares:
         self._plan(now_ms)
         return changed
 
-    def _set_portions(self, held: int, now_ms: float) -> None:
+    def _set_portions(self, owned: int, now_ms: float) -> None:
         counted = self._counted(now_ms)
         if self._portions and counted > self._rates_of:
             self._rates_rose_ms = now_ms
-        self._slots_of, self._rates_of = held, counted
-        part = max(1, held) / self._partitions
+        self._slots_of, self._rates_of = owned, counted
+        part = max(1, owned) / self._partitions
         self._portions = {
             name: Portion.of(limit, 1.0, 1.0)
             if name in self._of_node
@@ -236,19 +236,19 @@ class Shares:
         """Return the number of partitions whose whole rate the node has.  A new partition gives it
         only the part that is never lent, until any loan of the last owner is over.
         """
-        if self._held is None:
+        if self._owned is None:
             return self._partitions
         if not self.lends:
-            return max(1, self._held.held)
-        return sum(each + LOAN_MS <= now_ms for each in self._held.since_ms)
+            return max(1, self._owned.count)
+        return sum(each + LOAN_MS <= now_ms for each in self._owned.since_ms)
 
     def _rate_share(self, lent: float) -> float:
         """Return the node's own part of each rate, minus a lent part."""
-        held, counted = max(1, self._slots_of), self._rates_of
-        if counted == held and not lent:
-            return held / self._partitions
+        owned, counted = max(1, self._slots_of), self._rates_of
+        if counted == owned and not lent:
+            return owned / self._partitions
         lendable = (1 - KEPT) * counted / self._partitions
-        return KEPT * held / self._partitions + max(0.0, lendable - lent)
+        return KEPT * owned / self._partitions + max(0.0, lendable - lent)
 
     def _is_slow(self, limit: str) -> bool:
         """True if this node's starts of one value are over a second apart."""
@@ -257,7 +257,7 @@ class Shares:
 
     def _plan(self, now_ms: float) -> None:
         """Plan a look for the next end of a loan, or the time when a new partition counts."""
-        since_ms = () if self._held is None or not self.lends else self._held.since_ms
+        since_ms = () if self._owned is None or not self.lends else self._owned.since_ms
         counts_ms = [each + LOAN_MS for each in since_ms if each + LOAN_MS > now_ms]
         self.next_change_ms = min([*counts_ms, self.loans.next_end_ms()])
 

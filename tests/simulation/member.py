@@ -227,7 +227,7 @@ class Member:
             NodeLimits(
                 site.flow_rules,
                 partitions=len(site.broker.partitions),
-                held=self.lease,
+                owned=self.lease,
                 lend=site.lend,
             ),
             observer=observer,
@@ -245,7 +245,7 @@ class Member:
             machine=self._machine,
         )
         partitions = len(site.broker.partitions)
-        limits = NodeLimits(site.flow_rules, partitions=partitions, held=self.lease)
+        limits = NodeLimits(site.flow_rules, partitions=partitions, owned=self.lease)
         return RealRunner(calls, site.settings.tree.execution, limits, self._machine)
 
     def _make_reporter(self, stores: Stores) -> Reporter:

@@ -121,7 +121,7 @@ class WatchedLease(Lease):
     def grant(self, partition: int, epoch: int) -> None:
         """Tell how many it has then."""
         super().grant(partition, epoch)
-        self._tell_held(self.held)
+        self._tell_held(self.count)
 
     def withdraw(self, partitions: Iterable[int]) -> None:
         """Note the moment of the first withdrawal of each epoch."""
@@ -131,4 +131,4 @@ class WatchedLease(Lease):
                 place = (partition, self._epochs[partition])
                 self.withdrawn_ms.setdefault(place, self._now_ms())
         super().withdraw(withdrawn)
-        self._tell_held(self.held)
+        self._tell_held(self.count)

@@ -82,7 +82,7 @@ def test_few_have_a_durable_start_and_no_worker() -> None:
     bench.add(3 * READY_MAX)
     bench.asked[0][1].set_result(None)
     for _ in range(READY_MAX // 2):
-        bench.starts.leave()
+        bench.starts.release()
 
     assert [len(attempts) for attempts, _ in bench.asked] == [READY_MAX, READY_MAX // 2]
     assert len(bench.submitted) == READY_MAX
@@ -168,11 +168,11 @@ def test_what_has_no_durable_start_is_refused_where_its_tree_failed() -> None:
     added = bench.add(READY_MAX)
     bench.asked[0][1].set_result(None)
     for _ in range(READY_MAX):
-        bench.starts.leave()
+        bench.starts.release()
     asked = bench.add(READY_MAX)
     waiting = bench.add(3)
 
-    bench.starts.forget()
+    bench.starts.discard()
 
     assert bench.submitted == added
     assert sorted(map(id, bench.refused)) == sorted(map(id, asked + waiting))

@@ -67,7 +67,7 @@ class LimitsBench:
 
     def hold(self, partitions: int) -> None:
         """Hold so many from now on."""
-        new = partitions - self.held
+        new = partitions - self.count
         if new > 0:
             self.gained_ms = self.clock.monotonic_ms()
             self.since_ms += [self.gained_ms] * new
@@ -75,8 +75,8 @@ class LimitsBench:
         self.tell_changed()
 
     @property
-    def held(self) -> int:
-        """How many it holds."""
+    def count(self) -> int:
+        """How many it owns."""
         return len(self.since_ms)
 
     def begin(self, count: int = 1, data: bytes = b"{}", kind: str | None = "mail") -> None:
@@ -285,12 +285,12 @@ def test_one_that_is_withdrawn_leaves() -> None:
     bench.begin(4)
     waiting = list(bench.limits._tickets)
 
-    assert bench.limits.leave(waiting[0]) and not bench.limits.leave(waiting[0])
-    assert not bench.limits.leave(bench.passed[0])
+    assert bench.limits.withdraw(waiting[0]) and not bench.limits.withdraw(waiting[0])
+    assert not bench.limits.withdraw(bench.passed[0])
     assert bench.waiting() == 2
     bench.work_all()
     bench.advance(1_000)
-    assert bench.limits.leave(waiting[2])
+    assert bench.limits.withdraw(waiting[2])
     bench.advance(10_000)
     assert bench.waiting() == 0 and not bench.limits._tickets and len(bench.begun_ms) == 2
 

@@ -83,10 +83,10 @@ def test_so_many_at_most_run_and_the_others_in_their_turns() -> None:
         turns.enter([each])
 
     for _ in range(2):
-        turns.leave()
+        turns.release()
     waiting = len(turns)
     turns.close()
-    turns.leave()
+    turns.release()
 
     assert names(begun) == ["-99", "-1", "-98"] and waiting == 6 and len(turns) == 0
 
