@@ -95,7 +95,7 @@ def _run(wanted: frozenset[str], version: sizes.Sizes, results: Path, *, rivals:
         rivals=rivals and bool(wanted & catalogue.WITH_RIVALS),
     ) as servers:
         taken.took_s["servers"] = time.monotonic() - began_s
-        bench = Bench(servers, version, wanted)
+        bench = Bench(servers, version, wanted, with_rivals=rivals)
         with bench.kept:
             _take(bench, where, results, taken)
     report.show(taken.rows)

@@ -38,6 +38,8 @@ class Bench:
     """Called with the pid of a process that is about to be measured."""
     kept: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     """What several families use, until the end of the call."""
+    with_rivals: bool = True
+    """False if nothing is compared with other systems."""
     backlogs: dict[int, Settings] = field(default_factory=dict)
     """Installations with so many far tasks, by that number."""
 

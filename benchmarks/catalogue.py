@@ -27,6 +27,7 @@ from benchmarks.families import (
     takeover,
     throughput,
     timers,
+    user_processes,
 )
 
 ENGINE: tuple[ModuleType, ...] = (
@@ -46,6 +47,7 @@ ENGINE: tuple[ModuleType, ...] = (
 FAMILIES: tuple[ModuleType, ...] = (
     *ENGINE,
     processes,
+    user_processes,
     outbox,
     idle,
     batches,
@@ -67,6 +69,7 @@ WITHOUT_CLUSTER = frozenset(
         "memory_bytes",
         *shapes.MEASURES,
         *compute_beside.MEASURES,
+        *user_processes.MEASURES,
         *shares.MEASURES,
         *relay.MEASURES,
         *kafka_only.MEASURES,

@@ -13,6 +13,10 @@ from actors.model.task import Task
 
 NOTE = "n" * 100
 """Pads the data of a task, and of a rival's job."""
+COMPUTING_KIND = "computing"
+"""The kind of those tasks that compute in processes beside plain ones."""
+IN_PROCESSES = "process_work."
+"""Begins the name of work that a class of ``benchmarks.programs.process_work`` does."""
 ASYNC_KIND = "async"
 """The kind of those tasks of a mixed load whose executor is async."""
 LIMIT_PER_S, LIMIT_BURST = 200, 20
@@ -43,6 +47,8 @@ class Load:
     """So many, in turn, whose names the data says; 0 means that it says none."""
     priority: int | None = None
     """Of each task; None means: that of its kind."""
+    kind: str | None = None
+    """Of each task; None is the default executor's."""
 
     def due_ms(self, number: int) -> int:
         """Return when a task is due, in UTC milliseconds."""
@@ -79,7 +85,7 @@ class Load:
                 scheduled_time=from_millis(self.due_ms(number)),
                 uniqueness_key=str(number),
                 data={**data, "fails": True} if turn == 0 else data,
-                kind=ASYNC_KIND if turn == 1 else None,
+                kind=ASYNC_KIND if turn == 1 else self.kind,
                 priority=self.priority,
             )
 

@@ -19,6 +19,8 @@ class Sizes:
     """Of each rival but procrastinate."""
     procrastinate_jobs: int
     burst_tasks: int
+    compute_tasks: int
+    """Each takes a tenth of a second."""
     batch_tasks: int
     """Each inserts a row."""
     enqueue_tasks: int
@@ -89,6 +91,7 @@ QUICK = Sizes(
     rival_jobs=60_000,
     procrastinate_jobs=1_500,
     burst_tasks=20_000,
+    compute_tasks=40,
     batch_tasks=20_000,
     enqueue_tasks=20_000,
     lateness_s=8.0,
@@ -136,6 +139,7 @@ FULL = Sizes(
     rival_jobs=60_000,
     procrastinate_jobs=60_000,
     burst_tasks=20_000,
+    compute_tasks=200,
     batch_tasks=20_000,
     enqueue_tasks=100_000,
     lateness_s=60.0,
@@ -179,6 +183,7 @@ SMOKE = Sizes(
     rival_jobs=500,
     procrastinate_jobs=100,
     burst_tasks=1_000,
+    compute_tasks=4,
     batch_tasks=500,
     enqueue_tasks=2_000,
     lateness_s=3.0,

@@ -6,7 +6,8 @@ and those of the async kind have an executor of their own.  With ``insert`` each
 into a PostgreSQL, with ``insert_many`` a hundred do in one call.  With ``limited`` the cluster has
 a limit.  With ``fair`` tenants share the node, with ``priority`` tasks may have one of their own;
 each blocks for twenty milliseconds.  With ``computing`` every task of an ordering id that begins so
-computes until the node stops.  It decides nothing about figures.
+computes until the node stops.  With ``process_work.`` and the name of a class of that module tasks
+may run in processes.  It decides nothing about figures.
 """
 
 import importlib
@@ -16,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.loads import ASYNC_KIND, LIMIT_BURST, LIMIT_PER_S
+from benchmarks.loads import ASYNC_KIND, IN_PROCESSES, LIMIT_BURST, LIMIT_PER_S
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import Records, wall_s
 
@@ -59,6 +60,8 @@ def _executors(spec: dict[str, Any], note: Callable[[int], None]) -> dict[str, A
         return _inserting(note, spec["database"], work)
     if work in {"fair", "priority"}:
         return _calling(note, work)
+    if work.startswith(IN_PROCESSES):
+        return _of_process_work(spec)
     from scheduler import Limit, Task, TaskExecutor
 
     class NoOp(TaskExecutor):
@@ -89,6 +92,13 @@ def _executors(spec: dict[str, Any], note: Callable[[int], None]) -> dict[str, A
     works = {"noop": NoOp, "limited": Limited, "wait": Waiting, "failing": Failing}
     works["computing"] = Computing
     return {"executor": works[work]}
+
+
+def _of_process_work(spec: dict[str, Any]) -> dict[str, Any]:
+    from benchmarks.programs import process_work
+
+    name = spec["work"].removeprefix(IN_PROCESSES)
+    return process_work.executors(name, Path(spec["records"]), spec["slots"])
 
 
 def _calling(note: Callable[[int], None], work: str) -> dict[str, Any]:

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bench import Bench
-from benchmarks.families import herd, shapes, startup, throughput
+from benchmarks.families import (
+    compute_beside,
+    herd,
+    shapes,
+    startup,
+    throughput,
+    user_processes,
+)
 from benchmarks.families.blocked import BLOCKED_ID, block_one_id
 from benchmarks.servers import open_servers
 from benchmarks.sizes import SMOKE
@@ -46,6 +53,20 @@ def test_tasks_that_are_not_plain_are_run_beside_plain_ones(measure: str, tmp_pa
     assert rate.against == "plain drain"
     if sys.platform == "linux":
         assert [line.goal for line in lines[1:]] != [None]
+
+
+def test_work_in_processes_is_run_beside_threads(tmp_path: Path) -> None:
+    """All tasks are noted by the processes that ran them, and those that compute end with them."""
+    sizes = replace(SMOKE, drain_tasks=400, drain_ids=100, beside_s=1.0)
+    wanted = frozenset({*user_processes.MEASURES, *compute_beside.MEASURES})
+    with open_servers(tmp_path / "servers", cluster=False, rivals=False) as servers:
+        bench = Bench(servers, sizes, wanted, with_rivals=False)
+        lines = [*user_processes.run(bench), *compute_beside.run(bench)]
+
+    assert {line.measure for line in lines} == wanted
+    assert all(line.figure.value > 0 for line in lines)
+    beside = [line for line in lines if line.against == "beside none"]
+    assert {line.detail["computing"] for line in beside} == {2, 32}
 
 
 def test_a_herd_gives_a_line_a_phase(tmp_path: Path) -> None:

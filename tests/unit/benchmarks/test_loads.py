@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from benchmarks.loads import ASYNC_KIND, Load
+from benchmarks.loads import ASYNC_KIND, COMPUTING_KIND, Load
 
 
 def test_a_mixed_load_fails_a_tenth_once_and_has_another_tenth_of_the_async_kind() -> None:
@@ -30,6 +30,13 @@ def test_a_plain_load_is_plain() -> None:
 
     assert {task.kind for task in tasks} == {None}
     assert not any("fails" in task.data for task in tasks)
+
+
+def test_all_tasks_are_of_the_kind_of_their_load() -> None:
+    """Those that compute in processes beside plain ones."""
+    tasks = list(Load(20, 10, due_s=1.0, kind=COMPUTING_KIND).tasks())
+
+    assert {task.kind for task in tasks} == {COMPUTING_KIND}
 
 
 def test_tenants_take_turns_and_a_task_has_the_priority_of_its_load() -> None:

@@ -37,6 +37,24 @@ def test_waiting_for_what_never_runs_ends_and_counts(tmp_path: Path) -> None:
         records.wait_for(2, timeout_s=0.0)
 
 
+def test_notes_of_several_processes_are_counted_together(tmp_path: Path) -> None:
+    """Each has a file of its own; one that begins later is found, too, and no other file."""
+    path = tmp_path / "records"
+    records = Records(path, 4)
+    first, other = Records(path.with_name("records.1"), 4), Records(tmp_path / "records_2", 4)
+    first.note(1)
+    other.note(9)
+    assert (records.has(1), records.has(2)) == (True, False)
+
+    later = Records(path.with_name("records.2"), 4)
+    for number in (0, 2, 3):
+        later.note(number)
+
+    records.wait_for(4, timeout_s=30)
+    assert sorted(each.number for each in records) == [0, 1, 2, 3]
+    assert not records.has(5)
+
+
 @pytest.mark.parametrize("numbers", [[0, 1], [0, 1, 1], [0, 1, 2, 2]])
 def test_a_lost_or_repeated_task_makes_no_figure(numbers: list[int]) -> None:
     """Neither hides behind the other."""

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.loads import Load
 from benchmarks.program import ROOT
-from benchmarks.rivals import awa, graphile_worker, pgqueuer, procrastinate, river
+from benchmarks.rivals import awa, celery, graphile_worker, pgqueuer, procrastinate, river
 from benchmarks.rivals.rival import Rival
 from benchmarks.servers import missing_rivals
 
@@ -49,7 +49,7 @@ def test_the_page_states_the_versions_that_are_compared() -> None:
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     versions = {
         name: re.findall(rf'"{name.lower()}[^"=]*==([^"]+)"', pinned)
-        for name in (awa.NAME, pgqueuer.NAME)
+        for name in (awa.NAME, celery.NAME, pgqueuer.NAME)
     }
     versions[graphile_worker.NAME] = [graphile_worker.VERSION]
     versions[river.NAME] = [river.VERSION]
@@ -62,6 +62,17 @@ def test_river_is_built_in_the_version_that_is_told() -> None:
     pinned = Path(river.__file__).with_name("go.mod").read_text(encoding="utf-8")
 
     assert f"github.com/riverqueue/river v{river.VERSION}\n" in pinned
+
+
+def test_without_celery_nothing_is_compared_with_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The benchmark says so and goes on."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    assert not celery.is_installed()
+
+    assert "*** WITHOUT Celery" in capsys.readouterr().err
 
 
 def test_without_node_graphile_worker_is_left_out_loudly(
