@@ -190,28 +190,28 @@ class Reporter:
 
     def report(self, now_ms: int) -> NodeReport:
         """Return this node's figures."""
-        lease_ms = self._reported.lease_ends_ms() - self._clock.monotonic_ms()
-        troubles, loans = self._telemetry.troubles, self._reported.loans
+        reported = self._reported
+        lease_ms = reported.lease_ends_ms() - self._clock.monotonic_ms()
+        troubles, loans = self._telemetry.troubles, reported.loans
         blocked_count, blocked = troubles.listed(LISTED_MAX, blocked=True)
         failing_count, failing = troubles.listed(LISTED_MAX, blocked=False)
-        running = self._running(states := self._reported.describe())
-        limited = [_limited_task(each, now_ms) for each in self._reported.limited()]
-        self._telemetry.note_limited(Counter(each.limit for each in limited))
+        states = reported.describe()
+        running, limited = self._running(states), self._limited(now_ms)
         share, shares = self._rates()
         return NodeReport(
             node=self.node,
             report_number=self._report_number,
             reported_ms=now_ms,
-            version=self._reported.version,
+            version=reported.version,
             started_ms=self._started_ms,
             address=self.address,
             lease_left_ms=round(lease_ms) if abs(lease_ms) < 1e12 else None,
             lease_by_lock=lease_ms > 1e12,
-            pauses_version=self._reported.config().version,
+            pauses_version=reported.config().version,
             tree_failures=int(self._telemetry.meters.only("tree_rebuilds_total").value),
             partitions=self._partitions(states, running),
             running_count=len(running),
-            running=_longest(running, now_ms, self._reported.attempt_now),
+            running=_longest(running, now_ms, reported.attempt_now),
             blocked_count=blocked_count,
             blocked=blocked,
             failing_count=failing_count,
@@ -226,13 +226,14 @@ class Reporter:
             lent=() if loans is None else loans.lent(),
             rate_share=share,
             rate_shares=shares,
-            kinds_without_order=tuple(self._reported.kinds_without_order),
-            processes=self._processes(),
+            kinds_without_order=tuple(reported.kinds_without_order),
+            processes=_pool(reported.processes),
         )
 
-    def _processes(self) -> PoolReport | None:
-        figures = self._reported.processes
-        return None if figures is None else pool_report(figures())
+    def _limited(self, now_ms: int) -> list[LimitedTask]:
+        limited = [_limited_task(each, now_ms) for each in self._reported.limited()]
+        self._telemetry.note_limited(Counter(each.limit for each in limited))
+        return limited
 
     def _rates(self) -> tuple[float | None, tuple[RateShare, ...]]:
         """Return the node's part of rates, and its loans, the largest one first."""
@@ -287,6 +288,10 @@ class Reporter:
             assigned_ms=noted.assigned_ms,
             catch_up_ms=noted.catch_up_ms,
         )
+
+
+def _pool(figures: Callable[[], PoolFigures] | None) -> PoolReport | None:
+    return None if figures is None else pool_report(figures())
 
 
 def _longest(

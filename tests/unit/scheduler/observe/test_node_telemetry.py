@@ -248,6 +248,7 @@ def test_every_metric_is_named_and_bounded_as_the_rest(metric: Metric) -> None:
         "pool",
         "place",
         "limit",
+        "place",
     }
 
 
