@@ -9,7 +9,7 @@ import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import msgspec
 import tenacity
@@ -17,10 +17,13 @@ from tenacity.wait import wait_base
 
 from actors.model.display import log_raised, shown
 from actors.model.errors import PayloadDamaged, may_pass
+from actors.model.instant import INSTANT_MAX_MS
 from actors.model.settings import RecoverySettings
 
 logger = logging.getLogger("hourhand.retry")
 
+ATTEMPTS_ALLOWED = 2_147_483_647
+"""Largest number of attempts of a policy: stores count them in 32 bits."""
 OnExhausted = Literal["skip", "block", "dead_letter"]
 ErrorClasses = type[BaseException] | tuple[type[BaseException], ...]
 Verdict = Literal["retry", "drop", "give_up"]
@@ -89,9 +92,10 @@ def default_wait(
 class RetryRuling(msgspec.Struct, frozen=True):
     """The decision of a policy about one failed attempt, for code that may not call user code."""
 
-    attempts_max: int
+    # The bounds are checked where one is decoded: a process of user code sends it.
+    attempts_max: Annotated[int, msgspec.Meta(ge=1, le=ATTEMPTS_ALLOWED)]
     on_exhausted: OnExhausted
-    wait_ms: int = 0
+    wait_ms: Annotated[int, msgspec.Meta(ge=0, le=INSTANT_MAX_MS)] = 0
     """From the end of the attempt to the start of the next one."""
 
 
@@ -117,9 +121,9 @@ class RetryPolicy:
     drop_on: ErrorClasses = ()
 
     def __post_init__(self) -> None:
-        if type(self.attempts_max) is not int or self.attempts_max < 1:
-            got = shown(self.attempts_max)
-            raise ValueError(f"attempts_max is {got}, at least 1 is needed")
+        most: object = self.attempts_max
+        if type(most) is not int or not 1 <= most <= ATTEMPTS_ALLOWED:
+            raise ValueError(f"attempts_max is {shown(most)}, 1 to {ATTEMPTS_ALLOWED} are allowed")
         if self.on_exhausted not in get_args(OnExhausted):
             known = ", ".join(get_args(OnExhausted))
             raise ValueError(f"on_exhausted is {shown(self.on_exhausted)}, known are {known}")
@@ -185,7 +189,7 @@ def _state(
 
 
 def _wait_ms(wait: wait_base, state: tenacity.RetryCallState) -> int:
-    return max(0, round(float(wait(state)) * 1000))
+    return min(max(0, round(float(wait(state)) * 1000)), INSTANT_MAX_MS)
 
 
 def _error_classes(name: str, given: object) -> tuple[type[BaseException], ...]:

@@ -255,6 +255,7 @@ class ProcessPool:
         place = self._by_number.get(number)
         if place is not None:
             place.is_ready, place.failures = True, 0
+            self.refusal = None
 
     def said_refused(self, number: int, complaint: str) -> None:
         """Note that a process cannot load user code; FrameBroken if it has loaded it already."""

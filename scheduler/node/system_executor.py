@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import tenacity
 
-from actors.model.backoff import RetryPolicy, wait_half_jittered
+from actors.model.backoff import ATTEMPTS_ALLOWED, RetryPolicy, wait_half_jittered
 from actors.model.definition import Definition
 from actors.model.interruption import current_attempt
 from actors.model.outcome import Outcome
@@ -21,7 +21,7 @@ ImmediateWork = Callable[[], "Future[Outcome | None]"]
 """Does the work of a task without waiting; the future resolves to the outcome."""
 
 PATIENCE = RetryPolicy(
-    attempts_max=2**31,
+    attempts_max=ATTEMPTS_ALLOWED,
     wait=wait_half_jittered(tenacity.wait_exponential(multiplier=0.2, max=30.0)),
     on_exhausted="block",
 )

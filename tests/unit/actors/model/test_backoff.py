@@ -14,6 +14,7 @@ from actors.model.backoff import (
     request_pause,
 )
 from actors.model.errors import InvalidTask, StoreUnavailable
+from actors.model.instant import INSTANT_MAX_MS
 from actors.model.settings import RecoverySettings
 
 
@@ -125,8 +126,10 @@ def test_a_negative_wait_is_none() -> None:
 
 def test_a_policy_without_an_attempt_is_refused() -> None:
     """The message tells the number and the bound."""
-    with pytest.raises(ValueError, match="attempts_max is 0, at least 1 is needed"):
-        RetryPolicy(attempts_max=0)
+    for wrong in (0, 2**31, 2**64):
+        said = f"attempts_max is {wrong}, 1 to 2147483647 are allowed"
+        with pytest.raises(ValueError, match=said):
+            RetryPolicy(attempts_max=wrong)
 
 
 class _Meta(type):
@@ -189,3 +192,10 @@ def test_what_is_not_an_exception_class_is_refused(name: str, given: Any) -> Non
     """When the policy is made."""
     with pytest.raises(TypeError, match=f"{name} holds .*, an exception class or a tuple of them"):
         RetryPolicy(**{name: given})
+
+
+def test_no_wait_is_longer_than_a_time_can_be() -> None:
+    """However large the number is that a strategy returns; a process sends it in a frame."""
+    policy = RetryPolicy(wait=lambda _state: 1e300)  # type: ignore[arg-type]
+
+    assert policy.ruling(1).wait_ms == policy.delay_ms(1) == INSTANT_MAX_MS

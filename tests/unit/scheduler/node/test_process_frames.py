@@ -78,3 +78,20 @@ def test_a_record_of_another_shape_is_refused() -> None:
 
     with pytest.raises(FrameBroken, match="Ended"):
         read_record(text, Ended)
+
+
+@pytest.mark.parametrize(
+    ("attempts_max", "wait_ms"), [(2**63, 0), (2**31, 0), (0, 0), (3, -1), (3, 2**63)]
+)
+def test_a_ruling_that_no_policy_gives_is_refused(attempts_max: int, wait_ms: int) -> None:
+    """A store could not hold it: its process is not believed, and the attempt fails of that."""
+    known = RetryRuling(3, "skip", 5)
+    made_up = RetryRuling(attempts_max, "skip", wait_ms)
+
+    def sent(ruling: RetryRuling) -> bytes:
+        end = SentEnd(0, "failed", 1, 2, ruling=ruling)
+        return frame(FrameKind.ENDED, Ended(7, [end]))[5:]
+
+    assert read_record(sent(known), Ended).ends[0].ruling == known
+    with pytest.raises(FrameBroken, match="Expected `int`"):
+        read_record(sent(made_up), Ended)

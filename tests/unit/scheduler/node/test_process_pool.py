@@ -356,6 +356,26 @@ def test_a_process_of_another_version_is_told_of(caplog: pytest.LogCaptureFixtur
     assert "it speaks version 0, not 1" in caplog.text
 
 
+def test_a_refusal_is_over_once_a_process_has_loaded_user_code(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whatever keeps the next one from it is told anew."""
+    fake = FakeProcesses()
+    fake.turn()
+    fake.pool.said_refused(1, "ImportError: no disk")
+    fake.die(1, signal=0, code=1)
+    said = [fake.pool.refusal]
+    fake.turn(60_000)
+
+    fake.ready()
+    assert [*said, fake.pool.refusal] == ["ImportError: no disk", None]
+
+    fake.die(2, signal=11)
+    caplog.clear()
+    fake.die(3, signal=9)
+    assert "a process was killed by SIGKILL while it loaded user code" in caplog.text
+
+
 def test_a_process_that_runs_attempts_does_not_refuse_user_code() -> None:
     """It has loaded it: this is something that user code wrote."""
     fake = FakeProcesses()
