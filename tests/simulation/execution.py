@@ -34,6 +34,7 @@ from scheduler.ports.batches import Batches
 from scheduler.ports.processes import is_in_process
 from tests.simulation.loop import SimulatedLoop, named
 from tests.simulation.processes import SimulatedProcesses
+from tests.simulation.progress import EVERY_MS, CheckpointingAttempt
 from tests.simulation.user_code import Plan, ProcessKilled, plan_of
 
 
@@ -45,6 +46,9 @@ class AttemptObserver(Protocol):
 
     def attempt_ended(self, number: int, ending: str) -> None:
         """Note that user code ended."""
+
+    def checkpointing(self, running: RunningAttempt, number: int) -> CheckpointingAttempt | None:
+        """Return how an attempt makes checkpoints; None where it makes none."""
 
     def miscalled(self, running: RunningAttempt, complaint: str) -> None:
         """Note what is wrong with how a stage let an attempt go on."""
@@ -273,7 +277,11 @@ class SimulatedWorkers:
                 duration_ms, outcome = float(timeout_ms), TimeoutError()
                 ending = Ending.TIMED_OUT
 
+        checkpoints = self._observer.checkpointing(running, slot.number)
+
         def end() -> None:
+            if checkpoints is not None:
+                checkpoints.make(running.make)
             if isinstance(outcome, BaseException):
                 ended = self._calls.failed(running, outcome, started_ms, ending)
             else:
@@ -282,7 +290,19 @@ class SimulatedWorkers:
 
         if not plan.blocking:
             self._calls.registry.let_cancel(running, partial(self._cancel, slot))
+        if checkpoints is not None:
+            self._make_checkpoints(slot, checkpoints)
         self._end_at(duration_ms, slot, end)
+
+    def _make_checkpoints(self, slot: _Slot, checkpoints: CheckpointingAttempt) -> None:
+        """Have user code make one now and then until it ends."""
+
+        def make() -> None:
+            if not slot.is_ended:
+                checkpoints.make(slot.running.make)
+                self._loop.call_later(EVERY_MS / 1000, make)
+
+        self._loop.call_later(EVERY_MS / 1000, make)
 
     def _begin_own(self, slot: _Slot, started_ms: int) -> None:
         """Let the executor of a system task run on the loop: what it awaits takes its time."""

@@ -8,13 +8,42 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from actors.model.events import Event
 from actors.model.key import TaskKey
 from actors.model.limit_change import LimitChange
 from actors.model.status import RecordedOutcome
 from tests.simulation.door_history import DoorEntry
+
+
+class Progress(NamedTuple):
+    """A checkpoint of simulated user code."""
+
+    key: str
+    epoch: int
+    number: int
+    """Of the start of its attempt in this history."""
+    made: int
+    """Counts those of one attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSaid:
+    """User code made a checkpoint."""
+
+    at_ms: float
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointKept:
+    """A checkpoint took effect in the store."""
+
+    at_ms: float
+    partition: int
+    write_time: int
+    progress: Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +92,8 @@ class Started:
     """The tasks of its ordering id that it follows in its batch, the next one first."""
     misread: str = ""
     """What user code is given that nobody gave, or is not given, in words."""
+    found: Progress | None = None
+    """The checkpoint that it is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +405,8 @@ class Miscalled:
 
 Entry = (
     Started
+    | CheckpointSaid
+    | CheckpointKept
     | Miscalled
     | Misdelivered
     | Ended

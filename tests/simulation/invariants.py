@@ -28,6 +28,11 @@ from tests.simulation.attempt_invariants import (
     sealed_data_waits_for_its_key,
     what_is_asked_to_end_counts_no_more,
 )
+from tests.simulation.checkpoint_invariants import (
+    p16_a_checkpoint_is_of_an_earlier_attempt,
+    p16_a_durable_checkpoint_is_found,
+    p16_no_earlier_owner_overwrites_a_checkpoint,
+)
 from tests.simulation.debounce_invariants import the_last_call_makes_its_task
 from tests.simulation.flow_invariants import (
     small_flows_do_not_wait_for_a_large_one,
@@ -395,6 +400,9 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p14_graceful_stop,
     p15_revoked_is_silent,
     p16_a_rebuilt_tree_changes_nothing,
+    p16_a_checkpoint_is_of_an_earlier_attempt,
+    p16_a_durable_checkpoint_is_found,
+    p16_no_earlier_owner_overwrites_a_checkpoint,
     p17_what_the_relay_took_appears,
     p18_never_before_its_time,
     p19_one_message_for_each_id,

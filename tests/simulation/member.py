@@ -44,11 +44,12 @@ from scheduler.services.system_tasks import RoutedFactory, routed
 from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
 from tests.simulation.guests import guests
-from tests.simulation.history import Sampled
+from tests.simulation.history import Progress, Sampled
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.machine import VirtualMachine
 from tests.simulation.older import OlderOwnership, older_settings
 from tests.simulation.processes import SimulatedProcesses
+from tests.simulation.progress import CheckpointingAttempt
 from tests.simulation.real_workers import RealRunner, WatchedCalls
 from tests.simulation.sealing import around, node_codecs
 from tests.simulation.segment_files import SegmentFiles
@@ -79,6 +80,9 @@ class MemberObserver(Protocol):
 
     def data_arrived(self, key: TaskKey, complaint: str) -> None:
         """Note sealed data that user code or middleware was given, and what is wrong with it."""
+
+    def checkpoint_said(self, progress: Progress) -> None:
+        """Note that user code made a checkpoint."""
 
     def miscalled(self, key: TaskKey, complaint: str) -> None:
         """Note what is wrong with how user code was called."""
@@ -137,6 +141,8 @@ class Site:
     """Share of processes that are of the version before."""
     processes: bool = False
     """Whether user code runs in processes."""
+    checkpoints: bool = False
+    """Whether user code makes checkpoints."""
 
     def stores(self, deliver: Deliver, rng: random.Random, *, is_older: bool) -> Stores:
         """Open a node's way to the store; one of four writes rows where others write segments."""
@@ -211,7 +217,7 @@ class Member:
         calls = Calls(clock=self.clock, gate=self.lease.allows, telemetry=self, rng=self.rng)
         if site.sealed:
             calls.require_codecs = self._payloads.require
-        observer = _AttemptsOf(self, site.observer)
+        observer = _AttemptsOf(self, site.observer, checkpoints=site.checkpoints)
         if site.processes:
             self._processes = SimulatedProcesses(
                 calls,
@@ -241,7 +247,7 @@ class Member:
             gate=self.lease.allows,
             telemetry=self,
             rng=self.rng,
-            observer=_AttemptsOf(self, site.observer),
+            observer=_AttemptsOf(self, site.observer, checkpoints=False),
             machine=self._machine,
         )
         partitions = len(site.broker.partitions)
@@ -552,9 +558,10 @@ def _data_bytes(queue: WaitingQueue) -> int:
 class _AttemptsOf:
     """Tells the observer whose attempts these are."""
 
-    def __init__(self, member: Member, observer: MemberObserver) -> None:
+    def __init__(self, member: Member, observer: MemberObserver, *, checkpoints: bool) -> None:
         self._member = member
         self._observer = observer
+        self._checkpoints = checkpoints
 
     def attempt_started(self, running: RunningAttempt, queued_ms: float) -> int:
         """Note the call of user code."""
@@ -563,6 +570,14 @@ class _AttemptsOf:
     def attempt_ended(self, number: int, ending: str) -> None:
         """Note its end."""
         self._observer.attempt_ended(self._member, number, ending)
+
+    def checkpointing(self, running: RunningAttempt, number: int) -> CheckpointingAttempt | None:
+        """Return how it makes checkpoints; None where no code makes any."""
+        if not self._checkpoints:
+            return None
+        attempt = running.attempt
+        key, say = attempt.task.key, self._observer.checkpoint_said
+        return CheckpointingAttempt(key, attempt.epoch, number, say)
 
     def miscalled(self, running: RunningAttempt, complaint: str) -> None:
         """Note what is wrong with how it was called."""

@@ -29,6 +29,7 @@ from scheduler.node.process_frames import (
 )
 from scheduler.node.process_page import PagePlace, ProcessPage
 from scheduler.node.process_pool import ProcessPool, job_of
+from tests.simulation.progress import EVERY_MS, CheckpointingAttempt
 from tests.simulation.user_code import ProcessKilled, SimulatedExecutor, plan_of
 
 PLACES = 12
@@ -43,6 +44,9 @@ class ProcessObserver(Protocol):
 
     def attempt_ended(self, number: int, ending: str) -> None:
         """Note that user code ended."""
+
+    def checkpointing(self, running: RunningAttempt, number: int) -> CheckpointingAttempt | None:
+        """Return how an attempt makes checkpoints; None where it makes none."""
 
 
 class _Untold:
@@ -72,6 +76,9 @@ class _Simulated:
     history: Sequence[int] = ()
     """The numbers in the history of what runs."""
     ends: Sequence[AttemptEnded] = ()
+    checkpoints: CheckpointingAttempt | None = None
+    checkpoint_ms: float = 0.0
+    """When it makes the next one."""
 
 
 class SimulatedProcesses:
@@ -195,6 +202,8 @@ class SimulatedProcesses:
                 times.append(each.ready_ms)
             elif each.seq:
                 times += [each.end_ms, self.page.lease_ends_ms]
+                if each.checkpoints is not None:
+                    times.append(each.checkpoint_ms)
         return min(times)
 
     def step(self) -> None:
@@ -225,6 +234,9 @@ class SimulatedProcesses:
                 self._die(process, "")
                 return
             self._finish(process)
+        elif process.seq and process.checkpoints is not None and process.checkpoint_ms <= now_ms:
+            process.checkpoint_ms = now_ms + EVERY_MS
+            self._make_checkpoint(process, process.checkpoints)
         while not process.seq and process.works:
             work = process.works.popleft()
             if work.seq in process.tickets:
@@ -238,7 +250,7 @@ class SimulatedProcesses:
         process.seq, process.end_ms, process.dies = work.seq, now_ms, False
         process.words.begin(work.seq, now_ms)
         inside = RunningAttempt(attempt, SimulatedExecutor(self._policy), None)
-        process.history = ()
+        process.history, process.checkpoints = (), None
         is_early = clock.now_ms() < attempt.task.key.scheduled_ms
         if is_early or self.page.lease_ends_ms <= now_ms:
             process.ends = (not_started(attempt, clock.now_ms()),)
@@ -253,6 +265,8 @@ class SimulatedProcesses:
         process.words.execute(started_ms)
         number = self._observer.attempt_started(running, self._queued_ms.pop(running))
         process.history = (number,)
+        process.checkpoints = self._observer.checkpointing(running, number)
+        process.checkpoint_ms = self._calls.clock.monotonic_ms() + EVERY_MS
         task = attempt.task.to_task()
         inside.executor.attempt = attempt.number
         process.end_ms += plan_of(task, attempt.number).duration_ms
@@ -267,7 +281,20 @@ class SimulatedProcesses:
             outcome = error
         process.ends = (self._inside.ended_with(inside, outcome, started_ms),)
 
+    def _make_checkpoint(self, process: _Simulated, checkpoints: CheckpointingAttempt) -> None:
+        """Have user code make one, which the node hears of in turn with all else."""
+        number, seq = process.number, process.seq
+
+        def take(text: bytes) -> None:
+            running = self.pool.attempt_of(number, seq, 0)
+            if running is not None:
+                running.make(text)
+
+        checkpoints.make(lambda text: self._hear(partial(take, text)))
+
     def _finish(self, process: _Simulated) -> None:
+        if process.checkpoints is not None:
+            self._make_checkpoint(process, process.checkpoints)
         for number, ended in zip(process.history, process.ends, strict=False):
             self._observer.attempt_ended(number, ended.ending)
         ends = [

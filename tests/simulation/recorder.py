@@ -27,6 +27,7 @@ from scheduler.ports.processes import is_in_process
 from tests.simulation.history import (
     Beside,
     CaughtUp,
+    CheckpointSaid,
     Completed,
     ConfigApplied,
     Ended,
@@ -34,12 +35,14 @@ from tests.simulation.history import (
     Miscalled,
     Misdelivered,
     Noted,
+    Progress,
     Revoked,
     Sampled,
     Started,
 )
 from tests.simulation.member import Member
 from tests.simulation.pretending import complaint_of
+from tests.simulation.progress import found_by
 from tests.simulation.store_recorder import RecordedWorld, StoreRecorder
 from tests.simulation.user_code import SimulatedExecutor
 
@@ -91,7 +94,6 @@ class Recorder(StoreRecorder):
             and run.running.attempt.epoch != attempt.epoch
             for run in self._runs.values()
         )
-        owners = self._world.broker.group(self._world.settings.group.id)._owners
         self._runs[self._ids] = _Run(self._ids, member, running, key)
         self._history.add(
             Started(
@@ -105,7 +107,7 @@ class Recorder(StoreRecorder):
                 offset=attempt.task.offset,
                 queued_ms=queued_ms,
                 wall_ms=member.clock.now_ms(),
-                is_owner=owners.get(attempt.partition) is member.log._member,
+                is_owner=self._is_owner(member, attempt.partition),
                 done_before=self._done_before(running),
                 beside=beside,
                 known_paused=_is_paused(member.node.config_watch.config, attempt.partition, key),
@@ -116,9 +118,18 @@ class Recorder(StoreRecorder):
                 tenant=_tenant_of(attempt.task),
                 behind=tuple(each.task.key for each in _followed(attempt)),
                 misread=_misread(running),
+                found=found_by(running),
             )
         )
         return self._ids
+
+    def _is_owner(self, member: Member, partition: int) -> bool:
+        owners = self._world.broker.group(self._world.settings.group.id)._owners
+        return owners.get(partition) is member.log._member
+
+    def checkpoint_said(self, progress: Progress) -> None:
+        """Note that user code made a checkpoint."""
+        self._history.add(CheckpointSaid(self._now_ms(), progress))
 
     def _beside(self, attempt: Attempt) -> tuple[Beside, ...]:
         key = attempt.task.key

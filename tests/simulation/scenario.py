@@ -117,6 +117,8 @@ class Workload(_Part):
     """Whether two of three tasks are of kinds without order."""
     processes: bool = False
     """All tasks run in processes, which die where a plan says so, and with their node."""
+    checkpoints: bool = False
+    """Whether user code makes checkpoints, four in a second."""
     runs: int = 0
     """Most tasks of one ordering id in a batch; with 0 there are no batches."""
     guests: float | None = None

@@ -15,10 +15,12 @@ from actors.model.operator_config import OperatorConfig
 from actors.model.ownership import Claim
 from actors.model.status import CommandOutcome, Completion, CompletionResult, RecordedOutcome
 from actors.model.task import StoredTask
+from actors.model.task_checkpoint import TaskCheckpoint
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores
 from scheduler.configuration.settings import Settings
 from tests.simulation.history import (
+    CheckpointKept,
     Claimed,
     Committed,
     Completed,
@@ -31,6 +33,7 @@ from tests.simulation.history import (
     WatermarkSaved,
 )
 from tests.simulation.network import Network
+from tests.simulation.progress import progress_of
 from tests.simulation.truth import Truth, WatchedDict, WatchedRows
 
 _FAILED = (CompletionResult.FAILURE, CompletionResult.DROPPED)
@@ -86,6 +89,7 @@ class StoreRecorder:
         data.tasks = WatchedRows(self._row_stored, self._rows_removed)
         data.completions = WatchedRows(self._completed, self._completions_removed)
         data.claims = WatchedDict(self._claim_stored)
+        data.checkpoints = WatchedRows(self._checkpoint_kept, lambda *_gone: None)
         data.outcomes = WatchedDict(self._outcome_stored)
         self._committed: WatchedDict[int, int] = WatchedDict(
             lambda partition, _offset, _before: self._commit(
@@ -115,6 +119,14 @@ class StoreRecorder:
 
     def _row_stored(self, partition: int, key: TaskKey, row: StoredTask, write_time: int) -> None:
         entry = RowStored(self._now_ms(), partition, key, row.offset, write_time)
+        self._history.add(entry)
+
+    def _checkpoint_kept(
+        self, partition: int, _key: TaskKey, row: TaskCheckpoint, write_time: int
+    ) -> None:
+        progress = progress_of(row.body)
+        assert progress is not None, "a row has a checkpoint"
+        entry = CheckpointKept(self._now_ms(), partition, write_time, progress)
         self._history.add(entry)
 
     def _completed(

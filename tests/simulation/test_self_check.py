@@ -22,7 +22,7 @@ from scheduler.adapters.memory.stores import open_memory_stores
 from scheduler.adapters.observing.counted import checked_stores
 from scheduler.node.attempts import RunningAttempt
 from scheduler.observe.self_check import SelfCheck
-from tests.simulation.history import Sampled
+from tests.simulation.history import Progress, Sampled
 from tests.simulation.member import Member, MemberObserver
 from tests.simulation.scenario import load_scenarios
 from tests.simulation.world import World
@@ -87,6 +87,10 @@ class _Listening:
     def attempt_ended(self, member: Member, number: int, ending: str) -> None:
         """Pass on."""
         self._observer.attempt_ended(member, number, ending)
+
+    def checkpoint_said(self, progress: Progress) -> None:
+        """Tell the world."""
+        self._observer.checkpoint_said(progress)
 
     def miscalled(self, key: TaskKey, complaint: str) -> None:
         """Pass it on."""

@@ -100,6 +100,7 @@ class World:
             unordered=PLACES if load.unordered else {},
             sealed=load.sealed,
             processes=load.processes,
+            checkpoints=load.checkpoints,
             middleware_raises=load.middleware_raises,
             runs=load.runs_by_kind,
             segments=self.segments,
