@@ -82,6 +82,7 @@ def audit(history: History, rules: Rules) -> Findings:
             "overlapping": list(_overlaps(view)),
             "out of order": list(_disorder(view)),
             "behind its fence": list(_behind(view)),
+            "beside one in a process (P26)": list(_beside_processes(view)),
             "unexpected": list(_unexpected(view)),
             "unended": [
                 Finding(told(each))
@@ -145,8 +146,11 @@ def _doubles(view: _View) -> Iterator[Finding]:
     """Find attempts of a task that an earlier one had done, or was still at."""
     for attempts in view.by_task.values():
         for place, later in enumerate(attempts):
+            # In a process that was killed an attempt has ended, and has done nothing.
             in_the_way = [
-                each for each in attempts[:place] if each.succeeded or each.ended_us is None
+                each
+                for each in attempts[:place]
+                if each.succeeded or (each.ended_us is None and not each.process)
             ]
             if in_the_way:
                 causes = [view.causes.excuse(each, later) for each in in_the_way]
@@ -164,6 +168,31 @@ def _overlaps(view: _View) -> Iterator[Finding]:
                 old, new = sorted((earlier, later), key=lambda each: each.fence)
                 yield _found(f"{told(later)} while {told(earlier)}", [view.causes.excuse(old, new)])
             running.append(later)
+
+
+def _beside_processes(view: _View) -> Iterator[Finding]:
+    """Find attempts that began while one of their ordering id was at work in a process; whatever
+    became of its node, nothing excuses it.
+    """
+    for attempts in view.by_id.values():
+        for place, earlier in enumerate(attempts):
+            end_us = view.causes.end_us(earlier)
+            for later in attempts[place + 1 :] if earlier.process else ():
+                if later.started_us < end_us:
+                    yield Finding(f"{told(later)} while {told(earlier)}")
+
+
+def frozen_at_work(history: History) -> list[Attempt]:
+    """Return the attempts that were at work in a process when their node was frozen."""
+    blows = [blow for fault in history.faults for blow in fault.blows if blow.how == "frozen"]
+    return [
+        each
+        for each in history.attempts
+        for blow in blows
+        if each.process and each.pid == blow.pid
+        if each.started_us < blow.from_us
+        and max(each.alive_us, each.ended_us or 0) > blow.struck_us
+    ]
 
 
 def _found(text: str, causes: Sequence[str | None]) -> Finding:

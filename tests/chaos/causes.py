@@ -62,6 +62,9 @@ class Causes:
         """Return when it ended: at the latest with its process; without any end, never."""
         if attempt.ended_us is not None:
             return attempt.ended_us
+        if attempt.process:
+            # It was killed soon after it was last seen at work.
+            return max(attempt.started_us, attempt.alive_us)
         gone = [
             blow.to_us
             for blow in self._blows.get(attempt.pid, ())

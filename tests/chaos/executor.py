@@ -15,16 +15,19 @@ from actors.model.outcome import Done
 from scheduler import Limit, Retry, Task, TaskExecutor
 from scheduler.demo.records import made_once
 from tests.chaos.limits_auditor import BURST, PER_S
-from tests.chaos.records import AttemptRecorder
+from tests.chaos.records import AttemptRecorder, now_us
 
 FOLDER_VARIABLE = "CHAOS_RECORDS"
 NODE_VARIABLE = "CHAOS_NODE"
 """Name the folder of the records, and the node's number, in a node's environment."""
 LIMITED_KIND = "limited"
 """Its tasks run under ``LIMIT``."""
+PROCESS_KIND = "process"
+"""Its tasks run in processes."""
 LIMIT = Limit(rate=PER_S, burst=BURST, key="tenant")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_AT_WORK_S = 0.05
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -34,11 +37,25 @@ def process_recorder() -> AttemptRecorder:
     return AttemptRecorder(Path(os.environ[FOLDER_VARIABLE]), int(os.environ[NODE_VARIABLE]))
 
 
+@made_once
+def recorder_of_node() -> AttemptRecorder:
+    """Return this process's recorder, which writes down whose process it is."""
+    # Its parent is the guardian, and the guardian's the node.
+    guardian = Path(f"/proc/{os.getppid()}/stat").read_text()
+    node_pid = int(guardian.rpartition(")")[2].split()[1])
+    folder, node = Path(os.environ[FOLDER_VARIABLE]), int(os.environ[NODE_VARIABLE])
+    return AttemptRecorder(folder, node, node_pid)
+
+
 class _Recorded(TaskExecutor):
-    """Start and end of an attempt, as both kinds of executor write them."""
+    """Start and end of an attempt, as all kinds of executor write them."""
 
     def __init__(self) -> None:
-        self._recorder = process_recorder()
+        self._recorder = self._made_recorder()
+
+    @staticmethod
+    def _made_recorder() -> AttemptRecorder:
+        return process_recorder()
 
     def _start(self, task: Task) -> int:
         return self._recorder.start(
@@ -89,6 +106,25 @@ class AsyncExecutor(_Recorded):
         except asyncio.CancelledError:
             self._recorder.end(line, task.uniqueness_key, succeeded=False)
             raise
+        return self._end(line, task)
+
+
+class ProcessExecutor(_Recorded):
+    """Works in a process of its node, and writes down that it does, until it ends or is killed."""
+
+    run_in = "process"
+
+    @staticmethod
+    def _made_recorder() -> AttemptRecorder:
+        return recorder_of_node()
+
+    def execute(self, task: Task) -> Done | Retry:
+        """Run one task, whoever asks it to end."""
+        line, moment = self._start(task), threading.Event()
+        until_us = now_us() + round(self._work_s(task) * 1e6)
+        while now_us() < until_us:
+            moment.wait(_AT_WORK_S)
+            self._recorder.at_work(line)
         return self._end(line, task)
 
 

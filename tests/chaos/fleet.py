@@ -13,10 +13,12 @@ from tests.chaos.executor import (
     FOLDER_VARIABLE,
     LIMITED_KIND,
     NODE_VARIABLE,
+    PROCESS_KIND,
     AsyncExecutor,
     BlockingExecutor,
     LimitedAsyncExecutor,
     LimitedBlockingExecutor,
+    ProcessExecutor,
 )
 from tests.chaos.history import Blow
 from tests.chaos.records import Journal, now_us
@@ -32,6 +34,8 @@ _EXECUTORS = (
 """Nodes of odd numbers run the first two, those of even ones the others: the second of them what
 has a limit."""
 
+_PROCESSES = {"HOURHAND_TREE__EXECUTION__PROCESSES": "4"}
+"""They wait more than they work, so cores do not bound them."""
 _CHECKED = {"HOURHAND_OBSERVE__METRICS": "true", "HOURHAND_OBSERVE__SELF_CHECK_SHARE": "1"}
 """Every node checks itself, and all of its ordering ids: what it says is judged too."""
 
@@ -70,13 +74,15 @@ class Fleet:
             executor, limited = _EXECUTORS[(number - 1) % len(_EXECUTORS)]
             variables = {
                 **self._settings,
+                **_PROCESSES,
                 **_CHECKED,
                 FOLDER_VARIABLE: str(self._folder),
                 NODE_VARIABLE: str(number),
             }
             path = f"{executor.__module__}:{executor.__name__}"
             command, ready = self._command(number)
-            command += ["--executor", f"{LIMITED_KIND}={limited.__module__}:{limited.__name__}"]
+            for kind, each in ((LIMITED_KIND, limited), (PROCESS_KIND, ProcessExecutor)):
+                command += ["--executor", f"{kind}={each.__module__}:{each.__name__}"]
             environment = node_environment(variables)
             node = NodeProcess(path, environment, log, command=command, ready_line=ready)
             self._running[number] = node

@@ -12,9 +12,10 @@ from typing import Literal
 
 Answer = Literal["accepted", "refused", "unknown"]
 """What the client's future said; ``unknown`` where it failed: the log may hold the record."""
-Work = Literal["plain", "slow", "retry", "limited"]
+Work = Literal["plain", "slow", "retry", "limited", "process"]
 """``slow`` works for a second or two, ``retry`` asks for a second attempt, ``limited`` is of a kind
-with a limit; each on ordering ids of its own, so that they make nothing else late."""
+with a limit, ``process`` works in a process for longer than a lease; each on ordering ids of its
+own, so that they make nothing else late."""
 How = Literal["killed", "frozen", "drained"]
 """SIGKILL; SIGSTOP until SIGCONT; SIGTERM until the process has ended."""
 Harm = Literal["nodes", "log", "replica", "store"]
@@ -50,6 +51,7 @@ class Attempt:
     fence: int
     node: int
     pid: int
+    """Of its node."""
     thread: int
     started_wall_us: int
     started_us: int
@@ -57,6 +59,10 @@ class Attempt:
     """None where the process died first."""
     succeeded: bool = False
     """Whether it ended and said that the task is done."""
+    process: int = 0
+    """The process of its node that ran it; 0 for the node's own."""
+    alive_us: int = 0
+    """When it was last seen at work; 0 where it does not say so."""
 
 
 @dataclass(frozen=True, slots=True)

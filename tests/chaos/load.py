@@ -15,7 +15,7 @@ from typing import Any
 
 from actors.model.errors import CallerError
 from scheduler import SchedulerClient, Settings, Task
-from tests.chaos.executor import LIMITED_KIND
+from tests.chaos.executor import LIMITED_KIND, PROCESS_KIND
 from tests.chaos.history import Answer, Offer, Work
 from tests.chaos.records import OFFERS_FILE, Appender, now_us, wall_us, write_offer
 
@@ -29,6 +29,11 @@ _LIMITED_IDS = 200
 _SLOW_SHARE, _RETRY_SHARE, _NEAR_SHARE = 0.01, 0.01, 0.1
 _LIMITED_SHARE = 0.1
 """Of groups: of tasks it is a twentieth."""
+_PROCESS_IDS = 200
+_PROCESSES_PER_S = 1.2
+"""Tasks in processes: about three of a node's four work at a time, for longer than a lease."""
+_PROCESS_WORK_MS = (6_000, 12_000)
+_KINDS = {"limited": LIMITED_KIND, "process": PROCESS_KIND}
 _TENANTS = ("first", "second")
 _BUNCH_S = 10
 """Limited tasks fall due together once in this time: more at once than their limit lets begin."""
@@ -145,7 +150,7 @@ class LoadGenerator:
                 scheduled_time=self._due(work, first),
                 uniqueness_key=f"{rng.getrandbits(24):06x}-{self._offered + number}",
                 data=self._data(work),
-                kind=LIMITED_KIND if work == "limited" else None,
+                kind=_KINDS.get(work),
             )
             for number in range(rng.randint(1, _GROUP_TASKS_MAX) if work == "plain" else 1)
         ]
@@ -159,6 +164,10 @@ class LoadGenerator:
             return "retry", f"retry-{self._rng.randrange(_RETRY_IDS)}"
         if drawn < _SLOW_SHARE + _RETRY_SHARE + _LIMITED_SHARE:
             return "limited", f"limited-{self._rng.randrange(_LIMITED_IDS)}"
+        # Of groups: a group has two tasks and a half where they are plain.
+        share = _PROCESSES_PER_S * (1 + _GROUP_TASKS_MAX) / 2 / self._plan.tasks_per_s
+        if drawn > 1 - share:
+            return "process", f"process-{self._rng.randrange(_PROCESS_IDS)}"
         return "plain", f"plain-{self._rng.randrange(_PLAIN_IDS)}"
 
     def _due(self, work: Work, first: datetime) -> datetime:
@@ -176,6 +185,8 @@ class LoadGenerator:
                 return {"work_ms": self._rng.randint(500, 2_000)}
             case "retry":
                 return {"retry_after_ms": self._rng.randint(200, 2_000)}
+            case "process":
+                return {"work_ms": self._rng.randint(*_PROCESS_WORK_MS)}
             case "limited":
                 return {"tenant": self._rng.choice(_TENANTS)}
             case "plain":

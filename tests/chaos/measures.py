@@ -116,7 +116,8 @@ class _Starts:
         self.last_end_us: dict[int, int] = defaultdict(int)
         for each in sorted(history.attempts, key=lambda attempt: attempt.started_us):
             partition = partitions.get(each.ordering_id)
-            self.last_end_us[each.pid] = max(self.last_end_us[each.pid], each.ended_us or 0)
+            end_us = each.ended_us or each.alive_us
+            self.last_end_us[each.pid] = max(self.last_end_us[each.pid], end_us)
             if partition is not None:
                 self.moments[partition].append(each.started_us)
                 self.pids[partition].append(each.pid)

@@ -51,10 +51,12 @@ class Appender:
 class AttemptRecorder:
     """Writes down the attempts of one process of one node; usable from any thread."""
 
-    def __init__(self, folder: Path, node: int) -> None:
+    def __init__(self, folder: Path, node: int, node_pid: int | None = None) -> None:
+        """``node_pid`` is that of the node, where this is one of its processes."""
         self._node = node
-        self._pid = os.getpid()
-        self._file = Appender(folder / f"attempts-{node}-{self._pid}.jsonl")
+        pid = os.getpid()
+        self._pid, self._process = (pid, 0) if node_pid is None else (node_pid, pid)
+        self._file = Appender(folder / f"attempts-{node}-{pid}.jsonl")
         self._lines = itertools.count(1)
 
     def start(
@@ -72,12 +74,17 @@ class AttemptRecorder:
                 "fence": fence,
                 "node": self._node,
                 "pid": self._pid,
+                "process": self._process,
                 "thread": threading.get_native_id(),
                 "started_wall_us": wall_us(),
                 "started_us": now_us(),
             }
         )
         return line
+
+    def at_work(self, line: int) -> None:
+        """Write that an attempt is at work."""
+        self._file.write({"works": line, "at_us": now_us()})
 
     def end(self, line: int, task_id: str, *, succeeded: bool) -> None:
         """Write that it ended."""
@@ -154,7 +161,9 @@ class SuccessReader:
 def _read_attempts(path: Path) -> list[Attempt]:
     begun: dict[int, Attempt] = {}
     for line in _lines(path):
-        if "ends" in line:
+        if "works" in line:
+            begun[line["works"]] = replace(begun[line["works"]], alive_us=line["at_us"])
+        elif "ends" in line:
             begun[line["ends"]] = replace(
                 begun[line["ends"]], ended_us=line["ended_us"], succeeded=line["succeeded"]
             )

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.chaos.auditor import frozen_at_work
 from tests.chaos.planted import (
     SECOND_US,
+    STRUCK_US,
     WALL_US,
     Plant,
     a_fault,
@@ -100,6 +102,14 @@ def leave_unended(plant: Plant) -> None:
     plant.attempts[-1] = replace(plant.attempts[-1], ended_us=None, succeeded=False)
 
 
+def work_on_in_a_process(plant: Plant) -> None:
+    """It was seen at work when the next task had begun, and was killed."""
+    each = plant.attempts[3]
+    alive_us = plant.attempts[4].started_us + 1
+    plant.attempts[3] = replace(each, process=77, alive_us=alive_us, ended_us=None, succeeded=False)
+    plant.again(3, node=1, after_us=100_000)
+
+
 @pytest.mark.parametrize(
     ("sow", "found"),
     [
@@ -115,6 +125,10 @@ def leave_unended(plant: Plant) -> None:
         (invent_one, {"unexpected": 1}),
         (run_a_refused_one, {"unexpected": 1}),
         (run_at_another_time, {"unexpected": 1}),
+        (
+            work_on_in_a_process,
+            {"overlapping": 2, "beside one in a process (P26)": 2},
+        ),
         (leave_unended, {"lost": 1, "unended": 1}),
     ],
 )
@@ -126,6 +140,30 @@ def test_what_is_planted_is_found(sow: Callable[[Plant], None], found: dict[str,
 
     assert violations(plant) == found
     assert excuses(plant) == {}
+
+
+def test_nothing_excuses_what_begins_beside_a_process() -> None:
+    """P26: not even that its node was frozen, as all else may be excused by."""
+    plant = Plant().handed_over(a_fault("frozen"))
+    place = plant.last_of_node_1
+    later = plant.attempts[place + 1]
+    frozen = replace(
+        plant.attempts[place],
+        process=77,
+        started_us=STRUCK_US - 1,
+        alive_us=later.started_us - 200_000,
+        ended_us=None,
+        succeeded=False,
+    )
+    plant.attempts[place] = frozen
+    plant.again(place, after_us=later.started_us - frozen.started_us - 100_000)
+    assert violations(plant) == {}
+    assert frozen_at_work(plant.history) == [frozen]
+
+    plant.attempts[place] = replace(frozen, alive_us=later.started_us + 1)
+
+    assert violations(plant) == {"beside one in a process (P26)": 2}
+    assert "overlapping" in excuses(plant)
 
 
 def test_an_unknown_offer_may_run_or_not() -> None:

@@ -41,7 +41,9 @@ def broken(verdict: Verdict) -> list[str]:
 
 
 def a_whole_run(killed_wait_s: float = 7.0, drained_wait_s: float = 0.5) -> Plant:
-    """Return a run in which the first process of node 1 is stopped, and its second one killed."""
+    """Return a run in which the first process of node 1 is stopped, its second one killed, and
+    another node frozen.
+    """
     plant = Plant().handed_over(a_fault("killed"), after_us=round(killed_wait_s * SECOND_US))
     plant.attempts[:4] = [replace(each, pid=1000) for each in plant.attempts[:4]]
     last = plant.attempts[3]
@@ -51,11 +53,24 @@ def a_whole_run(killed_wait_s: float = 7.0, drained_wait_s: float = 0.5) -> Plan
     plant.attempts[4] = moved(an_attempt(plant.offers[4]), next_us)
     drain = a_fault("drained", from_us=last.started_us + 1_000, lasts_us=SECOND_US)
     drain = replace(drain, blows=[replace(each, pid=1000) for each in drain.blows])
+    freeze_in_a_process(plant)
     plant.faults = [drain, *plant.faults]
     limited = [limited_offer(number) for number in range(BURST + 2)]
     plant.offers += limited
     plant.attempts += [an_attempt(each, node=2) for each in limited]
     return plant
+
+
+def freeze_in_a_process(plant: Plant) -> None:
+    """Have a third node be frozen while it has an attempt in a process, of an id of its own."""
+    offer = replace(an_offer(0), task_id="worked", ordering_id="worked", partition=2)
+    attempt = replace(an_attempt(offer), node=3, pid=1003, process=77)
+    started_us, ended_us = attempt.started_us, attempt.started_us + 4 * SECOND_US
+    plant.offers.append(offer)
+    plant.attempts.append(replace(attempt, ended_us=ended_us, alive_us=ended_us))
+    freeze = a_fault("frozen", from_us=started_us + SECOND_US, lasts_us=SECOND_US)
+    blows = [replace(each, node=3, pid=1003) for each in freeze.blows]
+    plant.faults = [replace(freeze, blows=blows), *plant.faults]
 
 
 def limited_offer(number: int) -> Offer:
@@ -184,6 +199,7 @@ def test_a_run_without_the_faults_it_is_judged_on_fails() -> None:
     """What was not tried has not been shown."""
     assert broken(judged(Plant())) == [
         "starts of a tenant in 5 s, more than a burst",
+        "attempts in a process when their node was frozen",
         "recovery after SIGKILL of a node",
         "recovery after a graceful stop",
     ]

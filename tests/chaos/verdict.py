@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tests.chaos.auditor import Finding, Findings
+from tests.chaos.auditor import Finding, Findings, frozen_at_work
 from tests.chaos.doors_auditor import audit_doors
 from tests.chaos.history import Fault, History
 from tests.chaos.limits_auditor import BURST, audit_limit, most_within, starts_by_tenant
@@ -93,6 +93,7 @@ def judge(
         ),
         *(_none(kind, findings.by_kind[kind]) for kind in findings.by_kind),
         *_limit(evidence.history),
+        *_processes(chaos, evidence.history),
         *_doors(evidence),
         Check(
             "nodes that ended by themselves, or badly",
@@ -136,6 +137,13 @@ def _limit(history: History) -> Iterator[Check]:
     yield Check(
         "starts of a tenant in 5 s, more than a burst", f"> {BURST}", str(most), most > BURST
     )
+
+
+def _processes(chaos: Chaos, history: History) -> Iterator[Check]:
+    """Yield whether P26 was put to the test at all: its violations are a kind of their own."""
+    if Kind.FREEZE_NODE in chaos.extent.kinds:
+        seen = len(frozen_at_work(history))
+        yield Check("attempts in a process when their node was frozen", "> 0", str(seen), seen > 0)
 
 
 def _doors(evidence: Evidence) -> Iterator[Check]:

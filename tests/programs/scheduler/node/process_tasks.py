@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from datetime import timedelta
+from pathlib import Path
 
 from actors.model.backoff import RetryPolicy
 from actors.model.batch_executor import BatchExecutor
@@ -156,6 +157,15 @@ def prints() -> None:
 def sleeps(data: dict[str, float]) -> None:
     """Take a while."""
     _never.wait(data["s"])
+
+
+@app.task("notes", run_in="process", retry=ONCE)
+def notes(data: dict[str, str]) -> None:
+    """Write down which process this is, and never end."""
+    path = Path(data["path"])
+    path.with_suffix(".new").write_text(str(os.getpid()))
+    path.with_suffix(".new").replace(path)
+    _never.wait(1_000)
 
 
 @app.executor("batched")
