@@ -411,17 +411,6 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         else:
             self._fail(ended)
 
-    def _take_cancelled(self, ended: AttemptEnded) -> None:
-        """Record an attempt that a command ended without counting it.  The command has closed the
-        key; the ordering id continues once the end of the attempt is durable.
-        """
-        self.parent.void_run(self)
-        task = self.task
-        record = failed_record(ended, ended.attempt.task.attempts.used, ended.finished_ms)
-        attempts = state_after(task.attempts, record)
-        self.task = replace(task, attempts=attempts, overdue_when_loaded=False)
-        self._record(record)
-
     def _take_snooze(self, ended: AttemptEnded) -> None:
         """Let the same attempt go on later; what is behind it waits as behind a retry."""
         assert ended.retry_after_ms is not None, "a snooze says for how long"
@@ -432,6 +421,17 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         record = snoozed_record(ended, next_ms)
         attempts = state_after(self.task.attempts, record)
         self.task = replace(self.task, attempts=attempts, overdue_when_loaded=False)
+        self._record(record)
+
+    def _take_cancelled(self, ended: AttemptEnded) -> None:
+        """Record an attempt that a command ended without counting it.  The command has closed the
+        key; the ordering id continues once the end of the attempt is durable.
+        """
+        self.parent.void_run(self)
+        task = self.task
+        record = failed_record(ended, ended.attempt.task.attempts.used, ended.finished_ms)
+        attempts = state_after(task.attempts, record)
+        self.task = replace(task, attempts=attempts, overdue_when_loaded=False)
         self._record(record)
 
     def _fail(self, ended: AttemptEnded) -> None:

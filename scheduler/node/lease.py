@@ -98,12 +98,12 @@ class Lease:
         """True if user code may be called for this attempt now (P2, P15): its task is not paused,
         and has not expired.
         """
-        now_ms, expires_ms = self._clock.now_ms(), attempt.expires_ms
+        expires_ms = attempt.expires_ms
         return (
             self._epochs.get(attempt.partition) == attempt.epoch
             and self._clock.monotonic_ms() < self._membership_ends_ms()
-            and now_ms >= attempt.task.key.scheduled_ms
-            and (expires_ms is None or now_ms < expires_ms)
+            and self._clock.now_ms() >= attempt.task.key.scheduled_ms
+            and (expires_ms is None or self._clock.now_ms() < expires_ms)
             and not (self._config.pauses and self._is_paused(attempt))
         )
 

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 from actors.model.bucket import HOUR_MS
 from actors.model.display import shown
 from actors.model.errors import SettingsInvalid
+from actors.model.expiry import HOLDING_KIND, carried_expiry
 from actors.model.kind import MEMBER as KIND_MEMBER
 from actors.model.kind import carried_kind
 from actors.model.priority import MEMBER as PRIORITY_MEMBER
@@ -78,19 +79,31 @@ _REASON = Column("reason", *_TEXT, "reason given by the executor or operator", n
 _TABLES: dict[str, tuple[Column, ...]] = {
     BulkTable.TASKS.value: (_DATA, _OFFSET, _WRITE_TIME),
     BulkTable.STATUSES.value: (
-        Column("result", *_TEXT, "success, failure, dropped, cancelled, moved or reopened"),
+        Column(
+            "result",
+            *_TEXT,
+            "success, failure, dropped, cancelled, moved or reopened; dropped for good: expired",
+        ),
         Column("log_offset", *_LONG, "offset of the record that was run, or of the command"),
         _ATTEMPTS,
         _STARTED,
         _FINISHED,
         Column("moved_to", *_TIME, "the new time of a moved task", nullable=True),
-        Column("for_good", *_FLAG, "a move that no later record reopens (run-now)"),
+        Column(
+            "for_good",
+            *_FLAG,
+            "of a move: no later record reopens it (run-now); of dropped: expired",
+        ),
         _REASON,
         _WRITE_TIME,
     ),
     BulkTable.ATTEMPTS.value: (
         Column("attempt", *_INT, "number of the attempt, 1 for the first"),
-        Column("result", *_TEXT, "started, success, failure, retry, dropped or timeout"),
+        Column(
+            "result",
+            *_TEXT,
+            "started, success, failure, retry, dropped or timeout; as retry: snoozed",
+        ),
         Column("started", *_TIME, "time at which user code was called"),
         Column(
             "finished", *_TIME, "end of the attempt; null: runs, or its process died", nullable=True
@@ -98,14 +111,23 @@ _TABLES: dict[str, tuple[Column, ...]] = {
         Column("next_attempt", *_TIME, "earliest start of the next attempt", nullable=True),
         Column("used", *_INT, "attempts counted against the policy's maximum"),
         Column("suspect", *_FLAG, "the attempt before it may have killed its process"),
-        Column("error_class", *_TEXT, "class of the exception", nullable=True),
-        Column("error_message", *_TEXT, "its message", nullable=True),
+        Column(
+            "error_class",
+            *_TEXT,
+            "class of the exception; hourhand.snoozed: it is not over",
+            nullable=True,
+        ),
+        Column("error_message", *_TEXT, "its message; how often it was snoozed", nullable=True),
         Column("error_stack", *_TEXT, "its trace", nullable=True),
         Column("fence", *_LONG, "owner epoch of the node that ran it"),
         _WRITE_TIME,
     ),
     STATES: (
-        Column("state", *_TEXT, "pending, running, retrying, blocked, or as result of statuses"),
+        Column(
+            "state",
+            *_TEXT,
+            "pending, running, retrying, snoozed, blocked, expired, or as result of statuses",
+        ),
         _DATA._replace(nullable=True),
         _OFFSET._replace(nullable=True),
         _ATTEMPTS,
@@ -117,6 +139,12 @@ _TABLES: dict[str, tuple[Column, ...]] = {
 
 _KIND = Column("kind", *_TEXT, "kind, which chooses the executor; null: the default", nullable=True)
 _PRIORITY = Column("priority", *_INT, "the task's own priority; null: its kind's", nullable=True)
+_EXPIRES = Column(
+    "expires",
+    *_TEXT,
+    "its own expiry, an instant or a duration from scheduled_time; null: its kind's",
+    nullable=True,
+)
 _SEAL = Column(
     "seal",
     *_TEXT,
@@ -124,17 +152,18 @@ _SEAL = Column(
     nullable=True,
 )
 _RESERVED = RESERVED.decode()
+_HELD = f'"{HOLDING_KIND}"'
 _OPENS_KIND, _OPENS_PRIORITY = f'"{KIND_MEMBER}":', f'"{PRIORITY_MEMBER}":'
 _OPENS_SEALED = f'{{"{SEAL_MEMBER}":'
 _DERIVED: dict[str, tuple[Column, ...]] = {
-    BulkTable.TASKS.value: (_KIND, _PRIORITY, _SEAL),
-    STATES: (_KIND, _PRIORITY, _SEAL),
+    BulkTable.TASKS.value: (_KIND, _PRIORITY, _SEAL, _EXPIRES),
+    STATES: (_KIND, _PRIORITY, _SEAL, _EXPIRES),
 }
 """Columns that no store has: they are computed from others at reading."""
 
 WRITTEN = (*KEY, _DATA)
-"""Columns that a DataFrame of tasks needs; ``kind``, ``priority`` and ``seal`` are optional, others
-are ignored."""
+"""Columns that a DataFrame of tasks needs; ``kind``, ``priority``, ``seal`` and ``expires`` are
+optional, others are ignored."""
 
 
 def columns_of(table: str, chosen: Sequence[str] | None = None) -> tuple[Column, ...]:
@@ -199,6 +228,8 @@ def _array_of(field: pa.Field, values: Sequence[Any], *, stored: bool) -> pa.Arr
         return pa.array(kinds_of(values), field.type)
     if field.name == _PRIORITY.name:
         return pa.array(priorities_of(values), field.type)
+    if field.name == _EXPIRES.name:
+        return pa.array(expiries_of(values), field.type)
     if field.name == _SEAL.name:
         return pa.array(seals_of(values), field.type)
     if not pa.types.is_timestamp(field.type):
@@ -225,12 +256,25 @@ def seals_of(texts: Sequence[str | None]) -> list[bytes | None]:
     ]
 
 
+def expiries_of(texts: Sequence[str | None]) -> list[str | None]:
+    """Return the text of the expiry in the text of each row; None if it has none."""
+    return [
+        None if text is None or _HELD not in text else _expiry_of(text.encode()) for text in texts
+    ]
+
+
+def _expiry_of(text: bytes) -> str | None:
+    expiry = carried_expiry(text)
+    return None if expiry is None else str(expiry)
+
+
 def kinds_of(data: Sequence[str | None]) -> list[str | None]:
     """Return the kind in each task's data; None if it has none."""
     return [
         None
         if text is None or _OPENS_KIND not in text
-        else _kind_of(text[text.index(_OPENS_KIND) :])
+        # Behind an expiry stands a kind that is not the task's.
+        else _kind_of(text if _HELD in text else text[text.index(_OPENS_KIND) :])
         for text in data
     ]
 
@@ -240,7 +284,7 @@ def priorities_of(data: Sequence[str | None]) -> list[int | None]:
     return [
         None
         if text is None or _OPENS_PRIORITY not in text
-        else _priority_of(text[text.index(_OPENS_PRIORITY) :])
+        else _priority_of(text if _HELD in text else text[text.index(_OPENS_PRIORITY) :])
         for text in data
     ]
 

@@ -75,6 +75,7 @@ def require_columns(schema: StructType) -> None:
         "kind": (StringType,),
         "priority": (IntegralType,),
         "seal": (StringType,),
+        "expires": (StringType,),
     }
     allowed |= {name: types for name, types in further.items() if name in schema.names}
     missing = [each.name for each in WRITTEN if each.name not in schema.names]
@@ -231,7 +232,7 @@ def tasks_of(batch: pa.RecordBatch, rules: LoadRules) -> list[StoredTask]:
         batch.column("data"),
         *(
             batch.column(name).cast(pa.string()) if name in batch.schema.names else nothing
-            for name in ("kind", "priority", "seal")
+            for name in ("kind", "priority", "seal", "expires")
         ),
     )
     plain = plain_tasks(rules, *columns)

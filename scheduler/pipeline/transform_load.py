@@ -45,7 +45,8 @@ _JUDGED = (
     "partition int, hour timestamp, scheduled_time timestamp, ordering_id string,"
     " uniqueness_key string, data string, row string, reason string"
 )
-_JUDGED_FIELDS = ("time", "ordering_id", "uniqueness_key", "data", "kind", "priority", "seal")
+_OPTIONAL = ("kind", "priority", "seal", "expires")
+_JUDGED_FIELDS = ("time", "ordering_id", "uniqueness_key", "data", *_OPTIONAL)
 _NEEDED = {
     "scheduled_time": "a timestamp, text or milliseconds",
     "priority": "a whole number or text",
@@ -95,7 +96,7 @@ def judged_columns(
         _data(rows.schema, columns).alias("data"),
         *(
             (f.col(columns[name]).cast("string") if name in columns else no_text).alias(name)
-            for name in ("kind", "priority", "seal")
+            for name in _OPTIONAL
         ),
         (f.to_json(f.struct("*")) if keep_rows else no_text).alias("row"),
         (f.col(CORRUPT) if CORRUPT in rows.columns else no_text).alias("torn"),
@@ -170,6 +171,7 @@ def _require_types(schema: StructType, chosen: Mapping[str, str]) -> None:
         "uniqueness_key": texts,
         "kind": (StringType,),
         "seal": (StringType,),
+        "expires": (StringType,),
         "priority": texts,
     }
     for field, types in allowed.items():

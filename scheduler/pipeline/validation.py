@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from actors.model.codec import letter_of
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
+from actors.model.expiry import read_expiry
 from actors.model.instant import (
     INSTANT_MAX_MS,
     INSTANT_MIN_MS,
@@ -47,9 +48,10 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "kind": ("kind",),
     "priority": ("priority",),
     "seal": ("seal",),
+    "expires": ("expires",),
 }
 """The fields of a task, and their default names in a file."""
-OPTIONAL = frozenset({"data", "kind", "priority", "seal"})
+OPTIONAL = frozenset({"data", "kind", "priority", "seal", "expires"})
 """Fields that a file may lack."""
 
 _object_decoder = msgspec.json.Decoder(dict[str, object])
@@ -101,6 +103,7 @@ def validate(
     kind: object = None,
     priority: object = None,
     seal: object = None,
+    expires: object = None,
 ) -> Verdict:
     """Judge one row; its time is text, a datetime, or whole UTC milliseconds."""
     try:
@@ -110,7 +113,7 @@ def validate(
             _identifier("ordering_id", ordering_id, empty=False),
             _identifier("uniqueness_key", uniqueness_key, empty=True),
         )
-        encoded = _row_text(rules, _object(data), kind, priority, seal)
+        encoded = _row_text(rules, _object(data), kind, priority, seal, expires)
         if time_ms < rules.oldest_ms:
             raise ValueError(
                 f"scheduled_time {format_instant(time_ms)} is in the past: --past run accepts it"
@@ -230,7 +233,9 @@ def _object(data: str | bytes | None) -> bytes:
     return encoded
 
 
-def _row_text(rules: LoadRules, data: bytes, kind: object, priority: object, seal: object) -> bytes:
+def _row_text(
+    rules: LoadRules, data: bytes, kind: object, priority: object, seal: object, expires: object
+) -> bytes:
     """Return the text of a row; for stored data it is the data itself."""
     if rules.stored:
         return data
@@ -239,6 +244,7 @@ def _row_text(rules: LoadRules, data: bytes, kind: object, priority: object, sea
         None if _is_missing(kind) else checked_kind(kind),
         None if _is_missing(priority) else checked_priority(_number(priority)),
         envelope=None if _is_missing(seal) else _checked_seal(seal),
+        expiry=None if _is_missing(expires) else read_expiry(str(expires)),
     )
 
 
@@ -296,6 +302,7 @@ def plain_tasks(
     kind: pa.Array | None = None,
     priority: pa.Array | None = None,
     seal: pa.Array | None = None,
+    expires: pa.Array | None = None,
 ) -> TaskColumns | None:
     """Return the tasks of rows; None if a row may not be a task."""
     instants = pa.types.is_timestamp(times.type) or pa.types.is_integer(times.type)
@@ -311,7 +318,7 @@ def plain_tasks(
     texts = encoded.to_pylist()
     if not _are_objects(texts):
         return None
-    beside = [_given(each) for each in (kind, priority, seal)]
+    beside = [_given(each) for each in (kind, priority, seal, expires)]
     if not rules.stored and (any(beside) or any(RESERVED in text for text in texts)):
         try:
             columns = (each or repeat(None) for each in beside)

@@ -16,6 +16,7 @@ from actors.model.partition import partition_of
 from actors.model.priority import split_members
 from actors.model.sealed import sealing_of
 from actors.model.task import ID_BYTES_MAX
+from scheduler.pipeline.columns import data_of_texts, expiries_of, kinds_of, priorities_of
 from scheduler.pipeline.transform_load import times_of
 from scheduler.pipeline.validation import (
     LoadRules,
@@ -133,6 +134,20 @@ def test_a_line_of_the_log_keeps_its_kind() -> None:
     assert split_kind(task.body) == ("send-mail", b'{"n":1}')
     assert refused is None
     assert "'send mail' is not a kind: write at most 64 letters" in str(reason)
+
+
+@pytest.mark.parametrize("expires", ["PT1H", "2026-02-09T01:41:12.959Z"])
+def test_a_line_of_the_log_keeps_its_expiry(expires: str) -> None:
+    """The columns of its row have it, and the kind that is the task's."""
+    line = f'{{"scheduledTime":"{AT}","orderingId":"a","uniquenessKey":"7","taskData":{{"n":1}},'
+
+    task, _ = validate_line(RULES, f'{line}"kind":"mail","priority":5,"expires":"{expires}"}}', {})
+    refused, reason = validate_line(RULES, line + '"expires":"soon"}', {})
+
+    assert task is not None and refused is None and "soon" in str(reason)
+    texts = [task.body.decode(), "{}"]
+    assert (expiries_of(texts), kinds_of(texts)) == ([expires, None], ["mail", None])
+    assert (priorities_of(texts), data_of_texts(texts)) == ([5, None], ['{"n":1}', "{}"])
 
 
 @pytest.mark.parametrize("written", ["5", '"5"'])

@@ -90,6 +90,10 @@ class Started:
     """What its data says; empty where that is nothing."""
     behind: tuple[TaskKey, ...] = ()
     """The tasks of its ordering id that it follows in its batch, the next one first."""
+    snoozed: int = 0
+    """How often the attempt was snoozed before."""
+    expires_ms: int | None = None
+    """The wall time at which its data says that it expires."""
     misread: str = ""
     """What user code is given that nobody gave, or is not given, in words."""
     found: Progress | None = None

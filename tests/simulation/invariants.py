@@ -58,6 +58,11 @@ from tests.simulation.hold_invariants import (
     what_is_used_up_has_its_letter,
 )
 from tests.simulation.judged import Complaints, Run, epoch_of
+from tests.simulation.life_invariants import (
+    a_snooze_uses_up_no_attempt,
+    p27_what_has_expired_does_not_start,
+    what_has_expired_is_told_of_once,
+)
 from tests.simulation.limit_invariants import p24_limits_are_kept
 from tests.simulation.outbox_invariants import p25_what_was_committed_is_scheduled
 from tests.simulation.recurring_invariants import p23_each_occurrence_comes_once
@@ -413,6 +418,9 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p24_limits_are_kept,
     p25_what_was_committed_is_scheduled,
     p26_no_process_runs_beside_the_next_owner,
+    p27_what_has_expired_does_not_start,
+    what_has_expired_is_told_of_once,
+    a_snooze_uses_up_no_attempt,
     one_task_is_made_in_a_window,
     the_last_call_makes_its_task,
     pauses_hold,

@@ -133,6 +133,7 @@ class Run:
         return bool(ends) and ends[-1] in (
             CompletionResult.FAILURE,
             CompletionResult.DROPPED,
+            CompletionResult.EXPIRED,
             CompletionResult.REOPENED,
         )
 

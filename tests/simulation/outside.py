@@ -112,4 +112,4 @@ class OutsideWriter:
 
 
 def _row_data(task: Task) -> bytes:
-    return row_text(encode_data(task), task.kind, task.priority)
+    return row_text(encode_data(task), task.kind, task.priority, expiry=task.expiry)

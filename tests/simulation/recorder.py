@@ -7,6 +7,7 @@ attempts ran, what was durable.  It does not judge.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from actors.model.attempts import Attempt, Ending
 from actors.model.codec import LogRecord
@@ -18,6 +19,7 @@ from actors.model.events import (
     PartitionRevoked,
     RetriesExhausted,
 )
+from actors.model.instant import to_millis
 from actors.model.key import TaskKey
 from actors.model.limit_change import LimitChange
 from actors.model.operator_config import OperatorConfig
@@ -44,6 +46,7 @@ from tests.simulation.member import Member
 from tests.simulation.pretending import complaint_of
 from tests.simulation.progress import found_by
 from tests.simulation.store_recorder import RecordedWorld, StoreRecorder
+from tests.simulation.task_maker import expires_in
 from tests.simulation.user_code import SimulatedExecutor
 
 
@@ -117,6 +120,8 @@ class Recorder(StoreRecorder):
                 alike=alike,
                 tenant=_tenant_of(attempt.task),
                 behind=tuple(each.task.key for each in _followed(attempt)),
+                snoozed=attempt.task.attempts.snoozed,
+                expires_ms=expires_ms_told(attempt.task),
                 misread=_misread(running),
                 found=found_by(running),
             )
@@ -269,7 +274,7 @@ class Recorder(StoreRecorder):
         return not any(
             entry.key == run.key
             and entry.at_ms >= begun_ms
-            and entry.result in {"success", "failure", "dropped", "reopened"}
+            and entry.result in {"success", "failure", "dropped", "expired", "reopened"}
             for entry in self._history.of(Completed)
         )
 
@@ -329,6 +334,14 @@ def _misread(running: RunningAttempt) -> str:
     if not isinstance(running.executor, SimulatedExecutor):
         return ""
     return complaint_of(running.attempt.task.to_task(), running.executor.kind)
+
+
+def expires_ms_told(task: StoredTask) -> int | None:
+    """Return the wall time at which a task's data says that it expires."""
+    expires = expires_in(task.to_task().data)
+    if isinstance(expires, timedelta):
+        return task.key.scheduled_ms + expires // timedelta(milliseconds=1)
+    return None if expires is None else to_millis(expires)
 
 
 def _tenant_of(task: StoredTask) -> str:

@@ -103,6 +103,10 @@ class Workload(_Part):
     """Whether data has members that pretend to be a kind, a priority, a trace or a seal."""
     unknowing: float = 0.0
     """Share of node processes that do not know it, until there is peace."""
+    expiring: float = 0.0
+    """Share of tasks that expire, at an instant or a duration after their time."""
+    snoozing: float = 0.0
+    """Share of sick tasks whose first or second attempt is snoozed, some too often."""
     tenants: int = 0
     """Tasks have tenants, which share what runs; the first has most of them.  With none, no kind
     has a rule of flow control.

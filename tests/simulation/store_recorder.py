@@ -36,8 +36,6 @@ from tests.simulation.network import Network
 from tests.simulation.progress import progress_of
 from tests.simulation.truth import Truth, WatchedDict, WatchedRows
 
-_FAILED = (CompletionResult.FAILURE, CompletionResult.DROPPED)
-
 
 class StoredWorld(Protocol):
     """What the recorder of the store sees of a world."""
@@ -140,7 +138,7 @@ class StoreRecorder:
                 self._revived.add((partition, offset))
         if result is not CompletionResult.REOPENED:
             self._ended[partition, key] = completion
-        if result in _FAILED:
+        if result.is_failed:
             self._kept.add(key)
         has_letter = result is CompletionResult.FAILURE and self._truth.has_letter(key)
         place = (partition, key, result, offset, write_time)
@@ -163,7 +161,7 @@ class StoreRecorder:
 
     def _failed_ago_ms(self, partition: int, key: TaskKey) -> float:
         found = self._truth.completion(partition, key)
-        if found is None or found[1].result not in _FAILED:
+        if found is None or not found[1].result.is_failed:
             return float("inf")
         return self._world.clock.now_ms() - found[1].finished_ms
 
@@ -235,7 +233,7 @@ class StoreRecorder:
             else:
                 since = self._done_ms.get((partition, row.key), 0.0) >= appended_ms
                 found["closed_since" if since else "closed_before"].append(row.key)
-                if result in {CompletionResult.FAILURE, CompletionResult.DROPPED}:
+                if result is not None and result.is_failed:
                     found["failed"].append(row.key)
         names = ("open", "changed", "closed_since", "closed_before", "failed")
         return PairState(*(tuple(found[name]) for name in names))

@@ -5,6 +5,8 @@ All from random numbers.  It sends nothing.
 
 import random
 import zlib
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from itertools import count, islice
 
 from pydantic import JsonValue
@@ -49,6 +51,14 @@ def rules_of(workload: Workload) -> FlowRules:
     if workload.limits:
         return limited.rules_of(limited.limits_of(limits=True, lend=workload.lend))
     return FLOW_RULES if workload.tenants else FlowRules.NONE
+
+
+def expires_in(data: Mapping[str, object]) -> datetime | timedelta | None:
+    """Return the expiry that a task's data tells of; None without one."""
+    lasts, until = data.get("lasts"), data.get("until")
+    if isinstance(lasts, int):
+        return timedelta(milliseconds=lasts)
+    return from_millis(until) if isinstance(until, int) else None
 
 
 def own_priority_of(key: TaskKey) -> int | None:
@@ -126,6 +136,9 @@ class TaskMaker:
             runs = [rng.choice(_HOSTILE)] * rng.randrange(1, 3) + ["ok:5"]
         elif rng.random() < self._workload.kills:
             runs = ["kill:0"] * rng.randrange(1, 3) + ["ok:5"]
+        elif self._workload.snoozing and rng.random() < self._workload.snoozing:
+            snooze = rng.choice(("snooze:10", "snoozes:10"))
+            runs = rng.choice(([snooze, "ok:5"], ["fail:20", snooze, "ok:5"]))
         elif self._workload.hostile_setup:
             runs = rng.choice((["ok:10"], ["fail:20", "ok:20"], ["retry:50", "ok:5"]))
         else:
@@ -163,6 +176,12 @@ class TaskMaker:
             "blocking": blocking,
         }
         load = self._workload
+        if load.expiring and self._rng.random() < load.expiring:
+            lot = self._rng.random()
+            if lot < 0.5:
+                data["lasts"] = self.paced(self._rng.choice((1, 40, 400, 2_500)))
+            else:
+                data["until"] = self.clock.now_ms() + self.paced(self._rng.randrange(1, 9_000))
         if load.guests is not None:
             does_harm = self._rng.random() < load.guests
             data["harm"] = [self._rng.choice(HARM) for _ in runs] if does_harm else []
@@ -195,6 +214,11 @@ class TaskMaker:
         """Return the value that clients take."""
         kind = self._kind(key)
         priority = own_priority_of(key) if self._workload.tenants else None
+        until = data.get("until")
+        if isinstance(until, int) and until <= key.scheduled_ms:
+            # No client takes a task that could never run.
+            data = {name: value for name, value in data.items() if name != "until"}
+        expires = expires_in(data)
         if self._workload.sealed:
             data = told_whose(key, data)
         if self._workload.pretends:
@@ -206,6 +230,7 @@ class TaskMaker:
             data=data,
             kind=kind,
             priority=priority,
+            expires=expires,
         )
 
     def _kind(self, key: TaskKey) -> str | None:

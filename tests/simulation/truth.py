@@ -347,7 +347,9 @@ class Truth:
         said again without the engine's own words for it.
         """
         match completion.result:
-            case CompletionResult.SUCCESS | CompletionResult.FAILURE | CompletionResult.DROPPED:
+            case CompletionResult.SUCCESS | CompletionResult.FAILURE:
+                return True
+            case CompletionResult.DROPPED | CompletionResult.EXPIRED:
                 return True
             case CompletionResult.CANCELLED | CompletionResult.MOVED:
                 return offset <= completion.offset or self._is_run_now(partition, completion)

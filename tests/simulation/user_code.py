@@ -18,7 +18,7 @@ from actors.model.batch_executor import BatchExecutor, BatchOutcome
 from actors.model.definition import RESERVED
 from actors.model.errors import UnknownKind
 from actors.model.key import TaskKey
-from actors.model.outcome import Drop, Outcome, Retry
+from actors.model.outcome import Drop, Outcome, Retry, Snooze
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.batches import KindBatches
@@ -49,6 +49,8 @@ class PlannedInterrupt(KeyboardInterrupt):
 Miscalled = Callable[[TaskKey, str], None]
 """Is told what is wrong with how user code was called for a task."""
 
+SNOOZES, SNOOZE_MS = 2, 200
+"""How often an attempt may be snoozed, and for how long each time."""
 RAISED: Mapping[str, type[BaseException]] = {
     "exit": SystemExit,
     "interrupt": PlannedInterrupt,
@@ -63,7 +65,7 @@ class Plan:
     """How one attempt goes."""
 
     kind: str
-    """ok, fail, retry, drop, kill, or one of ``RAISED``."""
+    """ok, fail, retry, snooze (then ok), snoozes (too many), drop, kill, or one of ``RAISED``."""
     duration_ms: float
     blocking: bool
 
@@ -96,6 +98,10 @@ class SimulatedExecutor(TaskExecutor):
                 raise TaskFailed(f"attempt {self.attempt}")
             case "retry":
                 return Retry(after=timedelta(milliseconds=300))
+            case "snooze" if self.snoozed < SNOOZES:
+                return Snooze(after=timedelta(milliseconds=SNOOZE_MS), times_max=SNOOZES)
+            case "snoozes":
+                return Snooze(after=timedelta(milliseconds=SNOOZE_MS), times_max=SNOOZES)
             case "drop":
                 return Drop("as planned")
             case "kill":

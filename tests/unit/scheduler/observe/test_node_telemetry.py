@@ -246,7 +246,6 @@ def test_every_metric_is_named_and_bounded_as_the_rest(metric: Metric) -> None:
         "promise",
         "tag",
         "pool",
-        "place",
         "limit",
         "place",
     }
