@@ -248,7 +248,9 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             if self.run is not None and self._goes_on_with_run():
                 continue
             queue = self.queue
-            if queue is None or not is_running or self._waits_for_unordered(queue):
+            if queue is None or not is_running:
+                return
+            if self.unordered is not None and self._waits_for_unordered(queue, self.unordered):
                 return
             task = queue.pop()
             if task is None:
@@ -256,12 +258,10 @@ class OrderingExecutor(msgspec.Struct, eq=False):
                 return
             self._begin(task)
 
-    def _waits_for_unordered(self, queue: OrderingQueue) -> bool:
+    def _waits_for_unordered(self, queue: OrderingQueue, unordered: UnorderedTasks) -> bool:
         """True if an attempt of the next key runs that an earlier owner began without order."""
-        if self.unordered is None:
-            return False
         key = queue.first()
-        return key is not None and self.unordered.find(key) is not None
+        return key is not None and unordered.find(key) is not None
 
     def _goes_on_with_run(self) -> bool:
         """Put the next task of the run at hand and return True, or put all of the run back to wait

@@ -288,8 +288,7 @@ class AttemptRegistry:
     def settle(self, attempts: Sequence[Attempt]) -> None:
         """Remove attempts whose outcomes are durable."""
         with self._lock:
-            for attempt in attempts:
-                self._drop(attempt)
+            self._drop(attempts)
 
     def abandon(self, partitions: Collection[int]) -> Sequence[RunningAttempt]:
         """Report the ends of these attempts no more; return the ones that still run."""
@@ -306,10 +305,11 @@ class AttemptRegistry:
 
     def _remove(self, attempt: Attempt) -> None:
         with self._lock:
-            self._drop(attempt)
+            self._drop((attempt,))
 
-    def _drop(self, attempt: Attempt) -> None:
-        attempts, place = self._running[attempt.partition], attempt.place
-        running = attempts.get(place)
-        if running is not None and running.attempt is attempt:
-            del attempts[place]
+    def _drop(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
+            at_places, place = self._running[attempt.partition], attempt.place
+            running = at_places.get(place)
+            if running is not None and running.attempt is attempt:
+                del at_places[place]
