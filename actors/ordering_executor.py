@@ -150,7 +150,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             # Behind a slow task, in a pause and during a read, all further tasks are in the store.
             queue.spill_key(task.key)
         else:
-            queue.take(task, self._queue_max())
+            queue.enqueue(task, self._queue_max())
 
     def _queued(self, task: StoredTask, size_bytes: int, front: TaskExecutorRole) -> bool:
         """Keep a new task behind the one at hand, where that is all; return whether it is."""
@@ -159,7 +159,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         queue = self._known_queue() if self.queue is None else self.queue
         if queue.reading is not None or front.task.key == task.key:
             return False
-        return queue.take_new(task, size_bytes, self.turn.queue_tasks_max())
+        return queue.enqueue_new(task, size_bytes, self.turn.queue_tasks_max())
 
     def update(self, task: StoredTask) -> bool:
         """Use a later record of a key; return True if the key is in memory."""
@@ -287,7 +287,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         if self.turn.has_kinds_apart and self.turn.effects.run_tasks_of(task) > 1 and not is_alone:
             if self.run is None:
                 self.run = TaskRun(self.turn)
-            self.run.take(role, self._known_queue())
+            self.run.gather(role, self._known_queue())
         role.begin()
 
     def begin_run(self, role: TaskExecutorRole, executable: Executable) -> None:
@@ -330,11 +330,11 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             now_ms = self.turn.clock.now_ms()
             for task in queue.end_reading(message.tasks, message.next_after, now_ms):
                 if self._has_no_order(task):
-                    self._known_unordered().leave(task)
+                    self._known_unordered().spill(task)
                 else:
                     queue.add(task)
 
-    def leave(self, task: StoredTask) -> None:
+    def spill(self, task: StoredTask) -> None:
         """Leave a task with an order to the store, where it was found, unless memory has it."""
         role, queue = self.at_hand(task.key), self._known_queue()
         if (role is None or not role.is_own) and task.key not in queue:

@@ -138,13 +138,13 @@ class PartitionExecutor(Actor):
                 if ordering.go_on():
                     ordering.count()
                 else:
-                    self._let_go(ordering)
+                    self._retire(ordering)
         turn.end()
         if self._draining and not orderings and not self._drained:
             self._drained = True
             self._siblings.supervisor.tell(TasksDrained(self._ownership.partition))
 
-    def _let_go(self, ordering: OrderingExecutor) -> None:
+    def _retire(self, ordering: OrderingExecutor) -> None:
         """Remove an id that has nothing more to do here, but keep it if it has left tasks."""
         ordering_id = ordering.ordering_id
         del self._orderings[ordering_id]

@@ -49,7 +49,7 @@ class TaskRun:
 
     # The choice of tasks.
 
-    def take(self, first: TaskExecutorRole, tasks: OrderingQueue) -> None:
+    def gather(self, first: TaskExecutorRole, tasks: OrderingQueue) -> None:
         """Take the tasks that may share a batch with ``first`` out of the queue that it came from.
 
         These come next, have the same kind, were never tried, and are known to be open.

@@ -579,7 +579,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         setback = self._known_setback
         if setback.withdrawal is not None:
             withdrawal, setback.withdrawal = setback.withdrawal, None
-            if self._let_go(withdrawal):
+            if self._withdraw_idle(withdrawal):
                 return
         if setback.is_held and not self.parent.is_ending:
             self._block()
@@ -649,7 +649,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             assert self._known_setback.withdrawal is None, "one command is worked at a time"
             self._known_setback.withdrawal = message
         else:
-            self._let_go(message)
+            self._withdraw_idle(message)
 
     def withdraw_foreign(self, message: WithdrawTask) -> bool:
         """Ask code to end that began under another owner's epoch, if the command asks for that;
@@ -671,7 +671,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         """True if a command may move only tasks that never ran, and this one did."""
         return withdrawal is Withdrawal.MOVE and self.task.attempts.last > 0
 
-    def _let_go(self, message: WithdrawTask) -> bool:
+    def _withdraw_idle(self, message: WithdrawTask) -> bool:
         """Answer a command for a task that does not run; return True if the task is removed."""
         if self.may_not_move(message.withdrawal):
             self.turn.answer(message, WithdrawalResult.RAN)

@@ -45,7 +45,7 @@ class Ordering(TaskParent[TaskExecutorRole], Protocol):
     def has_in_order(self, key: TaskKey) -> bool:
         """True if a key with an order is at hand or waits in memory."""
 
-    def leave(self, task: StoredTask) -> None:
+    def spill(self, task: StoredTask) -> None:
         """Leave a task that turned out to have an order to the store."""
 
 
@@ -108,13 +108,13 @@ class UnorderedTasks:
         """Add a task that does not wait here; a task whose key is at hand is read again later."""
         assert not self._waits(task.key), "a later record of a key that waits updates it"
         if task.key not in self._at_hand:
-            self._of(task.kind).tasks.take(task, 0 if self._ordering.is_ending else self._most)
+            self._of(task.kind).tasks.enqueue(task, 0 if self._ordering.is_ending else self._most)
 
     def update(self, task: StoredTask) -> bool:
         """Use a later record of a key; return True if the key waits in memory."""
         return any(each.tasks.update(task) for each in self._kinds.values())
 
-    def leave(self, task: StoredTask) -> None:
+    def spill(self, task: StoredTask) -> None:
         """Leave a task to the store, where it was found, unless memory has it."""
         of_kind = self._of(task.kind)
         if not self._knows(task.key) and not of_kind.tasks.leaves_to_store(task.key):
@@ -161,9 +161,9 @@ class UnorderedTasks:
         tasks = of_kind.tasks
         while self._has_place(of_kind) and (task := tasks.pop()) is not None:
             if task.kind not in self._turn.effects.concurrency_per_id:
-                self._ordering.leave(task)
+                self._ordering.spill(task)
             elif task.kind != kind:
-                self.leave(task)
+                self.spill(task)
             else:
                 self._begin(of_kind, task)
 
@@ -225,9 +225,9 @@ class UnorderedTasks:
             if self._ordering.has_in_order(task.key):
                 continue
             if task.kind not in self._turn.effects.concurrency_per_id:
-                self._ordering.leave(task)
+                self._ordering.spill(task)
             elif task.kind != kind:
-                self.leave(task)
+                self.spill(task)
             elif not self._knows(task.key):
                 tasks.add(task)
 

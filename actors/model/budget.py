@@ -193,12 +193,12 @@ class PartitionBudget:
         assert self._slots >= 0, "slots are given back that nobody took"
         if not slots or not self.has_flows:
             return
-        flow, held = self._by_id.get(ordering_id, ("", 0))
-        assert held >= slots, "slots are given back that nobody took"
-        if held == slots:
+        flow, taken = self._by_id.get(ordering_id, ("", 0))
+        assert taken >= slots, "slots are given back that nobody took"
+        if taken == slots:
             del self._by_id[ordering_id]
         else:
-            self._by_id[ordering_id] = flow, held - slots
+            self._by_id[ordering_id] = flow, taken - slots
         self._by_flow[flow] -= slots
         assert self._by_flow[flow] >= 0, "a flow has the slots of its ids"
         if not self._by_flow[flow]:

@@ -67,7 +67,7 @@ class FairOrder:
         level = self._by_priority.get(priority) or self._add_level(priority)
         level.enter(flow, weight, next(self._arrivals))
 
-    def take(self) -> str | None:
+    def pop(self) -> str | None:
         """Remove the next flow from the order and return it."""
         level = self._next_level()
         if level is None:

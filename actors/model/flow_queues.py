@@ -35,11 +35,11 @@ class _Flow:
         self.weight = weight
         self.queue = TaskQueue()
         self.is_ready = False
-        """True if it is in the order of flows, or held back from it because it has too many
+        """True if it is in the order of flows, or kept out of it because it has too many
         slots."""
 
 
-class _HeldOrdering:
+class _QueuedOrdering:
     """An ordering id with tasks here."""
 
     __slots__ = ("flow", "tasks")
@@ -59,11 +59,11 @@ class FlowQueues:
         self._rules = rules
         self._budget = budget
         self._flows: dict[str, _Flow] = {}
-        self._orderings: dict[str, _HeldOrdering] = {}
+        self._orderings: dict[str, _QueuedOrdering] = {}
         self._firsts: list[tuple[TaskKey, str]] = []
         """A heap of the first keys of flows that are not ready, and of some that left."""
         self._order = FairOrder()
-        self._held: list[_Flow] = []
+        self._over_limit: list[_Flow] = []
         """Ready flows that have too many slots."""
         self._count = 0
         self.size_bytes = 0
@@ -111,7 +111,7 @@ class FlowQueues:
         ordering_id = task.key.ordering_id
         ordering = self._orderings.get(ordering_id)
         if ordering is None:
-            ordering = self._orderings[ordering_id] = _HeldOrdering(self._flow_of(task))
+            ordering = self._orderings[ordering_id] = _QueuedOrdering(self._flow_of(task))
         ordering.tasks += 1
         flow = ordering.flow
         flow.queue.add(task)
@@ -140,7 +140,7 @@ class FlowQueues:
         ordering = self._orderings.get(key.ordering_id)
         task = None if ordering is None else ordering.flow.queue.remove(key)
         if ordering is not None and task is not None:
-            self._let_go(ordering, task)
+            self._discount(ordering, task)
             self._note_first(ordering.flow)
         return task
 
@@ -162,7 +162,7 @@ class FlowQueues:
         for flow in tuple(self._flows.values()):
             flow.queue.keep_first(kept_by_flow[flow.name], sys.maxsize, 0)
         for task in tasks[kept:]:
-            self._let_go(self._orderings[task.key.ordering_id], task)
+            self._discount(self._orderings[task.key.ordering_id], task)
         self._firsts.clear()
         for flow in self._flows.values():
             self._note_first(flow)
@@ -180,8 +180,8 @@ class FlowQueues:
             if flow is not None and not flow.is_ready and flow.queue.first() == key:
                 flow.is_ready = True
                 self._enter(flow)
-        held, self._held = self._held, []
-        for flow in held:
+        over_limit, self._over_limit = self._over_limit, []
+        for flow in over_limit:
             self._enter(flow)
 
     def take_due(self, now_ms: int, free_slots: int) -> StoredTask | None:
@@ -189,19 +189,19 @@ class FlowQueues:
         another slot.
         """
         assert free_slots > 0, "a task that leaves has a slot"
-        while (name := self._order.take()) is not None:
+        while (name := self._order.pop()) is not None:
             flow = self._flows[name]
             key = flow.queue.first()
             if key is None or key.scheduled_ms > now_ms:
                 self._rest(flow)
             elif SLOTS_PART * self._budget.slots_of(name) >= max(1, free_slots):
-                self._held.append(flow)
+                self._over_limit.append(flow)
             else:
                 task = flow.queue.pop()
                 assert task is not None, "the first key has a task"
                 self._order.count_start()
                 self._budget.run_in(name, key.ordering_id)
-                self._let_go(self._orderings[key.ordering_id], task)
+                self._discount(self._orderings[key.ordering_id], task)
                 following = flow.queue.first()
                 if following is not None and following.scheduled_ms <= now_ms:
                     self._enter(flow)
@@ -233,7 +233,7 @@ class FlowQueues:
         if (key := flow.queue.first()) is not None:
             heapq.heappush(self._firsts, (key, flow.name))
 
-    def _let_go(self, ordering: _HeldOrdering, task: StoredTask) -> None:
+    def _discount(self, ordering: _QueuedOrdering, task: StoredTask) -> None:
         """Count a task that left its queue."""
         self._count -= 1
         self.size_bytes -= task.size_bytes

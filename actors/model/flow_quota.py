@@ -58,7 +58,7 @@ class FlowQuota:
         """True if no flow may take anything."""
         return self._tasks <= 0 or self._bytes <= 0
 
-    def take(self, task: StoredTask) -> bool:
+    def admit(self, task: StoredTask) -> bool:
         """Take a task in, unless its flow has enough; return True if it was taken."""
         assert not self.is_full, "the page ends where nothing more fits"
         if self.is_over_quota(task):

@@ -60,14 +60,14 @@ class OrderingQueue(TaskQueue):
         ]
         return min(times, default=None)
 
-    def take(self, task: StoredTask, tasks_max: int) -> None:
+    def enqueue(self, task: StoredTask, tasks_max: int) -> None:
         """Keep a task as one of at most ``tasks_max``, or leave it to the store."""
         if self.must_spill(task.key, tasks_max):
             self.spill_key(task.key)
         else:
             self.add(task)
 
-    def take_new(self, task: StoredTask, size_bytes: int, tasks_max: int) -> bool:
+    def enqueue_new(self, task: StoredTask, size_bytes: int, tasks_max: int) -> bool:
         """Keep a task as one of at most ``tasks_max``, unless it is known or must go to the store;
         return True if it is kept.
         """

@@ -293,7 +293,7 @@ class ReadAhead:
                 break
             # Memory may have been lowered while the page was read.
             if ordering_id not in refused and self._is_left(key, after):
-                if quota.take(task):
+                if quota.admit(task):
                     taken.append(task)
                 else:
                     refused[ordering_id] = last
@@ -405,7 +405,7 @@ class ReadAhead:
                 if quota.is_full:
                     reached = last
                     break
-                if not quota.take(task):
+                if not quota.admit(task):
                     left[ordering_id] = last
                     flow = quota.flow_of(task)
                     first_left.setdefault(flow, last)

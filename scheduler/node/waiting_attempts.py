@@ -68,7 +68,7 @@ class AttemptsByFlow:
     def popleft(self) -> RunningAttempt:
         """Remove the next attempt and return it; there must be one."""
         assert self._count, "nothing waits"
-        name = self._order.take()
+        name = self._order.pop()
         assert name is not None, "whatever waits has its place in the order"
         self._order.count_start()
         flow = self._flows[name]

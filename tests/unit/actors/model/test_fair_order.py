@@ -9,7 +9,7 @@ def _go(order: FairOrder, flows: dict[str, tuple[int, float]], starts: int) -> l
     """Let flows that always have something more go; return which went."""
     went = []
     for _ in range(starts):
-        flow = order.take()
+        flow = order.pop()
         assert flow is not None, "something always waits"
         order.count_start()
         went.append(flow)
@@ -62,9 +62,9 @@ def test_what_is_taken_and_did_not_go_is_not_charged() -> None:
     flows = {"a": (0, 1.0), "b": (0, 1.0)}
     order = _entered(flows)
     for _ in range(10):
-        assert order.take() == "a"
+        assert order.pop() == "a"
         order.enter("a", 0, 1.0)
-        assert order.take() == "b"
+        assert order.pop() == "b"
         order.enter("b", 0, 1.0)
 
     assert Counter(_go(order, flows, 10)) == {"a": 5, "b": 5}
@@ -73,22 +73,22 @@ def test_what_is_taken_and_did_not_go_is_not_charged() -> None:
 def test_an_empty_order_has_nothing() -> None:
     """And a flow that went and did not enter again is not there."""
     order = _entered({"a": (0, 1.0)})
-    assert order.take() == "a"
+    assert order.pop() == "a"
 
-    assert order.take() is None
+    assert order.pop() is None
 
 
 def test_p13_what_is_known_of_flows_that_left_is_bounded() -> None:
     """However many come while another one waits."""
     order = _entered({"waits": (0, 0.000_01), "other": (0, 1.0)})
-    assert order.take() == "waits"
+    assert order.pop() == "waits"
     order.count_start()
     order.enter("waits", 0, 0.000_01)
-    assert order.take() == "other"
+    assert order.pop() == "other"
 
     for number in range(3 * _TAGS_MAX):
         order.enter(str(number), 0, 0.5)
-        assert order.take() == str(number)
+        assert order.pop() == str(number)
         order.count_start()
 
     assert len(order._by_priority[0].finish_tags) <= _TAGS_MAX

@@ -23,7 +23,7 @@ def quota(tasks: int, size_bytes: int = ROOMY, *, share: float = 0.5, **held: in
 
 def taken(quota: FlowQuota, *tasks: StoredTask) -> int:
     """Return how many of these their quota lets in."""
-    return sum(1 for each in tasks if not quota.is_full and quota.take(each))
+    return sum(1 for each in tasks if not quota.is_full and quota.admit(each))
 
 
 def test_a_flow_takes_rows_while_it_holds_less_than_is_free() -> None:

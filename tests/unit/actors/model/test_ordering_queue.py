@@ -20,7 +20,7 @@ def test_p13_what_does_not_fit_is_left_to_the_store() -> None:
     tasks = [_task(due_in_ms) for due_in_ms in (10, 20, 30, 40)]
 
     for task in tasks:
-        queue.take(task, MAX)
+        queue.enqueue(task, MAX)
 
     assert list(queue) == [task.key for task in tasks[:2]]
     assert queue.stored == (first_key_at(tasks[2].key.scheduled_ms), tasks[3].key)
@@ -33,10 +33,10 @@ def test_of_tasks_due_at_one_moment_those_in_memory_are_not_read_again() -> None
         a_stored_task(ordering_id="x", uniqueness_key=name) for name in ("c", "d", "e", "b")
     )
     for task in (first, second, third):
-        queue.take(task, 1)
+        queue.enqueue(task, 1)
     assert queue.stored == (first.key, third.key)
 
-    queue.take(late, 1)
+    queue.enqueue(late, 1)
 
     assert queue.stored == (first_key_at(late.key.scheduled_ms), third.key)
 
@@ -45,8 +45,8 @@ def test_where_it_reads_on_is_as_late_as_what_was_left() -> None:
     """Or the watermark would stand where an earlier task does, which may be long done."""
     queue = OrderingQueue()
 
-    queue.take(_task(10), 1)
-    queue.take(_task(20), 1)
+    queue.enqueue(_task(10), 1)
+    queue.enqueue(_task(20), 1)
 
     assert queue.stored == (first_key_at(_task(20).key.scheduled_ms), _task(20).key)
 
@@ -56,8 +56,8 @@ def test_p4_later_tasks_join_those_that_were_left_and_earlier_ones_do_not() -> N
     queue = OrderingQueue()
     queue.spill_key(_task(30).key)
 
-    queue.take(_task(20), MAX)
-    queue.take(_task(40), MAX)
+    queue.enqueue(_task(20), MAX)
+    queue.enqueue(_task(40), MAX)
 
     assert list(queue) == [_task(20).key]
 
