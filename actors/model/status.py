@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from actors.model.key import TaskKey
 
-HELD_BYTES = 450
+OBJECT_BYTES = 450
 """Bytes of a completion in memory besides its texts, with its place in a dictionary."""
 _SHORT_CHARS_MAX = 200
 """Most characters of ids whose size is counted in characters: measuring their bytes takes longer
@@ -81,9 +81,9 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
         _, ordering_id, uniqueness_key = self.key
         chars = len(ordering_id) + len(uniqueness_key)
         if chars <= _SHORT_CHARS_MAX and self.reason is None:
-            return HELD_BYTES + chars
+            return OBJECT_BYTES + chars
         texts = (ordering_id, uniqueness_key, self.reason)
-        return HELD_BYTES + sum([getsizeof(text) for text in texts])
+        return OBJECT_BYTES + sum([getsizeof(text) for text in texts])
 
     @property
     def is_stored_for_good(self) -> bool:

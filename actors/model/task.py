@@ -42,7 +42,7 @@ clustering columns in all, and besides both ids they are a time and an attempt's
 BEFORE_EVERY_RECORD = -(1 << 63)
 """Lower than every offset: rows of another log's records have negative ones."""
 
-HELD_BYTES = 1_000
+OBJECT_BYTES = 1_000
 """Bytes of a task in memory besides its data and ids: objects, places in two dictionaries and a
 heap. About 700 bytes are measured (``tests/unit/actors/model/test_task.py``)."""
 
@@ -395,8 +395,8 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
     def size_bytes(self) -> int:
         """Approximate bytes in memory while it waits."""
         key, checkpoint = self.key, self.attempts.checkpoint
-        held = len(self.body) + len(key.ordering_id) + len(key.uniqueness_key) + HELD_BYTES
-        return held if checkpoint is None else held + len(checkpoint.body)
+        size_bytes = len(self.body) + len(key.ordering_id) + len(key.uniqueness_key) + OBJECT_BYTES
+        return size_bytes if checkpoint is None else size_bytes + len(checkpoint.body)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StoredTask):

@@ -212,7 +212,7 @@ class BucketRelay(StartedOnEntry):
             measures={
                 **measures_of(self._memory),
                 "owned_partitions": lambda: {"": sum(len(m.owners) for m in self._members)},
-                "held_messages": lambda: {p: o.held for p, o in self._pending.owners.items()},
+                "held_messages": lambda: {p: o.count for p, o in self._pending.owners.items()},
                 "oldest_overdue_seconds": lambda: {
                     p: o.overdue_ms() / 1000 for p, o in self._pending.owners.items()
                 },

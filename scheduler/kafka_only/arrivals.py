@@ -66,8 +66,8 @@ class Arrivals:
         self._told: set[int] = set()
         """Offsets of records that are not relayed and were already reported."""
         self._first_due_ms = math.inf
-        """The first due time among held records; cached, because it is read more often than records
-        come or go."""
+        """The first due time among the records in memory; cached, because it is read more often
+        than records come or go."""
 
     @property
     def marker(self) -> Marker:
@@ -80,12 +80,12 @@ class Arrivals:
         return self._intake.rules.fullness(len(self._read), self.budget)
 
     @property
-    def held(self) -> int:
+    def count(self) -> int:
         """Number of records in memory."""
         return len(self._read)
 
     def begin(self, marker: Marker) -> None:
-        """Continue from a marker; held records that it marks as done are forgotten."""
+        """Continue from a marker; records that it marks as done are forgotten."""
         self._marker = marker
         self._reached = max(self._reached, marker.next_offset)
         while self._read and self._read[0].record.offset < marker.next_offset:
@@ -143,7 +143,7 @@ class Arrivals:
         self.begin(plan.marker)
 
     def put_back(self, plan: StepPlan) -> None:
-        """Do nothing: the records of a plan without effect are still held."""
+        """Do nothing: the records of a plan without effect are still in memory."""
 
     def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
         """Put a record aside with the next plan; LogUnavailable if its letter was refused too."""

@@ -118,9 +118,9 @@ class Owner:
         return max(self._scanner.planner.fullness, self._inbox_records / _INBOX_RECORDS_MAX)
 
     @property
-    def held(self) -> int:
+    def count(self) -> int:
         """Number of records in memory that are not done."""
-        return self._scanner.planner.held + self._inbox_records
+        return self._scanner.planner.count + self._inbox_records
 
     def overdue_ms(self) -> float:
         """Return for how long its next step is overdue, in milliseconds; 0 if none is."""

@@ -41,7 +41,7 @@ class Planner(Protocol):
         """Records in memory as a share of the limit; from 1 on no more should be read."""
 
     @property
-    def held(self) -> int:
+    def count(self) -> int:
         """Number of records in memory."""
 
     def begin(self, marker: Marker) -> None:

@@ -73,7 +73,7 @@ class _StepOutcome(Enum):
     PUT_ASIDE = auto()
 
 
-class _HeldRecord(msgspec.Struct, frozen=True):
+class _WaitingRecord(msgspec.Struct, frozen=True):
     """A record in memory."""
 
     record: LogRecord
@@ -85,7 +85,7 @@ class _HeldRecord(msgspec.Struct, frozen=True):
 
 
 class Waiting:
-    """The records of one partition that its owner holds in memory."""
+    """The records of one partition that its owner keeps in memory."""
 
     gather_ms = MOVE_GATHER_MS
 
@@ -94,7 +94,7 @@ class Waiting:
         self.budget = budget
         self._marker = Marker(0)
         self._reached = 0
-        self._held: dict[int, _HeldRecord] = {}
+        self._records: dict[int, _WaitingRecord] = {}
         self._in_order: deque[int] = deque()
         self._ripening: list[tuple[int, int, str, int]] = []
         """(time at which it needs its owner, due time, origin, offset), as a heap."""
@@ -108,35 +108,35 @@ class Waiting:
     @property
     def fullness(self) -> float:
         """Records in memory as a share of the limit; from 1 on no more should be read."""
-        return self._rules.fullness(len(self._held), self.budget)
+        return self._rules.fullness(len(self._records), self.budget)
 
     @property
-    def held(self) -> int:
+    def count(self) -> int:
         """Number of records in memory."""
-        return len(self._held)
+        return len(self._records)
 
     def begin(self, marker: Marker) -> None:
-        """Continue from a marker; held records that it marks as done are forgotten."""
+        """Continue from a marker; records that it marks as done are forgotten."""
         self._marker = marker
         self._reached = max(self._reached, marker.next_offset)
-        for offset in [each for each in self._held if marker.is_done(each)]:
+        for offset in [each for each in self._records if marker.is_done(each)]:
             self._forget(offset)
-        self._ripening = [self._entry(held) for held in self._held.values()]
+        self._ripening = [self._entry(waiting) for waiting in self._records.values()]
         heapq.heapify(self._ripening)
 
     def take(self, records: Sequence[LogRecord], reached: int | None = None) -> None:
-        """Hold records that were read; ``reached`` is the offset up to which there are no
+        """Keep records that were read; ``reached`` is the offset up to which there are no
         others.
         """
         for record in records:
             self._reached = max(self._reached, record.offset + 1)
-            if record.offset in self._held or self._marker.is_done(record.offset):
+            if record.offset in self._records or self._marker.is_done(record.offset):
                 continue
-            held = _read(record)
-            self._held[record.offset] = held
+            waiting = _read(record)
+            self._records[record.offset] = waiting
             self._in_order.append(record.offset)
-            self.budget.keep_waiting(held.size_bytes)
-            heapq.heappush(self._ripening, self._entry(held))
+            self.budget.keep_waiting(waiting.size_bytes)
+            heapq.heappush(self._ripening, self._entry(waiting))
         self._reached = max(self._reached, reached or 0)
 
     def next_ms(self) -> int | None:
@@ -163,13 +163,13 @@ class Waiting:
         outgoing: list[Outgoing] = []
         due_ms: list[int] = []
         fates: Counter[_StepOutcome] = Counter()
-        for held in ripe:
-            step, fate = self._step(held, now_ms, layout)
+        for waiting in ripe:
+            step, fate = self._step(waiting, now_ms, layout)
             outgoing.append(step)
             fates[fate] += 1
-            if fate is _StepOutcome.PASSED_ON and held.envelope is not None:
-                due_ms.append(held.envelope.due_ms)
-        offsets = tuple(held.record.offset for held in ripe)
+            if fate is _StepOutcome.PASSED_ON and waiting.envelope is not None:
+                due_ms.append(waiting.envelope.due_ms)
+        offsets = tuple(waiting.record.offset for waiting in ripe)
         marker = self._marker.doing(offsets, self._first_left(frozenset(offsets)))
         moved, put_aside = fates[_StepOutcome.MOVED], fates[_StepOutcome.PUT_ASIDE]
         return StepPlan(tuple(outgoing), offsets, marker, tuple(due_ms), moved, put_aside)
@@ -183,38 +183,38 @@ class Waiting:
     def put_back(self, plan: StepPlan) -> None:
         """Put the records of a plan without effect back."""
         for offset in plan.offsets:
-            heapq.heappush(self._ripening, self._entry(self._held[offset]))
+            heapq.heappush(self._ripening, self._entry(self._records[offset]))
 
     def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
         """Put a record aside with the next plan; LogUnavailable if its letter was refused too."""
         self._letters.refuse(offset, refused, reason)
 
-    def _ripe(self, now_ms: int) -> list[_HeldRecord]:
+    def _ripe(self, now_ms: int) -> list[_WaitingRecord]:
         rules = self._rules
-        ripe: list[_HeldRecord] = []
+        ripe: list[_WaitingRecord] = []
         size_bytes, bytes_max = 0, rules.step_bytes(self.budget)
         while self._ripening and self._ripening[0][0] <= now_ms:
             if len(ripe) >= rules.batch_records_max or size_bytes >= bytes_max:
                 break
-            held = self._held[heapq.heappop(self._ripening)[3]]
-            ripe.append(held)
-            size_bytes += held.size_bytes
+            waiting = self._records[heapq.heappop(self._ripening)[3]]
+            ripe.append(waiting)
+            size_bytes += waiting.size_bytes
         return ripe
 
     def _step(
-        self, held: _HeldRecord, now_ms: int, layout: Layout
+        self, waiting: _WaitingRecord, now_ms: int, layout: Layout
     ) -> tuple[Outgoing, _StepOutcome]:
         """Return the record to produce for a message, and the result for it."""
-        envelope, message = held.envelope, held.message
+        envelope, message = waiting.envelope, waiting.message
         if envelope is None or message is None:
             return self._letters.letter(
-                self._rules.pending_topic, held.record, held.record.headers, held.unread
+                self._rules.pending_topic, waiting.record, waiting.record.headers, waiting.unread
             ), _StepOutcome.PUT_ASIDE
-        reason = self._letters.reason(held.record.offset) or self._rules.allows(envelope.topic)
+        reason = self._letters.reason(waiting.record.offset) or self._rules.allows(envelope.topic)
         if reason is not None:
             told = f"message for topic {envelope.topic!r} not passed on: {reason}"
             return self._letters.letter(
-                self._rules.pending_topic, held.record, message.headers, told
+                self._rules.pending_topic, waiting.record, message.headers, told
             ), _StepOutcome.PUT_ASIDE
         if envelope.due_ms <= now_ms:
             away_ms = self._rules.away_until_ms(envelope.topic, message.key)
@@ -232,30 +232,30 @@ class Waiting:
 
     def _first_left(self, planned: frozenset[int]) -> int:
         """Return the first offset that still waits after a plan."""
-        while self._in_order and self._in_order[0] not in self._held:
+        while self._in_order and self._in_order[0] not in self._records:
             self._in_order.popleft()
         for offset in self._in_order:
-            if offset in self._held and offset not in planned:
+            if offset in self._records and offset not in planned:
                 return offset
         return self._reached
 
-    def _entry(self, held: _HeldRecord) -> tuple[int, int, str, int]:
-        record = held.record
-        if held.envelope is None:
+    def _entry(self, waiting: _WaitingRecord) -> tuple[int, int, str, int]:
+        record = waiting.record
+        if waiting.envelope is None:
             return 0, 0, "", record.offset
-        due_ms = held.envelope.due_ms
-        ripe = ripe_ms(record.timestamp_ms, held.envelope.lower_ms, due_ms)
-        return ripe, due_ms, held.envelope.origin, record.offset
+        due_ms = waiting.envelope.due_ms
+        ripe = ripe_ms(record.timestamp_ms, waiting.envelope.lower_ms, due_ms)
+        return ripe, due_ms, waiting.envelope.origin, record.offset
 
     def _forget(self, offset: int) -> None:
-        self.budget.keep_waiting(-self._held.pop(offset).size_bytes)
+        self.budget.keep_waiting(-self._records.pop(offset).size_bytes)
         self._letters.forget(offset)
 
 
-def _read(record: LogRecord) -> _HeldRecord:
+def _read(record: LogRecord) -> _WaitingRecord:
     size_bytes = record_bytes(record)
     try:
         envelope, message = read_envelope(record)
     except NoEnvelope as error:
-        return _HeldRecord(record, None, None, size_bytes, str(error))
-    return _HeldRecord(record, envelope, message, size_bytes)
+        return _WaitingRecord(record, None, None, size_bytes, str(error))
+    return _WaitingRecord(record, envelope, message, size_bytes)

@@ -39,7 +39,7 @@ class OrderingPhase(Enum):
 
     IDLE = auto()
     BUSY = auto()
-    HELD = auto()
+    SLOW = auto()
     LOADING = auto()
     WAITING = auto()
 
@@ -47,9 +47,9 @@ class OrderingPhase(Enum):
 PHASES_AFTER = {
     OrderingPhase.IDLE: (OrderingPhase.BUSY, OrderingPhase.LOADING, OrderingPhase.WAITING),
     OrderingPhase.BUSY: (
-        *(OrderingPhase.IDLE, OrderingPhase.HELD, OrderingPhase.LOADING, OrderingPhase.WAITING),
+        *(OrderingPhase.IDLE, OrderingPhase.SLOW, OrderingPhase.LOADING, OrderingPhase.WAITING),
     ),
-    OrderingPhase.HELD: (OrderingPhase.IDLE, OrderingPhase.LOADING, OrderingPhase.WAITING),
+    OrderingPhase.SLOW: (OrderingPhase.IDLE, OrderingPhase.LOADING, OrderingPhase.WAITING),
     OrderingPhase.LOADING: (OrderingPhase.IDLE, OrderingPhase.BUSY, OrderingPhase.WAITING),
     OrderingPhase.WAITING: (OrderingPhase.IDLE, OrderingPhase.BUSY, OrderingPhase.LOADING),
 }
@@ -61,7 +61,7 @@ def phase_of(ordering: OrderingExecutor | None) -> OrderingPhase:
     if ordering is None:
         return OrderingPhase.IDLE
     if ordering.front is not None:
-        return OrderingPhase.HELD if ordering.front.is_slow else OrderingPhase.BUSY
+        return OrderingPhase.SLOW if ordering.front.is_slow else OrderingPhase.BUSY
     queue = ordering.queue
     if queue is not None and queue.reading is not None:
         return OrderingPhase.LOADING

@@ -165,7 +165,7 @@ def test_a_row_that_was_never_tried_is_fresh() -> None:
 
 
 def test_a_waiting_task_holds_no_more_than_is_counted() -> None:
-    """``HELD_BYTES`` stands for its objects and its places in two dictionaries and a heap."""
+    """``OBJECT_BYTES`` stands for its objects and its places in two dictionaries and a heap."""
     tracemalloc.start()
     try:
         queue, by_id = TaskQueue(), dict[str, int]()

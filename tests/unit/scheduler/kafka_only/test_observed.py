@@ -115,7 +115,7 @@ def test_an_owner_whose_step_failed_does_not_count_as_working() -> None:
 
     assert one.working == [False, False]
     assert one.told_begun == 1
-    assert (one.owner.held, one.owner.overdue_ms()) == (0, 0)
+    assert (one.owner.count, one.owner.overdue_ms()) == (0, 0)
     assert encode_layout(one.book.current) == encode_layout(one.layout)
 
 
@@ -124,7 +124,7 @@ def test_what_an_owner_holds_and_how_late_it_is_can_be_read() -> None:
     one = OneOwner()
     one.send()
 
-    assert one.owner.held == 1
+    assert one.owner.count == 1
     one.book.close()
 
 
