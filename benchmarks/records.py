@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 _SLOT_BYTES = 16
+_WRITERS_MAX = 1_024
+"""Threads that may write into one file."""
 _POLL_S, _SIBLINGS_POLL_S = 0.002, 0.02
 
 
@@ -75,7 +77,8 @@ class Records:
         return self._siblings.values()
 
     def _own(self) -> Iterator[Execution]:
-        for slot in range(self.slots):
+        # Threads write side by side: a few slots behind the last of the full ones may have gaps.
+        for slot in range(min(self.slots, self._noted() + _WRITERS_MAX)):
             started_s = self._numbers[2 * slot + 1]
             if started_s:
                 yield Execution(int(self._numbers[2 * slot]), started_s)

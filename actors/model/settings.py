@@ -116,6 +116,9 @@ class ExecutionSettings(Group):
     processes: int | None = Field(default=None, ge=1, le=256)
     """Processes for user code, each of which runs one attempt or batch at a time. By default the
     number of cores of the container or machine, which the nodes of ``run --processes`` share."""
+    process_niceness: int = Field(default=5, ge=0, le=19)
+    """Added to the niceness of processes for user code, so that the node goes first where cores are
+    short. With 0 both have the same priority."""
     kill_grace_ms: int = Field(default=5_000, ge=0, le=3_600_000)
     """From the moment an attempt in a process is asked to end until its process is killed."""
     tasks_per_process_max: int | None = Field(default=None, ge=1)

@@ -3,8 +3,9 @@
 One embedded node whose tasks each block a worker for twenty milliseconds.  Tasks come one by one,
 each due when it is scheduled: first while nothing else is due, then while the node works off a
 backlog, all of which falls due at one moment.  ``fair``: they are of ten tenants, the backlog of
-another one.  ``priority``: they have a higher priority than the backlog.  Nothing is judged unless
-the backlog lasts to the end.
+another one.  ``priority``: they have a higher priority than the backlog.  With ``_processes`` the
+workers are processes, half as many as threads.  Nothing is judged unless the backlog lasts to the
+end.
 """
 
 import time
@@ -15,7 +16,7 @@ from actors.model.read_ahead import AHEAD_MS
 from benchmarks.bench import RUN_S, Bench
 from benchmarks.families import backlog
 from benchmarks.figures import Figure, Goal, Line, quantile
-from benchmarks.loads import Load
+from benchmarks.loads import IN_PROCESSES, Load
 from benchmarks.records import Execution, Records, exactly_once, wall_s
 
 _RATE = 200.0
@@ -26,13 +27,15 @@ _PRIORITY = 9
 """Of the tasks that come; the backlog has that of its kind, which is lower."""
 _BACKLOG_FIRST = 10_000_000
 """Numbers of the backlog, apart from all others."""
+_PROCESSES = 16
+"""Of which each runs a task at a time: four times as many as what comes keeps busy."""
 _RATIO_MAX = 2.0
 _SHARES = {"p50": 0.5, "p99": 0.99}
 _SEARCH_S = AHEAD_MS / 1000
 """So long before it is due the backlog is read, for what is behind it: nothing is judged then."""
 _US_A_ROW = 50.0
 """Writing the backlog takes no longer, or the node is ready too late."""
-_READY_S = 8.0
+_READY_S = 15.0
 """The same for a node and a client to start."""
 _POLL_S = 0.25
 
@@ -41,14 +44,20 @@ _POLL_S = 0.25
 class _Work:
     """What is measured."""
 
+    work: str
+    """Of the node."""
     against: str
     tenants: int = 0
     priority: int | None = None
 
 
 _WORKS = {
-    "fair": _Work("no backlog", tenants=_TENANTS),
-    "priority": _Work("idle engine", priority=_PRIORITY),
+    "fair": _Work("fair", "no backlog", tenants=_TENANTS),
+    "priority": _Work("priority", "idle engine", priority=_PRIORITY),
+    "fair_processes": _Work(f"{IN_PROCESSES}ProcessFair", "no backlog", tenants=_TENANTS),
+    "priority_processes": _Work(
+        f"{IN_PROCESSES}ProcessPriority", "idle engine", priority=_PRIORITY
+    ),
 }
 MEASURES = tuple(_WORKS)
 
@@ -83,10 +92,11 @@ def _lines(bench: Bench, name: str) -> list[Line]:
 
 def _one(bench: Bench, name: str, number: int) -> Phases:
     left, coming = _loads(bench, _WORKS[name])
-    with bench.servers.embedded(name) as settings:
+    tree = {"execution": {"processes": _PROCESSES}}
+    with bench.servers.embedded(name, tree=tree) as settings:
         backlog.leave(settings, left)
         with (
-            bench.node(settings, left.count + coming.count, name) as (node, records),
+            bench.node(settings, left.count + coming.count, _WORKS[name].work) as (node, records),
             bench.client(settings, coming, "paced") as client,
         ):
             if (late_s := wall_s() - coming.due_s) > 0:

@@ -265,6 +265,7 @@ class ExecutionSettingsDict(TypedDict, total=False):
     lease_retry_ms: int
     run_in: Literal["thread", "process"]
     processes: int | None
+    process_niceness: int
     kill_grace_ms: int
     tasks_per_process_max: int | None
     memory_bytes_per_process_max: int | None

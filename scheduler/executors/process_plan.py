@@ -50,6 +50,7 @@ def plan_of(
         log_level=root.level,
         log_levels=named,
         memory_bytes_max=settings.memory_bytes_per_process_max,
+        niceness=settings.process_niceness,
     )
 
 

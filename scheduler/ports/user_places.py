@@ -39,3 +39,5 @@ class ProcessPlan(msgspec.Struct):
     log_levels: Mapping[str, int]
     """Levels of loggers with one of their own."""
     memory_bytes_max: int | None = None
+    niceness: int = 0
+    """Added to that of the node."""

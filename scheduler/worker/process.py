@@ -325,6 +325,7 @@ def become(
     # User code that wants SIGTERM sets a handler of its own.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     be_killed_first()
+    os.nice(plan.niceness)
     pipe, place = NodePipe(connection), page.place(number)
     for stream in (sys.stdout, sys.stderr):
         # Otherwise the last output of a killed process would be lost.

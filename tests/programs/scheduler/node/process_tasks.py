@@ -48,6 +48,12 @@ class Told(TaskExecutor):
         )
 
 
+@app.task("nice", run_in="process", retry=ONCE)
+def gives_way() -> Drop:
+    """Drop with the niceness of the process."""
+    return Drop(str(os.getpriority(os.PRIO_PROCESS, 0)))
+
+
 @app.task("async", run_in="process", retry=ONCE)
 async def awaits() -> Drop:
     """Wait a moment."""

@@ -39,6 +39,15 @@ def test_an_attempt_runs_in_a_process_of_its_own(bench: ProcessBench) -> None:
     assert told[3] == "{'a': [1, None]}"
 
 
+def test_user_code_gives_way_to_its_node(bench: ProcessBench) -> None:
+    """By default, where cores are short; the setting may turn that off."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    with ProcessBench(process_niceness=0) as alike:
+        found = [each.run("nice").reason for each in (bench, alike)]
+
+    assert found == [str(min(own + 5, 19)), str(own)]
+
+
 def test_a_coroutine_has_a_loop_there(bench: ProcessBench) -> None:
     """An async attempt runs in the process, alone."""
     assert bench.run("async").reason not in {None, str(os.getpid())}
