@@ -9,6 +9,7 @@ from examples.demo_dashboard.executor import DashboardExecutor
 from examples.demo_dashboard.pictures import Seen, open_page
 from scheduler import Scheduler, Settings
 from scheduler.cli.http_running import AdminRunning
+from tests.browser.importing import Importing
 from tests.browser.looking import Looking
 from tests.servers.chromium import open_browser
 from tests.servers.maven import ToolMissing
@@ -38,7 +39,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 @pytest.fixture(scope="module")
 def node(settings: Settings) -> Iterator[Scheduler]:
     """A node that runs tasks."""
-    with Scheduler(settings, executor=DashboardExecutor) as scheduler:
+    kinds = {"importing": Importing}
+    with Scheduler(settings, executor=DashboardExecutor, executors=kinds) as scheduler:
         yield scheduler
 
 

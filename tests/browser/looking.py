@@ -27,12 +27,20 @@ class Looking:
     # What there is to see.
 
     def schedule(
-        self, ordering_id: str, name: str = "u", *, in_s: float = 3_600, **data: Any
+        self,
+        ordering_id: str,
+        name: str = "u",
+        *,
+        in_s: float = 3_600,
+        kind: str | None = None,
+        **data: Any,
     ) -> TaskKey:
         """Schedule a task and wait until it is stored."""
         assert self._node is not None, "there is a node to schedule by"
         at = datetime.now(UTC) + timedelta(seconds=in_s)
-        task = Task(ordering_id=ordering_id, scheduled_time=at, uniqueness_key=name, data=data)
+        task = Task(
+            ordering_id=ordering_id, scheduled_time=at, uniqueness_key=name, data=data, kind=kind
+        )
         self._node.schedule_task(task).result(_ACCEPTED_S)
         self.until(lambda: self.state(task.key) is not TaskState.UNKNOWN)
         return task.key
