@@ -97,6 +97,8 @@ def test_attempts_are_told_of_when_they_failed(result: AttemptResult) -> None:
         assert told is None
     else:
         assert told is not None
-        assert (told.event, told.attempt, told.epoch) == (LifecycleKind.ATTEMPT_FAILED, 2, 3)
+        is_snooze = result is AttemptResult.SNOOZED
+        kind = LifecycleKind.SNOOZED if is_snooze else LifecycleKind.ATTEMPT_FAILED
+        assert (told.event, told.attempt, told.epoch) == (kind, 2, 3)
         assert told.next_attempt_time == "2026-02-09T01:41:32.959Z"
         assert told.error_class == "Boom"
