@@ -293,6 +293,8 @@ def require_success(info: TaskInfo) -> None:
             advice = "; retry_task brings it back, and a wait that begins then waits for that"
         case TaskState.DROPPED:
             how, advice = f"was dropped: {info.reason or 'no reason was given'}", ""
+        case TaskState.EXPIRED:
+            how, advice = "has expired", ""
         case _:
             how, advice = f"was {info.state.value}", ""
     raise NoResult(f"{info.key} has no result, it {how}{advice}")

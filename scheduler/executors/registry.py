@@ -124,6 +124,15 @@ class Hourhand(ExecutorRegistry):
         executor = _HERE.get()
         return None if executor is None else executor.checkpointed
 
+    @property
+    def snoozed(self) -> Any:
+        """Times that the current attempt has returned ``Snooze`` so far; 0 outside of a function.
+
+        In a function of a batch it is a sequence with one for each task, in their order.
+        """
+        executor = _HERE.get()
+        return 0 if executor is None else executor.snoozed
+
     def __getitem__(self, kind: str) -> TaskKind:
         return self._kinds[kind]
 

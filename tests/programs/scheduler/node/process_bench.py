@@ -82,13 +82,15 @@ class ProcessBench:
         data: object = None,
         *,
         found: TaskCheckpoint | None = None,
+        snoozed: int = 0,
         **more: object,
     ) -> Attempt:
-        """Start an attempt of a kind, after one that left a checkpoint."""
+        """Start an attempt of a kind, after one that left a checkpoint, or was snoozed."""
         self._count += 1
         body = with_kind(json.dumps(data or {}, separators=(",", ":")).encode(), kind)
         task = a_stored_task(due_in_ms=0, ordering_id=f"id-{self._count}", data=body)
-        task = replace(task, attempts=task.attempts.with_checkpoint(found))
+        state = replace(task.attempts, snoozed=snoozed).with_checkpoint(found)
+        task = replace(task, attempts=state)
         attempt = an_attempt(task=task, **more)  # type: ignore[arg-type]
         self.runner.start([(attempt, self.users.make(kind))], self.ends.put)
         return attempt

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from actors.model.backoff import RetryPolicy
 from actors.model.batch_executor import BatchExecutor
-from actors.model.outcome import Done, Drop
+from actors.model.outcome import Done, Drop, Snooze
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.middleware import Middleware
@@ -80,6 +80,12 @@ def looks() -> None:
     with pause:
         while not app.cancelled:
             pause.wait(0.01)
+
+
+@app.task("snoozes", run_in="process", retry=ONCE)
+def snoozes() -> Snooze:
+    """Ask for more snoozes than an attempt may have, after three."""
+    return Snooze(SECOND * (1 + app.snoozed), times_max=3)
 
 
 @app.task("raises", run_in="process", retry=ONCE)

@@ -144,6 +144,14 @@ def test_checkpoints_come_back_from_a_process_and_go_there(
     assert checkpoint_value(again.body) == {"done": 2, "found": found}
 
 
+def test_a_snooze_comes_back_from_a_process_and_its_count_goes_there(bench: ProcessBench) -> None:
+    """One more than it may have fails the attempt, there as here."""
+    first, last = (bench.run("snoozes", snoozed=each) for each in (1, 3))
+
+    assert (first.ending, first.retry_after_ms) == (Ending.SNOOZED, 2_000)
+    assert (last.ending, last.error_class) == (Ending.FAILED, "SnoozesUsedUp")
+
+
 def test_values_come_back_from_a_process_however_many_there_are(bench: ProcessBench) -> None:
     """Of a batch each is its own task's."""
     for _ in range(300):

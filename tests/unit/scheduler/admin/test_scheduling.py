@@ -87,6 +87,25 @@ def test_a_priority_is_told_of_a_task_and_of_a_schedule(priority: int) -> None:
     assert task["detail"]["priority"] == priority
 
 
+def test_an_expiry_is_told_of_a_task_and_of_a_schedule() -> None:
+    """As the instant that it comes to; what is not one is refused."""
+    scheduler = VirtualScheduler(Nothing)
+    api = api_of(scheduler)
+    due_ms = to_millis(scheduler.now) + 60_000
+    body = {**TASK, "scheduledTime": format_instant(due_ms)}
+
+    key = api.post("/tasks", {**body, "expires": "PT1H"})[1]["receipt"]["key"]
+    api.post("/recurring/schedule", {**NIGHTLY, "waitS": 0, "expiresAfterMs": 5_000})
+    refused = [api.post("/tasks", {**body, "expires": each}) for each in ("soon", "PT0S")]
+    scheduler.run_due()
+
+    assert api.get("/task", key=key)[1]["task"]["expires"] == format_instant(due_ms + 3_600_000)
+    rule = api.get("/recurring/schedule", name="nightly")[1]["recurring"]["rule"]
+    assert rule["expiresAfterMs"] == 5_000
+    assert [status for status, _ in refused] == [400, 400]
+    assert all("expires" in told["detail"] for _, told in refused)
+
+
 @pytest.mark.parametrize(("window", "ran"), [("uniqueForMs", 1), ("debounceMs", 2)])
 def test_calls_in_a_window_are_one_task(window: str, ran: int) -> None:
     """The first one's or the last one's; the receipt is that of the request."""

@@ -75,7 +75,10 @@ def test_a_task_and_a_file_are_scheduled_with_priorities(folder: Path) -> None:
     line = '{"orderingId":"f","scheduledTime":"2999-01-01T00:00:00Z","uniquenessKey":"%s"%s}\n'
     written = line % ("low", ',"priority":-5') + line % ("none", "")
     (folder / "tasks.jsonl").write_text(written)
-    made = hourhand("schedule", "--ordering-id", "a", "--in", "1h", "--priority", "0")
+    given = ("--in", "1h", "--priority", "0", "--expires", "30m")
+    made = hourhand("schedule", "--ordering-id", "a", *given)
+    wrong = hourhand("schedule", "--ordering-id", "a", "--in", "1h", "--expires", "soon")
+    assert wrong.exit_code != 0 and "soon" in wrong.output
     assert hourhand("schedule", "--from-file", "tasks.jsonl").exit_code == 0
     keys = (
         made.stdout.strip(),
@@ -90,6 +93,7 @@ def test_a_task_and_a_file_are_scheduled_with_priorities(folder: Path) -> None:
     applied(lambda: len(shown()) == len(keys))
 
     assert shown() == [0, -5, None]
+    assert "\nexpires " in hourhand("show", keys[0]).stdout
 
 
 @pytest.mark.parametrize(
