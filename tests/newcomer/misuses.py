@@ -214,9 +214,7 @@ _EXECUTORS = (
     ),
     Misuse("retry", "scheduler(klass(retry=5))", *_EXECUTOR, "retry is 5, a RetryPolicy is needed"),
     Misuse("timeout", "scheduler(klass(timeout=30))", *_EXECUTOR, "timeout is 30, a timedelta"),
-    Misuse(
-        "no attempts", "RetryPolicy(attempts_max=0)", "ValueError", None, "1 to 2147483647"
-    ),
+    Misuse("no attempts", "RetryPolicy(attempts_max=0)", "ValueError", None, "1 to 2147483647"),
     Misuse(
         "end", "RetryPolicy(on_exhausted='ignore')", "ValueError", None, "known are skip, block"
     ),
