@@ -14,7 +14,6 @@ from actors.model.attempts import Attempt
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey
 from actors.model.ordering_queue import OrderingQueue
-from actors.model.ordering_state import OrderingMode
 from actors.model.task import StoredTask
 from actors.model.task_state import Phase
 from actors.task_executor import TaskExecutorRole
@@ -40,7 +39,6 @@ class Ordering(TaskParent[TaskExecutorRole], Protocol):
     """The view that tasks without order have of their OrderingExecutor."""
 
     ordering_id: str
-    mode: OrderingMode
 
     def has_in_order(self, key: TaskKey) -> bool:
         """True if a key with an order is at hand or waits in memory."""
