@@ -4,7 +4,8 @@ The others wait in the order of their flows.  Decides which of them goes next.  
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from actors.model.flow import FlowRules
 from scheduler.node.attempts import RunningAttempt
@@ -21,7 +22,9 @@ class FairTurns:
         """
         self._workers = workers
         self._pools = {
-            name: PoolTurns(rules, room, workers.run) for name, room in rooms.items() if rules
+            name: PoolTurns(rules, room, workers.run, partial(workers.ahead, name))
+            for name, room in rooms.items()
+            if rules
         }
 
     def enter(self, attempts: Sequence[RunningAttempt]) -> None:
@@ -50,11 +53,18 @@ class FairTurns:
 class PoolTurns:
     """Lets a bounded number of attempts run at once; the others wait in their flows' order."""
 
-    def __init__(self, rules: FlowRules, running_max: int, following: Following) -> None:
+    def __init__(
+        self,
+        rules: FlowRules,
+        running_max: int,
+        following: Following,
+        ahead: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """``ahead`` says how many are handed on beyond ``running_max``, as they begin at once."""
         assert running_max > 0, "something runs at once"
         self._lock = threading.Lock()
         self._waiting = AttemptsByFlow(rules)
-        self._running_max = running_max
+        self._running_max, self._ahead = running_max, ahead
         self._following = following
         self._running = 0
         self._is_handing = False
@@ -92,7 +102,9 @@ class PoolTurns:
 
     def _taken(self) -> RunningAttempt | None:
         with self._lock:
-            if self._is_handing or self._running >= self._running_max or not len(self._waiting):
+            if self._is_handing or not len(self._waiting):
+                return None
+            if self._running >= self._running_max + self._ahead():
                 return None
             self._is_handing = True
             self._running += 1

@@ -247,6 +247,5 @@ def _rooms(settings: ExecutionSettings) -> dict[str, int]:
     return {
         "threads": settings.workers,
         "async": settings.async_attempts_max,
-        # For each process one that runs, and one that waits in it and begins at once.
-        "processes": 2 * (settings.processes or 1),
+        "processes": settings.processes or 1,
     }

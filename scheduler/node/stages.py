@@ -38,6 +38,9 @@ class Workers(Protocol):
     def pool_of(self, running: RunningAttempt) -> str | None:
         """Return the name of the pool that an attempt waits for; None if it waits for no pool."""
 
+    def ahead(self, pool: str) -> int:
+        """Return how many attempts more than run in a pool at once begin there without a wait."""
+
     def drain(self, partitions: Collection[int] | None) -> None:
         """End attempts of partitions that go to another owner in time, as far as that is possible.
 

@@ -108,6 +108,10 @@ class NodeWorkers:
             return None
         return ASYNC if runs_async(running.executor) else THREADS
 
+    def ahead(self, pool: str) -> int:
+        """Return how many attempts more than run in a pool at once begin there without a wait."""
+        return self.processes.pool.ahead if self.processes is not None and pool == PROCESSES else 0
+
     def pools(self) -> tuple[WorkerPool, ...]:
         """Return the pools to be watched; suspects are not, because they wait for each other."""
         of_threads, of_loop = "tree.execution.workers", "tree.execution.async_attempts_max"

@@ -221,6 +221,11 @@ class VirtualWorkers:
         in_process = self.processes is not None and is_in_process(running.executor)
         return "processes" if in_process else "threads"
 
+    def ahead(self, pool: str) -> int:
+        """Return 0: a virtual worker is handed its next attempt in no time."""
+        del pool
+        return 0
+
     def call_later(self, delay_ms: float, call: Callable[[], object]) -> Callable[[], object]:
         """Ignore the call: no start takes long, and no batch waits for others that cannot come."""
         del delay_ms, call

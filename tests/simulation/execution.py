@@ -155,6 +155,12 @@ class SimulatedWorkers:
             return None
         return "threads" if _is_blocking(running) else "async"
 
+    def ahead(self, pool: str) -> int:
+        """Return how many attempts more than run in a pool at once begin there without a wait."""
+        if self.processes is None or pool != "processes":
+            return 0
+        return self.processes.pool.ahead
+
     def call_later(self, delay_ms: float, call: Callable[[], object]) -> Callable[[], object]:
         """Call something after a delay; return what calls that off."""
         return self._loop.call_later(delay_ms / 1000, call).cancel

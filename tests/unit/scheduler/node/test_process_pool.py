@@ -35,6 +35,20 @@ def test_a_free_process_comes_before_one_that_works() -> None:
     assert [len(each.works) for each in fake.processes.values()] == [1, 1]
 
 
+def test_only_behind_short_attempts_one_more_is_wanted() -> None:
+    """Behind a long one it would wait, while others may go first."""
+    fake = FakeProcesses(2)
+    fake.ready()
+    assert fake.pool.ahead == 2
+    fake.start(2)
+    fake.begin()
+
+    fake.turn(20)
+    fake.end()
+
+    assert fake.pool.ahead == 1
+
+
 def test_a_death_fails_what_had_begun_and_nothing_else() -> None:
     """What was sent ahead goes to the next process, uncounted."""
     fake = FakeProcesses()

@@ -91,6 +91,21 @@ def test_so_many_at_most_run_and_the_others_in_their_turns() -> None:
     assert names(begun) == ["-99", "-1", "-98"] and waiting == 6 and len(turns) == 0
 
 
+def test_more_are_handed_on_while_workers_begin_them_at_once() -> None:
+    """What waits behind a short attempt in its process; behind a long one none does."""
+    begun: list[RunningAttempt] = []
+    ahead = [2]
+    turns = PoolTurns(RULES, 1, begun.extend, lambda: ahead[0])
+    turns.enter(backlog())
+    assert len(begun) == 3
+
+    ahead[0] = 0
+    for _ in range(3):
+        turns.release()
+
+    assert len(begun) == 4
+
+
 def test_ever_so_many_that_cannot_begin_end_without_a_call_in_a_call() -> None:
     """A machine without a thread refuses each of them as it is handed on."""
     refused: list[RunningAttempt] = []
