@@ -61,6 +61,8 @@ class _WriteGroup:
     results: list[StoredResult] = field(default_factory=list)
     replies: list[tuple[Recipient, object]] = field(default_factory=list)
     starts: list["Future[None]"] = field(default_factory=list)
+    reads: list["_StatusesRead"] = field(default_factory=list)
+    """Those that may be answered once the group is durable."""
 
 
 class _BodiesWritten(msgspec.Struct, frozen=True):
@@ -89,6 +91,7 @@ class _StatusesRead(msgspec.Struct, frozen=True):
     answer: StatusesFound
     keys: Iterable[TaskKey]
     """The keys asked for by name; a load asks for a range and names none."""
+    durable: bool = False
 
 
 class _ChecksRead(msgspec.Struct, frozen=True):
@@ -154,10 +157,10 @@ class CompletionTracker(Actor):
                 self._finish_group(group)
             case LoadStatuses(after=after, up_to=up_to):
                 self._load(after, up_to)
-            case FindStatuses(keys=keys, with_checkpoints=with_checkpoints):
-                self._find(keys, with_checkpoints=with_checkpoints)
-            case _StatusesRead(answer=answer, keys=keys):
-                self._answer(answer, keys)
+            case FindStatuses():
+                self._find(message)
+            case _StatusesRead():
+                self._answer(message)
             case _ChecksRead(checks=checks, completions=completions):
                 self._answer_checks(checks, completions)
             case MeetSiblings(siblings=siblings):
@@ -318,6 +321,8 @@ class CompletionTracker(Actor):
                 started.set_result(None)
         for reply_to, recorded in group.replies:
             reply_to.tell(recorded)
+        for read in group.reads:
+            self._answer(read)
         self._write_group()
 
     # Known completions, and statuses from the store.
@@ -340,24 +345,34 @@ class CompletionTracker(Actor):
             read = gather((completions, attempts))
         self._context.pipe(read, lambda rows: _StatusesRead(StatusesFound(_joined(*rows)), ()))
 
-    def _find(self, keys: tuple[TaskKey, ...], *, with_checkpoints: bool) -> None:
+    def _find(self, message: FindStatuses) -> None:
+        keys, durable = message.keys, message.durable
         assert keys, "nothing is asked for"
         partition = self._ownership.partition
         completions = self._store.find_completions(partition, keys)
         attempts = self._store.find_attempts(partition, keys)
-        if with_checkpoints and any(map(self._is_past, keys)):
+        if message.with_checkpoints and any(map(self._is_past, keys)):
             checkpoints = self._checkpoints.find_checkpoints(partition, keys)
             read = gather((completions, attempts, checkpoints))
         else:
             read = gather((completions, attempts))
-        self._context.pipe(read, lambda rows: _StatusesRead(StatusesFound(_joined(*rows)), keys))
+        self._context.pipe(
+            read, lambda rows: _StatusesRead(StatusesFound(_joined(*rows)), keys, durable)
+        )
 
     def _is_past(self, key: TaskKey) -> bool:
         """True if a task of the key may have been attempted (P2), and so may have a checkpoint."""
         return key.scheduled_ms <= self._context.clock.now_ms()
 
-    def _answer(self, answer: StatusesFound, keys: Iterable[TaskKey]) -> None:
+    def _answer(self, read: _StatusesRead) -> None:
         """Remember the completions of a read; those that memory got during the read win."""
+        answer, keys = read.answer, read.keys
+        if read.durable:
+            for group in (self._group, *self._in_flight.values()):
+                if any(key in group.completions for key in keys):
+                    # A crash would take these back, and a client would have been told of them.
+                    group.reads.append(read)
+                    return
         statuses = dict(answer.statuses)
         # A fixed order: the one remembered first decides when old completions are forgotten.
         for key in dict.fromkeys((*keys, *statuses)):

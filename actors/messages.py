@@ -166,6 +166,9 @@ class FindStatuses(msgspec.Struct, frozen=True):
     keys: tuple[TaskKey, ...]
     with_checkpoints: bool = False
     """True if checkpoints are read as well, because the tasks of the keys may run."""
+    durable: bool = False
+    """True if the answer waits until the completions that it tells of are durable: a client is told
+    of them."""
 
 
 class StatusesFound(msgspec.Struct, frozen=True):

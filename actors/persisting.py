@@ -137,7 +137,7 @@ class Persisting:
         withdrawal = WithdrawTask(command.key, why, self._asker, up_to)
         withdrawn = yield Ask(self._siblings.partition_scheduler, withdrawal)
         rows = yield self._stores.schedule.find_tasks(self._partition, command.keys)
-        asked = FindStatuses(command.keys, with_checkpoints=True)
+        asked = FindStatuses(command.keys, with_checkpoints=True, durable=True)
         found = yield Ask(self._siblings.completion_tracker, asked)
         status = found.statuses.get(command.key, NO_STATUS)
         assert withdrawn.key == command.key, "another key was withdrawn"

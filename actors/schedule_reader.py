@@ -155,7 +155,8 @@ class ScheduleReader:
             rows = [row for row in page.tasks if search.concerns(row)]
             if rows:
                 keys = tuple(row.key for row in rows)
-                found = yield Ask(self._completion_tracker, FindStatuses(keys))
+                asked = FindStatuses(keys, durable=True)
+                found = yield Ask(self._completion_tracker, asked)
                 for row in rows:
                     search.add(row, found.statuses.get(row.key, NO_STATUS).completion)
             if page.complete:

@@ -306,6 +306,30 @@ def test_a_find_prefers_what_was_closed_while_it_read() -> None:
     assert key_of(2) not in found or found[key_of(2)].completion is None
 
 
+def test_p12_a_command_is_told_of_a_completion_once_that_is_durable() -> None:
+    """Otherwise its outcome could tell of what a crash then takes back; a reader need not wait."""
+    bench = Bench()
+    bench.requests.hold("insert_completions")
+    bench.close(key_of(1))
+    bench.close(key_of(2), CompletionResult.FAILURE)
+
+    bench.tell(FindStatuses((key_of(1), key_of(3))))
+    bench.harness.persistence.take(StatusesFound)
+    bench.tell(FindStatuses((key_of(3),), durable=True))
+    bench.harness.persistence.take(StatusesFound)
+    bench.tell(FindStatuses((key_of(1), key_of(2)), durable=True))
+    assert not bench.harness.persistence.take_all(StatusesFound)
+
+    bench.serve("insert_completions")
+    early = bench.harness.persistence.take_all(StatusesFound)
+    bench.serve("insert_completions")
+
+    assert not early
+    found = bench.harness.persistence.take(StatusesFound).statuses
+    results = [found[key_of(number)].completion for number in (1, 2)]
+    assert [each.result.value for each in results if each] == ["success", "failure"]
+
+
 def test_p12_a_reopened_key_goes_on_with_its_numbers() -> None:
     """Its last attempt ended well, so no attempt row tells of it."""
     bench = Bench()
