@@ -21,7 +21,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from actors.model.attempts import Attempt
+from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.codec import Headers, LogRecord
 from actors.model.key import TaskKey
 from actors.model.outcome import Outcome
@@ -37,9 +37,14 @@ from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.observe.health import Health, NodeProbes
 from scheduler.observe.observation import Observation
 from scheduler.ports.messages import MessageWriter
+from scheduler.ports.processes import is_in_process
 from scheduler.process.user_code import runs_async
 
 _W3C = TraceContextTextMapPropagator()
+_NS = 1_000_000
+"""Nanoseconds of a millisecond."""
+_OUTCOMES = {Ending.DROPPED: "drop", Ending.SNOOZED: "snooze"}
+"""Names of outcomes that are not those of their endings."""
 _ENDED_MAX = 10_000
 """Most attempts whose completion is still to be traced; that of an abandoned one never comes."""
 
@@ -122,21 +127,30 @@ class Spans:
         self._ended: dict[TaskKey, bytes] = {}
 
     def begin(
-        self, name: str, kind: SpanKind, context: bytes | None, attributes: Mapping[str, Any]
+        self,
+        name: str,
+        kind: SpanKind,
+        context: bytes | None,
+        attributes: Mapping[str, Any],
+        started_ns: int | None = None,
     ) -> Span:
         """Begin a span below a task's context, or below the current one."""
         parent = None if context is None else _as_context(context)
         named = {f"hourhand.{key}": value for key, value in attributes.items()}
-        return self._tracer.start_span(f"hourhand {name}", parent, kind, named)
+        return self._tracer.start_span(
+            f"hourhand {name}", parent, kind, named, start_time=started_ns
+        )
 
     def of_task(self, name: str, key: TaskKey, context: bytes, **attributes: object) -> Span:
         """Begin a span that names its task."""
         about = {"key": str(key), "ordering_id": key.ordering_id, **attributes}
         return self.begin(name, SpanKind.CLIENT, context, about)
 
-    def attempt(self, context: bytes, attributes: Mapping[str, Any]) -> Span:
-        """Begin the span of a call of user code."""
-        return self.begin("attempt", SpanKind.CONSUMER, context, attributes)
+    def attempt(
+        self, context: bytes, attributes: Mapping[str, Any], started_ns: int | None = None
+    ) -> Span:
+        """Begin the span of a call of user code, which began now, or nanoseconds after 1970."""
+        return self.begin("attempt", SpanKind.CONSUMER, context, attributes, started_ns)
 
     def note_end(self, key: TaskKey, context: bytes) -> None:
         """Keep the context of a task whose completion may follow."""
@@ -279,7 +293,7 @@ def _end_all(spans: Sequence[Span], future: "Future[Any]") -> None:
         span.end()
 
 
-BeginSpan = Callable[[bytes, Mapping[str, Any]], Span]
+BeginSpan = Callable[[bytes, Mapping[str, Any], int | None], Span]
 NoteEnd = Callable[[TaskKey, bytes], None]
 
 
@@ -302,14 +316,35 @@ class TracedRunner:
         self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
     ) -> None:
         """Run each attempt as soon as a worker is free for it."""
-        self._runner.start([(each, self._traced(each, by)) for each, by in starts], listener)
+        away = {
+            each: call for each, by in starts if is_in_process(by) and (call := self._call(each))
+        }
+        traced = [(each, by if each in away else self._traced(each, by)) for each, by in starts]
+        self._runner.start(traced, partial(_tell_with_spans, away, listener) if away else listener)
 
     def _traced(self, attempt: Attempt, executor: Executable) -> Executable:
+        call = self._call(attempt)
+        if call is None:
+            return executor
+        return (_Async if runs_async(executor) else _Blocking)(executor, call)
+
+    def _call(self, attempt: Attempt) -> "_CallSpan | None":
         context = carried_context(attempt.task.body)
         if context is None:
-            return executor
-        wrapper = _Async if runs_async(executor) else _Blocking
-        return wrapper(executor, _CallSpan(attempt, context, self._begin, self._note_end))
+            return None
+        return _CallSpan(attempt, context, self._begin, self._note_end)
+
+
+def _tell_with_spans(
+    away: Mapping[Attempt, "_CallSpan"], listener: AttemptListener, ended: AttemptEnded
+) -> None:
+    """Make the span of an attempt that a process has run, by the times that it was told with: so it
+    has one even if its process was killed.
+    """
+    call = away.get(ended.attempt)
+    if call is not None and ended.ending.is_of_user_code:
+        call.tell(ended)
+    listener(ended)
 
 
 class _CallSpan:
@@ -323,8 +358,8 @@ class _CallSpan:
         self._begin = begin
         self._note_end = note_end
 
-    def begin(self) -> Span:
-        """Begin the span, below the task's context."""
+    def begin(self, started_ns: int | None = None) -> Span:
+        """Begin the span, below the task's context, now or at a time."""
         attempt = self._attempt
         key = attempt.task.key
         about = {
@@ -335,7 +370,18 @@ class _CallSpan:
             "fence": attempt.epoch,
             **({"kind": kind} if (kind := attempt.task.kind) is not None else {}),
         }
-        return self._begin(self._context, about)
+        return self._begin(self._context, about, started_ns)
+
+    def tell(self, ended: AttemptEnded) -> None:
+        """Make the span of a call that has ended elsewhere."""
+        span = self.begin(ended.started_ms * _NS)
+        if ended.error_class is not None:
+            span.set_attribute("error.type", ended.error_class)
+            span.set_status(Status(StatusCode.ERROR))
+        else:
+            name = _OUTCOMES.get(ended.ending, ended.ending.value)
+            span.set_attribute("hourhand.outcome", name)
+        self._close(span, ended.finished_ms * _NS)
 
     def end(self, span: Span, outcome: object) -> None:
         """End the span with the result of user code."""
@@ -349,8 +395,8 @@ class _CallSpan:
         span.set_status(Status(StatusCode.ERROR))
         self._close(span)
 
-    def _close(self, span: Span) -> None:
-        span.end()
+    def _close(self, span: Span, ended_ns: int | None = None) -> None:
+        span.end(ended_ns)
         self._note_end(self._attempt.task.key, self._context)
 
 

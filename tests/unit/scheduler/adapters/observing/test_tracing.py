@@ -14,20 +14,24 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tenacity import wait_none
 
+from actors.model.attempts import AttemptEnded, Ending
 from actors.model.backoff import RetryPolicy
 from actors.model.codec import Headers
 from actors.model.outcome import Outcome
 from actors.model.task import StoredTask
-from actors.model.trace import TRACEPARENT, context_of
+from actors.model.trace import TRACEPARENT, context_of, with_context
 from scheduler import Scheduler, SchedulerClient, Settings, Task, TaskExecutor
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.adapters.observing.tracing import TracedMessages
+from scheduler.adapters.observing.tracing import Spans, TracedMessages, TracedRunner
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from scheduler.executors.user_executors import UserExecutors
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
+from scheduler.ports.processes import ProcessMember
 from scheduler.wiring import build_telemetry, observe, open_clock
+from tests.builders import a_stored_task, an_attempt
+from tests.unit.fakes import FakeRunner
 from tests.waiting import until
 
 PATIENCE_S = 60.0
@@ -173,6 +177,40 @@ def test_a_task_is_one_trace_from_its_caller_to_its_completion(
     assert second is not None
     assert user.parent.span_id == second.span_id
     assert "4111" not in "".join(span.to_json() for each in found.values() for span in each)
+
+
+def test_a_process_has_the_span_of_its_attempt_and_a_killed_one_too(
+    spans: InMemorySpanExporter,
+) -> None:
+    """By the times that it told, once it has ended; what never began has none."""
+    runner, made, told = FakeRunner(), Spans(), list[AttemptEnded]()
+    traced = TracedRunner(runner, made.attempt, made.note_end)
+    context = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    endings = {
+        "well": (Ending.DONE, None),
+        "dropped": (Ending.DROPPED, None),
+        "killed": (Ending.FAILED, "ProcessDied"),
+        "never": (Ending.NOT_STARTED, None),
+        "untraced": (Ending.DONE, None),
+    }
+    member = ProcessMember(RetryPolicy(), None)
+    bodies = {of: b"{}" if of == "untraced" else with_context(b"{}", context) for of in endings}
+    rows = [a_stored_task(ordering_id=of, data=body) for of, body in bodies.items()]
+    traced.start([(an_attempt(task=row), member) for row in rows], told.append)
+    assert {type(each.executor) for each in runner.started} == {ProcessMember}, "not wrapped"
+
+    for each in runner.started:
+        ending, error = endings[each.attempt.task.key.ordering_id]
+        each.listener(AttemptEnded(each.attempt, ending, 1_000, 3_000, error_class=error))
+
+    assert [each.ending for each in told] == [ending for ending, _ in endings.values()]
+    found = finished(spans, ())["hourhand attempt"]
+    assert {span.context.trace_id for span in found if span.context} == {int(context[3:35], 16)}
+    assert [(span.start_time, span.end_time) for span in found] == 3 * [(10**9, 3 * 10**9)]
+    well, dropped, killed = (dict(span.attributes or {}) for span in found)
+    assert (well["hourhand.outcome"], dropped["hourhand.outcome"]) == ("done", "drop")
+    assert (killed["error.type"], killed["hourhand.ordering_id"]) == ("ProcessDied", "killed")
+    assert made.take_end(runner.started[0].attempt.task.key) == context
 
 
 def _wait_until_closed(spans: InMemorySpanExporter) -> None:
