@@ -49,6 +49,7 @@ from scheduler.executors.user_executors import Executors, UserExecutors, payload
 from scheduler.futures.light_future import LightFuture
 from scheduler.futures.sleeping import Sleeper
 from scheduler.node.calls import Calls
+from scheduler.node.silence import SilenceLimits
 from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.testing.recording import (
@@ -534,6 +535,8 @@ class VirtualScheduler:
             )
 
         def make_processes(calls: Calls, rng: Random) -> VirtualProcesses:
+            stuck_after_ms = self.settings.tree.execution.stuck_after_ms
+            calls.silence_limits = SilenceLimits(users.stuck_after_ms, stuck_after_ms)
             return VirtualProcesses(
                 calls,
                 self.settings.tree,

@@ -37,6 +37,7 @@ from scheduler.node.process_pool import (
     job_of,
     job_of_batch,
 )
+from scheduler.node.silence import STOOD_STILL_MS
 from scheduler.node.stages import RunningBatch
 from scheduler.ports.batches import BatchMember
 from scheduler.testing.recording import RecordingTelemetry
@@ -232,11 +233,26 @@ class VirtualProcesses:
         if not place.is_asked:
             times.append(place.drained_ms - self._kill_grace_ms)
             times.append(words.deadline_ms if runs else NO_DEADLINE)
+            times.append(self._silence_look_ms(index) if runs else NO_DEADLINE)
         if runs and not place.sent[0].is_told:
             times.append(words.begun_ms + TOLD_MS + _ROUNDING_MS)
         if len(place.sent) > 1:
             times.append(place.head_ms + RECALLED_MS + _ROUNDING_MS)
         return min(times)
+
+    def _silence_look_ms(self, index: int) -> float:
+        """Return when the pool has to look whether what runs at a place is stuck.
+
+        It takes a node that does not look for some seconds for one that stood still.
+        """
+        job = self.pool.places[index].sent[0]
+        limit_ms = self._calls.silence_limits.of(job.members[0].attempt)
+        if limit_ms is None:
+            return NO_DEADLINE
+        now_ms = self._calls.clock.monotonic_ms()
+        stuck_ms = self.page.place(index).begun_ms + limit_ms + _ROUNDING_MS
+        next_ms = now_ms + STOOD_STILL_MS / 2
+        return stuck_ms if now_ms < stuck_ms < next_ms else next_ms
 
     # The system.
 

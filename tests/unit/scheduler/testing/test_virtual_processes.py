@@ -7,7 +7,7 @@ import pytest
 import tenacity
 
 from actors.model.errors import InvalidTask
-from actors.model.events import AttemptAbandoned, AttemptFailed, AttemptStarted
+from actors.model.events import AttemptAbandoned, AttemptFailed, AttemptStarted, AttemptStuck
 from actors.model.settings import ExecutionSettings, TreeSettings
 from actors.model.status import AttemptResult, CompletionResult
 from scheduler import BatchExecutor, RetryPolicy, Task, TaskExecutor
@@ -153,6 +153,26 @@ def test_what_hangs_is_killed_after_its_timeout_and_the_grace() -> None:
     assert told(ran) == [(1, "timeout", f"{message} (tree.execution.kill_grace_ms)")]
     assert ran[0].at == NOON + timedelta(milliseconds=60_000 + GRACE_MS)
     assert [each.key.uniqueness_key for each in scheduler.drain()] == ["1", "2"]
+
+
+def test_what_hangs_and_may_not_be_silent_is_killed_as_stuck() -> None:
+    """After ``stuck_after`` and the grace, without a timeout."""
+
+    class Silent(Unlimited):
+        stuck_after = timedelta(seconds=90.5)
+
+    scheduler = a_process(Silent)
+    scheduler.schedule_task(a_task())
+    scheduler.next_attempt().hangs()
+
+    early = scheduler.advance(milliseconds=90_499 + GRACE_MS)
+    ran = scheduler.advance(seconds=1)
+
+    assert early == []
+    (execution,) = ran
+    assert execution.error_message is not None
+    assert "stuck: no checkpoint for 90.5 s (stuck_after)" in execution.error_message
+    assert [each.limit_ms for each in scheduler.telemetry.of(AttemptStuck)] == [90_500]
 
 
 def test_what_hangs_without_a_timeout_stays_open() -> None:
