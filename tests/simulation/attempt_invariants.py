@@ -48,6 +48,11 @@ FAST_ANSWER_MS = 10.0
 """How long an answer of the store is under way in good weather, at most."""
 _CLOSING = {CommandOutcome.APPLIED, CommandOutcome.RUNNING}
 """Outcomes of a cancel or drop after which no further attempt starts."""
+_DEATHS = {
+    **dict.fromkeys(("killed", "killed memory", "killed timeout"), True),
+    **dict.fromkeys(("killed lease", "killed drained", "killed given up", "killed closed"), False),
+}
+"""True if a death of a process uses up an attempt, by how it is noted."""
 _QUEUE_LONG = 50
 """No run has so many tasks of one ordering id at hand or waiting for a retry."""
 RECOVERY_MS = 8_000.0
@@ -82,6 +87,24 @@ def p26_no_process_runs_beside_the_next_owner(run: Run) -> Complaints:
         for other in start.beside:
             if other.is_in_process:
                 yield f"attempt {start.id} of {start.key} started while {other.id} was in a process"
+
+
+def p7_a_death_counts_as_what_caused_it(run: Run) -> Complaints:
+    """A death in a process uses up an attempt where user code caused it, and none where the node
+    killed it for its own sake.
+    """
+    before: dict[TaskKey, Started] = {}
+    for start in run.started:
+        last, before[start.key] = before.get(start.key), start
+        if last is None or last.offset != start.offset:
+            continue
+        ended = run.ended.get(last.id)
+        why = None if ended is None else _DEATHS.get(ended.ending)
+        if why is False and start.number > last.number:
+            yield f"{start.key} lost an attempt, as its process was {run.ended[last.id].ending}"
+        is_of_same = (last.node, last.epoch) == (start.node, start.epoch)
+        if why and is_of_same and start.number != last.number + 1:
+            yield f"{start.key} lost no attempt, and its process was {run.ended[last.id].ending}"
 
 
 def p4_in_order(run: Run) -> Complaints:

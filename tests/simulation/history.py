@@ -102,8 +102,8 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """User code ended, or died with its process (``killed``), or was cancelled, or counts for
-    nothing (``void``), as a task before it in its batch is not done.
+    """User code ended, or died with its process (``killed``, and why), or was cancelled, or counts
+    for nothing (``void``), as a task before it in its batch is not done.
     """
 
     at_ms: float

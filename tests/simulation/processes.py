@@ -4,6 +4,7 @@ The pool is the node's own.  Guardian and processes go on while their node is fr
 shared page and to the tickets, and die of user code or of the lease.
 """
 
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -33,6 +34,8 @@ from tests.simulation.progress import EVERY_MS, CheckpointingAttempt
 from tests.simulation.user_code import ProcessKilled, SimulatedExecutor, plan_of
 
 PLACES = 12
+_LEAKS = 0.05
+"""Share of attempts that hold more memory than a process may."""
 KILL = 9
 
 
@@ -47,6 +50,9 @@ class ProcessObserver(Protocol):
 
     def checkpointing(self, running: RunningAttempt, number: int) -> CheckpointingAttempt | None:
         """Return how an attempt makes checkpoints; None where it makes none."""
+
+    def miscalled(self, running: RunningAttempt, complaint: str) -> None:
+        """Note what is wrong with where an attempt was sent."""
 
 
 class _Untold:
@@ -66,6 +72,13 @@ class _Simulated:
     is_ready: bool = False
     gone_ms: float | None = None
     """When it is killed, or ends as it was asked to."""
+    why: str = ""
+    """For which its node kills it."""
+    heard: int = 0
+    """Tasks of it whose end its node has heard."""
+    memory_bytes: int = 0
+    measured_ms: float = math.inf
+    """When the guardian finds that it holds too much."""
     tickets: list[int] = field(default_factory=list)
     works: deque[Work] = field(default_factory=deque)
     seq: int = 0
@@ -96,6 +109,7 @@ class SimulatedProcesses:
     ) -> None:
         self.page = ProcessPage(-1, PLACES)
         self._calls, self._observer, self._policy = calls, observer, policy
+        self._execution = tree.execution
         self._rng = random.Random(rng.getrandbits(64))
         self._inside = Calls(
             clock=calls.clock, gate=lambda _: True, telemetry=_Untold(), rng=self._rng
@@ -163,6 +177,11 @@ class SimulatedProcesses:
         """Give it tickets and work."""
         process = self._alive.get(number)
         if process is not None:
+            most = self._execution.tasks_per_process_max
+            if most is not None and process.heard >= most:
+                running = self.pool.attempt_of(number, seqs[0], 0)
+                assert running is not None, "what is sent is at hand"
+                self._observer.miscalled(running, f"was sent to a process behind {most} tasks")
             process.tickets += seqs
             for _, text in FrameReader(FRAME_BYTES_MAX).feed(frames):
                 process.works.append(read_record(text, Work))
@@ -180,6 +199,9 @@ class SimulatedProcesses:
 
     def kill(self, number: int) -> None:
         """End it in a moment."""
+        process = self._alive.get(number)
+        if process is not None:
+            process.why = next(each.why for each in self.pool.places if each.number == number)
         self._leave(number, self._rng.uniform(0.0, 5.0))
 
     def stop(self, number: int) -> None:
@@ -198,6 +220,7 @@ class SimulatedProcesses:
         times = [float("inf")]
         for each in self._alive.values():
             times.append(float("inf") if each.gone_ms is None else each.gone_ms)
+            times.append(each.measured_ms)
             if not each.is_ready:
                 times.append(each.ready_ms)
             elif each.seq:
@@ -214,6 +237,8 @@ class SimulatedProcesses:
                 self._die(process, "")
             elif process.seq and self.page.lease_ends_ms <= now_ms:
                 self._die(process, "lease")
+            elif process.measured_ms <= now_ms:
+                self._die(process, "memory")
             elif not process.is_ready:
                 if process.ready_ms <= now_ms:
                     process.is_ready = True
@@ -267,6 +292,7 @@ class SimulatedProcesses:
         process.history = (number,)
         process.checkpoints = self._observer.checkpointing(running, number)
         process.checkpoint_ms = self._calls.clock.monotonic_ms() + EVERY_MS
+        self._hold_memory(process)
         task = attempt.task.to_task()
         inside.executor.attempt = attempt.number
         process.end_ms += plan_of(task, attempt.number).duration_ms
@@ -280,6 +306,17 @@ class SimulatedProcesses:
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             outcome = error
         process.ends = (self._inside.ended_with(inside, outcome, started_ms),)
+
+    def _hold_memory(self, process: _Simulated) -> None:
+        """Have an attempt leave some memory behind, or hold too much at once."""
+        most = self._execution.memory_bytes_per_process_max
+        if most is None:
+            return
+        process.memory_bytes += self._rng.randrange(most // 4)
+        if self._rng.random() < _LEAKS:
+            process.memory_bytes += most
+        if process.memory_bytes > most:
+            process.measured_ms = self._calls.clock.monotonic_ms() + self._rng.uniform(0.0, 1_000.0)
 
     def _make_checkpoint(self, process: _Simulated, checkpoints: CheckpointingAttempt) -> None:
         """Have user code make one, which the node hears of in turn with all else."""
@@ -301,12 +338,19 @@ class SimulatedProcesses:
             sent_end(at, each, is_begun=bool(process.history), is_told=False)
             for at, each in enumerate(process.ends)
         ]
-        self._hear(partial(self.pool.said_ended, process.number, Ended(process.seq, ends)))
+        told = Ended(process.seq, ends, process.memory_bytes)
+
+        def say() -> None:
+            process.heard += 1
+            self.pool.said_ended(process.number, told)
+
+        self._hear(say)
         process.words.end()
         process.seq = 0
 
     def _die(self, process: _Simulated, why: str) -> None:
         del self._alive[process.number]
         for number in process.history if process.seq else ():
-            self._observer.attempt_ended(number, "killed")
-        self._hear(partial(self.pool.has_ended, EndedProcess(process.number, KILL, 0, why)))
+            self._observer.attempt_ended(number, f"killed {process.why or why}".rstrip())
+        ended = EndedProcess(process.number, KILL, 0, why, process.memory_bytes)
+        self._hear(partial(self.pool.has_ended, ended))

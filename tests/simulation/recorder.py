@@ -90,13 +90,7 @@ class Recorder(StoreRecorder):
         self._ids += 1
         key = attempt.task.key
         beside, alike = self._beside(attempt), 1 + self._alike(member, attempt)
-        # A partition came back, or went on under a new tree, while old code of it still ran.
-        self.counts["attempt started beside an abandoned one"] += any(
-            run.member is member
-            and run.running.attempt.partition == attempt.partition
-            and run.running.attempt.epoch != attempt.epoch
-            for run in self._runs.values()
-        )
+        self.counts["attempt started beside an abandoned one"] += self._is_back(member, attempt)
         self._runs[self._ids] = _Run(self._ids, member, running, key)
         self._history.add(
             Started(
@@ -127,6 +121,15 @@ class Recorder(StoreRecorder):
             )
         )
         return self._ids
+
+    def _is_back(self, member: Member, attempt: Attempt) -> bool:
+        """Whether a partition came back, or goes on under a new tree, while old code of it runs."""
+        return any(
+            run.member is member
+            and run.running.attempt.partition == attempt.partition
+            and run.running.attempt.epoch != attempt.epoch
+            for run in self._runs.values()
+        )
 
     def _is_owner(self, member: Member, partition: int) -> bool:
         owners = self._world.broker.group(self._world.settings.group.id)._owners
