@@ -534,18 +534,6 @@ class VirtualScheduler:
                 expires_after_ms=self._executors.expires_after_ms,
             )
 
-        def make_processes(calls: Calls, rng: Random) -> VirtualProcesses:
-            stuck_after_ms = self.settings.tree.execution.stuck_after_ms
-            calls.silence_limits = SilenceLimits(users.stuck_after_ms, stuck_after_ms)
-            return VirtualProcesses(
-                calls,
-                self.settings.tree,
-                users,
-                self._scripts,
-                note_start=self._executions.note_start,
-                rng=rng,
-            )
-
         return VirtualNode(
             self.broker,
             effects_of,
@@ -553,9 +541,18 @@ class VirtualScheduler:
             clock=self.clock,
             telemetry=self.telemetry,
             users=UserParts(
-                users.flow_rules, users.limits, make_processes if users.in_processes else None
+                users.flow_rules,
+                users.limits,
+                partial(self._make_processes, users) if users.in_processes else None,
             ),
         )
+
+    def _make_processes(self, users: UserExecutors, calls: Calls, rng: Random) -> VirtualProcesses:
+        tree = self.settings.tree
+        stuck_after_ms = tree.execution.stuck_after_ms
+        calls.silence_limits = SilenceLimits(users.stuck_after_ms, stuck_after_ms)
+        note_start = self._executions.note_start
+        return VirtualProcesses(calls, tree, users, self._scripts, note_start=note_start, rng=rng)
 
     def _system_tasks(self) -> SystemTaskRegistry:
         ports = VirtualPorts(self.broker, self.stores, self.telemetry)
