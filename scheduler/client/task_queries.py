@@ -294,7 +294,7 @@ def require_success(info: TaskInfo) -> None:
         case TaskState.DROPPED:
             how, advice = f"was dropped: {info.reason or 'no reason was given'}", ""
         case TaskState.EXPIRED:
-            how, advice = "has expired", ""
+            how, advice = "expired before it was started", "; retry_task brings it back"
         case _:
             how, advice = f"was {info.state.value}", ""
     raise NoResult(f"{info.key} has no result, it {how}{advice}")

@@ -39,6 +39,7 @@ from tests.simulation.judged import Complaints, Run
 from tests.simulation.network import SLOW_ANSWER_MS
 from tests.simulation.task_maker import HEALTHY
 from tests.simulation.unordered import PLACES, SWARM
+from tests.simulation.user_code import value_of
 
 REACTION_MS = 500.0
 """How long a durable record may take to reach the attempt it concerns."""
@@ -105,6 +106,26 @@ def p7_a_death_counts_as_what_caused_it(run: Run) -> Complaints:
         is_of_same = (last.node, last.epoch) == (start.node, start.epoch)
         if why and is_of_same and start.number != last.number + 1:
             yield f"{start.key} lost no attempt, and its process was {run.ended[last.id].ending}"
+
+
+def p28_a_success_has_its_result(run: Run) -> Complaints:
+    """Where a success is seen, the value of an attempt of its task is found, unless one that began
+    by then returns none.
+    """
+    began: dict[TaskKey, list[Started]] = defaultdict(list)
+    for start in run.started:
+        began[start.key].append(start)
+    for key, completions in run.completed.items():
+        for each in completions:
+            if not each.returns:
+                continue
+            values = [
+                value_of(key.uniqueness_key, start.number, start.epoch)
+                for start in began[key]
+                if start.at_ms <= each.at_ms
+            ]
+            if each.value not in {"" if value is None else str(value) for value in values}:
+                yield f"{key} was closed with the result {each.value or 'none'}, not of {values}"
 
 
 def p4_in_order(run: Run) -> Complaints:

@@ -178,6 +178,10 @@ class Completed:
     offset: int
     write_time: int
     has_letter: bool
+    returns: bool = False
+    """Whether it is a success of a task whose attempts may return values."""
+    value: str = ""
+    """The result of such a one that a reader finds at that moment; empty for none."""
     """Whether there was a dead letter of its key by then."""
 
 

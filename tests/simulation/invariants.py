@@ -26,6 +26,7 @@ from tests.simulation.attempt_invariants import (
     p7_a_death_counts_as_what_caused_it,
     p7_isolation,
     p26_no_process_runs_beside_the_next_owner,
+    p28_a_success_has_its_result,
     sealed_data_waits_for_its_key,
     what_is_asked_to_end_counts_no_more,
 )
@@ -423,6 +424,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p27_what_has_expired_does_not_start,
     what_has_expired_is_told_of_once,
     a_snooze_uses_up_no_attempt,
+    p28_a_success_has_its_result,
     one_task_is_made_in_a_window,
     the_last_call_makes_its_task,
     pauses_hold,

@@ -25,6 +25,7 @@ from scheduler.node.process_frames import (
     Ended,
     EndedProcess,
     FrameReader,
+    SentText,
     Work,
     read_record,
 )
@@ -294,7 +295,7 @@ class SimulatedProcesses:
         process.checkpoint_ms = self._calls.clock.monotonic_ms() + EVERY_MS
         self._hold_memory(process)
         task = attempt.task.to_task()
-        inside.executor.attempt = attempt.number
+        inside.executor.attempt, inside.executor.fence = attempt.number, attempt.epoch
         process.end_ms += plan_of(task, attempt.number).duration_ms
         if attempt.timeout_ms is not None:
             process.words.limit(self._calls.clock.monotonic_ms() + attempt.timeout_ms)
@@ -338,6 +339,10 @@ class SimulatedProcesses:
             sent_end(at, each, is_begun=bool(process.history), is_told=False)
             for at, each in enumerate(process.ends)
         ]
+        for at, each in enumerate(process.ends):
+            if each.returned is not None:
+                sent = SentText(process.seq, at, each.returned)
+                self._hear(partial(self.pool.said_result, process.number, sent))
         told = Ended(process.seq, ends, process.memory_bytes)
 
         def say() -> None:

@@ -123,6 +123,8 @@ class Workload(_Part):
     """All tasks run in processes, which die where a plan says so, and with their node."""
     checkpoints: bool = False
     """Whether user code makes checkpoints, four in a second."""
+    results: bool = False
+    """Whether attempts that end well return a value, three of four of them."""
     runs: int = 0
     """Most tasks of one ordering id in a batch; with 0 there are no batches."""
     guests: float | None = None

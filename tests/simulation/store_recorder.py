@@ -9,6 +9,7 @@ from typing import Protocol
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.codec import Command
+from actors.model.json_text import shown_value
 from actors.model.key import TaskKey
 from actors.model.log_offset import broker_offset
 from actors.model.operator_config import OperatorConfig
@@ -142,7 +143,19 @@ class StoreRecorder:
             self._kept.add(key)
         has_letter = result is CompletionResult.FAILURE and self._truth.has_letter(key)
         place = (partition, key, result, offset, write_time)
-        self._history.add(Completed(self._now_ms(), *place, has_letter))
+        returns, value = self._returned(partition, completion)
+        self._history.add(Completed(self._now_ms(), *place, has_letter, returns, value))
+
+    def _returned(self, partition: int, completion: Completion) -> tuple[bool, str]:
+        """Return whether a task may return values, and which one is found as it is closed."""
+        row = self._truth.row(partition, completion.key)
+        is_well = completion.result is CompletionResult.SUCCESS
+        if not is_well or row is None or b'"returns":true' not in row.body:
+            return False, ""
+        found = self._world.data.results.of_key(partition, completion.key)
+        if not found or not found[0].is_of(completion.finished_ms):
+            return True, ""
+        return True, str(shown_value(found[0].body))
 
     def _rows_removed(
         self, partition: int, gone: dict[TaskKey, tuple[int, StoredTask]], end_ms: int

@@ -182,6 +182,8 @@ class TaskMaker:
                 data["lasts"] = self.paced(self._rng.choice((1, 40, 400, 2_500)))
             else:
                 data["until"] = self.clock.now_ms() + self.paced(self._rng.randrange(1, 9_000))
+        if load.results:
+            data["returns"] = True
         if load.guests is not None:
             does_harm = self._rng.random() < load.guests
             data["harm"] = [self._rng.choice(HARM) for _ in runs] if does_harm else []

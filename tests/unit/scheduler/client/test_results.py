@@ -100,13 +100,25 @@ def test_the_value_of_the_attempt_that_ended_well_counts() -> None:
 
 
 def test_a_task_that_did_not_end_well_has_none_and_says_why() -> None:
-    """Failed for good, dropped, or cancelled; the message has the key."""
+    """Failed for good, expired, dropped, or cancelled; the message has the key."""
     world = World()
     failed = world.schedule(fails=True)
     dropped = world.schedule(2 * MINUTE, drops=True)
     cancelled = world.schedule(DAY)
     world.client.cancel_task(cancelled.key).result(timeout=1)
 
+    late = world.client.schedule_task(
+        Task(
+            ordering_id="c-8",
+            scheduled_time=world.scheduler.now + MINUTE,
+            uniqueness_key="late",
+            expires=MINUTE,
+        )
+    ).result(timeout=1)
+    world.scheduler.down_for(timedelta(hours=1))
+
+    with pytest.raises(NoResult, match=r"expired before it was started; retry_task"):
+        world.client.wait_result(late)
     with pytest.raises(NoResult, match=r"failed for good: ValueError: no such invoice; retry_task"):
         world.client.wait_result(failed)
     with pytest.raises(NoResult, match=r"was dropped: deleted$"):

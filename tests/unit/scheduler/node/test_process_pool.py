@@ -6,7 +6,7 @@ import pytest
 
 from actors.model.attempts import Ending
 from actors.model.events import AttemptAbandoned, AttemptFailed, AttemptStarted, AttemptStuck
-from scheduler.node.process_frames import Ended, EndedProcess, FrameBroken, SentEnd
+from scheduler.node.process_frames import Ended, EndedProcess, FrameBroken, SentEnd, SentText
 from scheduler.node.process_pool import RECALLED_MS
 from scheduler.observe.metric_catalogue import PROCESS_DEATHS
 from tests.unit.scheduler.node.fake_processes import FakeProcesses
@@ -432,6 +432,25 @@ def test_times_that_a_process_makes_up_are_not_believed() -> None:
 
     ended = fake.ended()
     assert (ended.started_ms, ended.finished_ms) == (0, fake.clock.now_ms())
+
+
+def test_p28_each_attempt_of_a_batch_has_its_own_value() -> None:
+    """One that failed has none, whatever its process says; nor has what is not at hand."""
+    fake = FakeProcesses()
+    fake.ready()
+    fake.start_batch(3)
+    work = fake.begin()
+    for place in (0, 2, 9):
+        fake.pool.said_result(1, SentText(work.seq, place, b"%d" % place))
+    fake.pool.said_result(1, SentText(work.seq + 1, 1, b"another work's"))
+    fake.end()
+    assert [fake.ended().returned for _ in range(3)] == [b"0", None, b"2"]
+
+    fake.start()
+    again = fake.begin()
+    fake.pool.said_result(1, SentText(again.seq, 0, b"1"))
+    fake.end(ending=Ending.FAILED, error="ValueError")
+    assert fake.ended().returned is None
 
 
 def test_a_batch_ends_together_and_frees_its_place_once() -> None:
