@@ -34,7 +34,7 @@ _EXECUTORS = (
 """Nodes of odd numbers run the first two, those of even ones the others: the second of them what
 has a limit."""
 
-_PROCESSES = {"HOURHAND_TREE__EXECUTION__PROCESSES": "8"}
+_PROCESSES = {"HOURHAND_TREE__EXECUTION__PROCESSES": "5"}
 """More than work at a time, also where nodes are down: a task that waits for a minute starts late
 enough to meet what a frozen owner had still to write."""
 _CHECKED = {"HOURHAND_OBSERVE__METRICS": "true", "HOURHAND_OBSERVE__SELF_CHECK_SHARE": "1"}

@@ -30,8 +30,8 @@ _SLOW_SHARE, _RETRY_SHARE, _NEAR_SHARE = 0.01, 0.01, 0.1
 _LIMITED_SHARE = 0.1
 """Of groups: of tasks it is a twentieth."""
 _PROCESS_IDS = 200
-_PROCESSES_PER_S = 1.2
-"""Tasks in processes: two or three of a node work at a time, each for longer than a lease."""
+_PROCESSES_PER_S = 1.0
+"""Tasks in processes: about two of a node work at a time, each for longer than a lease."""
 _PROCESS_WORK_MS = (6_000, 9_000)
 _KINDS = {"limited": LIMITED_KIND, "process": PROCESS_KIND}
 _TENANTS = ("first", "second")
