@@ -162,9 +162,9 @@ def load(
 
     Rows that are not tasks are put aside; exit code 2 if there are any.
 
-    Fields are scheduled_time, ordering_id, uniqueness_key, data, kind, priority, seal and expires. Without
-    a column for the data, all other columns become the data. Safe to stop and to run again, beside
-    nodes.
+    Fields are scheduled_time, ordering_id, uniqueness_key, data, kind, priority, seal and expires.
+    Without a column for the data, all other columns become the data. Safe to stop and to run
+    again, beside nodes.
 
     \b
     Examples:
