@@ -53,6 +53,10 @@ FAILED = AttemptRecord(
     "Traceback …",
     4,
 )
+SNOOZED = replace(
+    STARTED, attempt=2, result=AttemptResult.SNOOZED, finished_ms=HOUR_START_MS + 9, snoozed=3
+)
+"""Stores have a retry in its place, which nodes of the version before read."""
 END_KEY = key_at(HOUR_START_MS + 100 * HOUR_MS)
 
 
@@ -244,6 +248,16 @@ class StatusSuite(StoreSuite):
         done(stores.status.insert_attempts(partition, [bare, full], write_time(1)))
         assert all_attempts(stores, partition) == [full, bare]
         assert list(done(stores.status.find_attempts(partition, [KEY]))) == [full, bare]
+
+    def test_a_snoozed_attempt_comes_back_with_its_count(
+        self, stores: Stores, partition: int
+    ) -> None:
+        """Also where it goes on, and its start is durable."""
+        going_on = replace(STARTED, attempt=3, snoozed=12)
+
+        done(stores.status.insert_attempts(partition, [SNOOZED, going_on], write_time(1)))
+
+        assert all_attempts(stores, partition) == [SNOOZED, going_on]
 
     @pytest.mark.parametrize("newest_first", [False, True])
     @pytest.mark.parametrize(("older", "newer"), [(STARTED, FAILED), (FAILED, STARTED)])
