@@ -178,7 +178,7 @@ def running(
     *,
     common: ResultOptions,
 ) -> None:
-    """List tasks whose code runs right now, for how long, and how far it is.
+    """List tasks whose code runs: for how long, and how far.
 
     The longest first, as nodes reported up to a second ago. A checkpoint shows
     its progress and its age; stuck is what makes none for too long.

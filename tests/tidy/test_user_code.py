@@ -31,12 +31,13 @@ ROOMS = (
 READ_WHEN_DECLARED = {
     "limits": "of the class alone, when a node is built",
     "priority": "as limits",
+    "expires_after": "as limits",
     "fair": "as limits",
     "run_in": "as limits",
     "name": "of a codec, when the codecs are put together",
     "blocks": "as name",
 }
-CALLED_BY_USERS = {"checkpoint", "checkpointed"}
+CALLED_BY_USERS = {"checkpoint", "checkpointed", "snoozed"}
 """What user code calls of ours."""
 SET = {
     *("attempt", "attempts", "fence", "fences", "cancelled"),

@@ -3,7 +3,7 @@
 import { actOnTasks, fitting, pauseOrResume, whyNot } from "../acts.js";
 import { ask } from "../api.js";
 import { fill, h } from "../dom.js";
-import { count, counted, duration, keyWords, moment, nowMs, shareOf, since, when } from "../format.js";
+import { count, counted, keyWords, moment, nowMs, shareOf, since, when } from "../format.js";
 import { indented } from "../json_text.js";
 import { latest, on } from "../live.js";
 import {
@@ -15,11 +15,10 @@ import {
   pairs,
   pill,
   refusal,
-  stateTone,
-  stateWord,
   trace,
 } from "../parts.js";
 import { address } from "../router.js";
+import { OPEN, timeline } from "../task_timeline.js";
 
 const MARKS = {
   "run-now": "play",
@@ -35,7 +34,6 @@ const WHERE = {
   process: ", in a process",
   batch: ", in a batch",
 };
-const OPEN = new Set(["pending", "limited", "running", "retrying", "snoozed", "blocked"]);
 const LOOK_MS = 3_000;
 
 export const screen = { path: "task", title: "Task", hidden: true, parent: "tasks", open };
@@ -275,86 +273,4 @@ function facts(task, waits) {
 
 function reason(wait) {
   return h("li", {}, wait.told, wait.command && [" ", h("code", {}, wait.command)]);
-}
-
-function timeline(task) {
-  const due = Date.parse(task.scheduledTime);
-  const steps = [
-    {
-      tone: due > nowMs() ? "next" : "",
-      title: "Due",
-      at: task.scheduledTime,
-    },
-  ];
-  for (const each of task.attempts) {
-    const late =
-      each.attempt === 1
-        ? `, ${duration(Math.max(0, Date.parse(each.started) - due))} after it was due`
-        : "";
-    const took = each.finished
-      ? `, took ${duration(Date.parse(each.finished) - Date.parse(each.started))}`
-      : "";
-    steps.push({
-      tone: stateTone(each.result) || "calm",
-      title: `Attempt ${each.attempt}: ${stateWord(each.result)}`,
-      at: each.started,
-      words: `${late}${took}`.replace(/^, /, ""),
-      error: each.errorClass && `${each.errorClass}: ${each.errorMessage ?? ""}`,
-      stack: each.errorStack && [`Trace of attempt ${each.attempt}`, each.errorStack],
-    });
-    if (each.nextAttempt && each === task.attempts.at(-1) && OPEN.has(task.state))
-      steps.push({ tone: "next", title: "Next attempt", at: each.nextAttempt });
-  }
-  if (task.running && !task.attempts.some((each) => each.attempt === task.running.attempt))
-    steps.push({
-      tone: "calm",
-      title: `Attempt ${task.running.attempt} is running on ${task.running.node}`,
-      at: task.running.started,
-    });
-  if (task.state === "blocked")
-    steps.push({
-      tone: "bad",
-      title: "Blocked: waiting for an operator",
-      words:
-        "It has no attempts left, and its ordering id waits. Retry it, or drop it so that the tasks behind it can run.",
-    });
-  if (task.state === "cancelling")
-    steps.push({
-      tone: "warn",
-      title: "Cancelled, and still running",
-      words:
-        "Its code may end, and no further attempt starts. Cancel what runs to ask it to end; where a thread does not look at self.cancelled, stop the node it runs on.",
-    });
-  else if (task.completion && !OPEN.has(task.state)) {
-    const { started, finished, attempts } = task.completion;
-    const took =
-      started && finished ? `, took ${duration(Date.parse(finished) - Date.parse(started))}` : "";
-    const tried =
-      attempts && !task.attempts.length ? `after ${counted(attempts, "attempt")}${took}` : "";
-    steps.push({
-      tone: stateTone(task.state) || "calm",
-      title: `Finished: ${stateWord(task.state)}`,
-      at: finished,
-      words: tried,
-    });
-  }
-  return h(
-    "ol",
-    { class: "timeline" },
-    steps.map((each) =>
-      h(
-        "li",
-        { data: { tone: each.tone } },
-        h(
-          "div",
-          { class: "between" },
-          h("strong", {}, each.title),
-          each.at && h("span", { class: "faint" }, when(each.at, { exact: true })),
-        ),
-        each.words && h("span", { class: "soft" }, each.words),
-        each.error && h("span", {}, each.error),
-        each.stack && trace(...each.stack),
-      ),
-    ),
-  );
 }
