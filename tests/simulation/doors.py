@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from actors.model.backoff import RetryPolicy, default_wait
+from actors.model.backoff import ATTEMPTS_ALLOWED, RetryPolicy, default_wait
 from actors.model.errors import HourhandError
 from actors.model.task_executor import TaskExecutor
 from actors.ports.store import Stores
@@ -76,7 +76,9 @@ class NodeDoors:
         self._clock = clock
         self._loop = loop
         self._rng = rng
-        self._policy = RetryPolicy(2**31, default_wait(0.1, 1.0 * site.pace, rng), "block")
+        self._policy = RetryPolicy(
+            ATTEMPTS_ALLOWED, default_wait(0.1, 1.0 * site.pace, rng), "block"
+        )
         deliver = site.to_log_of(node)
         writer = MemoryWriter(site.tasks, deliver)
         out = OutTopic(node, clock, site.history, deliver)
