@@ -150,6 +150,9 @@ class PartitionExecutor(Actor):
         del self._orderings[ordering_id]
         self._turn.occupy(ordering_id, -ordering.counted_tasks, -ordering.counted_bytes)
         if ordering.mode is not OrderingMode.RUNNING and ordering.first_ms() is not None:
+            if ordering.queue is not None:
+                # Tasks that followed in a batch may have come back to it.
+                ordering.queue.spill_all()
             ordering.counted_tasks = ordering.counted_bytes = 0
             self._stored[ordering_id] = ordering
 

@@ -427,6 +427,7 @@ def test_p14_a_drain_begins_nothing_that_waits() -> None:
     bench.finish()
 
     assert not bench.running and bench.is_drained
+    assert not bench.harness.persistence.has(LoadOrdering)
 
 
 def test_p8_a_task_that_a_drain_ended_open_is_left_to_the_next_owner() -> None:
