@@ -90,7 +90,7 @@ def p26_no_process_runs_beside_the_next_owner(run: Run) -> Complaints:
                 yield f"attempt {start.id} of {start.key} started while {other.id} was in a process"
 
 
-def p7_a_death_counts_as_what_caused_it(run: Run) -> Complaints:
+def a_death_counts_as_what_caused_it(run: Run) -> Complaints:
     """A death in a process uses up an attempt where user code caused it, and none where the node
     killed it for its own sake.
     """

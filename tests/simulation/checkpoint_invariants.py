@@ -12,7 +12,7 @@ _COUNTED = {"failed", "timed_out", "retry"}
 """Ends behind which the next attempt has the next number."""
 
 
-def p16_a_checkpoint_is_of_an_earlier_attempt(run: Run) -> Complaints:
+def a_checkpoint_is_of_an_earlier_attempt(run: Run) -> Complaints:
     """An attempt finds a checkpoint of its own task, which an attempt before it made."""
     said = {each.progress: each.at_ms for each in run.history.of(CheckpointSaid)}
     for start in run.started:
@@ -25,7 +25,7 @@ def p16_a_checkpoint_is_of_an_earlier_attempt(run: Run) -> Complaints:
             yield f"attempt {start.id} of {start.key} found {found}, which none before it made"
 
 
-def p16_a_durable_checkpoint_is_found(run: Run) -> Complaints:
+def a_durable_checkpoint_is_found(run: Run) -> Complaints:
     """An attempt finds a checkpoint no older than those that were durable when its owner claimed
     the partition, or that its owner had durable, and the last one of its owner's that failed.
     """
@@ -57,7 +57,7 @@ def p16_a_durable_checkpoint_is_found(run: Run) -> Complaints:
             )
 
 
-def p16_no_earlier_owner_overwrites_a_checkpoint(run: Run) -> Complaints:
+def no_earlier_owner_overwrites_a_checkpoint(run: Run) -> Complaints:
     """What a later owner has durable is not replaced by a checkpoint of an earlier one."""
     newest: dict[str, CheckpointKept] = {}
     for row in run.history.of(CheckpointKept):

@@ -17,13 +17,13 @@ from actors.model.status import CommandOutcome, CompletionResult
 from actors.model.task import StoredTask
 from tests.simulation import memory_invariants
 from tests.simulation.attempt_invariants import (
+    a_death_counts_as_what_caused_it,
     data_chooses_nothing,
     p2_never_early,
     p3_one_at_a_time,
     p4_in_order,
     p5_done_is_done,
     p6_the_last_record_wins,
-    p7_a_death_counts_as_what_caused_it,
     p7_isolation,
     p26_no_process_runs_beside_the_next_owner,
     p28_a_success_has_its_result,
@@ -31,9 +31,9 @@ from tests.simulation.attempt_invariants import (
     what_is_asked_to_end_counts_no_more,
 )
 from tests.simulation.checkpoint_invariants import (
-    p16_a_checkpoint_is_of_an_earlier_attempt,
-    p16_a_durable_checkpoint_is_found,
-    p16_no_earlier_owner_overwrites_a_checkpoint,
+    a_checkpoint_is_of_an_earlier_attempt,
+    a_durable_checkpoint_is_found,
+    no_earlier_owner_overwrites_a_checkpoint,
 )
 from tests.simulation.debounce_invariants import the_last_call_makes_its_task
 from tests.simulation.flow_invariants import (
@@ -394,7 +394,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p6_the_last_record_wins,
     what_is_asked_to_end_counts_no_more,
     p7_isolation,
-    p7_a_death_counts_as_what_caused_it,
+    a_death_counts_as_what_caused_it,
     data_chooses_nothing,
     sealed_data_waits_for_its_key,
     small_flows_do_not_wait_for_a_large_one,
@@ -408,9 +408,9 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p14_graceful_stop,
     p15_revoked_is_silent,
     p16_a_rebuilt_tree_changes_nothing,
-    p16_a_checkpoint_is_of_an_earlier_attempt,
-    p16_a_durable_checkpoint_is_found,
-    p16_no_earlier_owner_overwrites_a_checkpoint,
+    a_checkpoint_is_of_an_earlier_attempt,
+    a_durable_checkpoint_is_found,
+    no_earlier_owner_overwrites_a_checkpoint,
     p17_what_the_relay_took_appears,
     p18_never_before_its_time,
     p19_one_message_for_each_id,
