@@ -13,6 +13,6 @@
                 └── TaskExecutor    one attempt after another, of one task
 
 Nothing here reads a clock, opens a socket or a file, or starts a thread, except
-``actors.kernel``; effects come in through ``actors.ports``.  ``scheduler``
+``hourhand.actors.kernel``; effects come in through ``hourhand.actors.ports``.  ``scheduler``
 imports ``actors``, never the other way round.
 """

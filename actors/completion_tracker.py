@@ -13,10 +13,10 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from actors.kernel.actor import Actor
-from actors.kernel.futures import gather
-from actors.kernel.ref import Recipient
-from actors.messages import (
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.futures import gather
+from hourhand.actors.kernel.ref import Recipient
+from hourhand.actors.messages import (
     CheckTasks,
     FindStatuses,
     LoadStatuses,
@@ -29,21 +29,21 @@ from actors.messages import (
     StatusesFound,
     TasksChecked,
 )
-from actors.model.attempts import (
+from hourhand.actors.model.attempts import (
     NO_STATUS,
     CheckpointMade,
     KeyStatus,
     attempt_state,
     started_record,
 )
-from actors.model.key import TaskKey
-from actors.model.known_completions import KnownCompletions
-from actors.model.ownership import Ownership
-from actors.model.status import AttemptRecord, Completion, CompletionResult
-from actors.model.task import StoredTask
-from actors.model.task_checkpoint import TaskCheckpoint
-from actors.model.task_result import StoredResult
-from actors.ports.effects import Effects
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.known_completions import KnownCompletions
+from hourhand.actors.model.ownership import Ownership
+from hourhand.actors.model.status import AttemptRecord, Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.ports.effects import Effects
 
 WRITES_IN_FLIGHT_MAX = 2
 """Writes under way at once: more of them would make groups smaller, not faster."""

@@ -5,8 +5,8 @@ Decides which object runs a task.  Never calls user code.
 
 import msgspec
 
-from actors.ports.effects import Effects
-from actors.ports.runner import Executable
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.ports.runner import Executable
 
 
 class ExecutorsOfKinds(msgspec.Struct, eq=False):

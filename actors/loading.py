@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.kernel.context import ActorContext
-from actors.kernel.operations import Ask, Operation, Operations
-from actors.messages import (
+from hourhand.actors.kernel.context import ActorContext
+from hourhand.actors.kernel.operations import Ask, Operation, Operations
+from hourhand.actors.messages import (
     BandsChanged,
     FindStatuses,
     LoadOrdering,
@@ -22,15 +22,15 @@ from actors.messages import (
     TasksLoaded,
     UpdateTask,
 )
-from actors.model.band import BandName
-from actors.model.flow_quota import FlowQuota
-from actors.model.key import TaskKey, first_key_at
-from actors.model.read_ahead import Backlog, ReadAhead
-from actors.model.task import StoredTask
-from actors.ports.effects import Effects
-from actors.ports.store import TaskPage
-from actors.schedule_reader import ScheduleReader
-from actors.watermark import WatermarkKeeper
+from hourhand.actors.model.band import BandName
+from hourhand.actors.model.flow_quota import FlowQuota
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.read_ahead import Backlog, ReadAhead
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.ports.store import TaskPage
+from hourhand.actors.schedule_reader import ScheduleReader
+from hourhand.actors.watermark import WatermarkKeeper
 
 BACKLOG_AT_START_MS = 60_000
 """A partition whose watermark is further behind than this probably begins with a backlog."""

@@ -10,20 +10,20 @@ from concurrent.futures import Future
 
 import msgspec
 
-from actors.kernel.ref import NearRecipient, Recipient
-from actors.model.attempts import Attempt, CheckpointMade, KeyStatus
-from actors.model.band import BandName
-from actors.model.budget import PartitionBudget
-from actors.model.codec import Command, LogRecord
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.key import TaskKey
-from actors.model.known_completions import KnownCompletions
-from actors.model.operator_config import OperatorConfig
-from actors.model.ownership import Assignment, Straggler
-from actors.model.status import AttemptRecord, Completion
-from actors.model.task import StoredTask
-from actors.model.task_checkpoint import TaskCheckpoint
-from actors.model.task_result import StoredResult
+from hourhand.actors.kernel.ref import NearRecipient, Recipient
+from hourhand.actors.model.attempts import Attempt, CheckpointMade, KeyStatus
+from hourhand.actors.model.band import BandName
+from hourhand.actors.model.budget import PartitionBudget
+from hourhand.actors.model.codec import Command, LogRecord
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.known_completions import KnownCompletions
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.ownership import Assignment, Straggler
+from hourhand.actors.model.status import AttemptRecord, Completion
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task_result import StoredResult
 
 
 class AssignPartitions(msgspec.Struct, frozen=True):

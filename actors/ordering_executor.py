@@ -11,21 +11,21 @@ from concurrent.futures import Future
 
 import msgspec
 
-from actors.executors_of_kinds import ExecutorsOfKinds
-from actors.messages import OrderingLoaded, WithdrawTask
-from actors.model.attempts import Attempt
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.key import TaskKey
-from actors.model.ordering_queue import OrderingQueue
-from actors.model.ordering_state import MODES_AFTER, OrderingMode
-from actors.model.task import StoredTask
-from actors.model.task_state import Phase
-from actors.ports.log import Position
-from actors.ports.runner import Executable
-from actors.runs import TaskRun
-from actors.task_executor import TaskExecutorRole
-from actors.turn import Turn
-from actors.unordered_tasks import UnorderedTasks
+from hourhand.actors.executors_of_kinds import ExecutorsOfKinds
+from hourhand.actors.messages import OrderingLoaded, WithdrawTask
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ordering_queue import OrderingQueue
+from hourhand.actors.model.ordering_state import MODES_AFTER, OrderingMode
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_state import Phase
+from hourhand.actors.ports.log import Position
+from hourhand.actors.ports.runner import Executable
+from hourhand.actors.runs import TaskRun
+from hourhand.actors.task_executor import TaskExecutorRole
+from hourhand.actors.turn import Turn
+from hourhand.actors.unordered_tasks import UnorderedTasks
 
 
 class OrderingExecutor(msgspec.Struct, eq=False):

@@ -11,9 +11,9 @@ from typing import assert_never
 
 import msgspec
 
-from actors.kernel.actor import Actor
-from actors.kernel.context import Look
-from actors.messages import (
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.context import Look
+from hourhand.actors.messages import (
     DrainTasks,
     ExecuteTasks,
     LoadStragglers,
@@ -31,17 +31,17 @@ from actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from actors.model.attempts import CheckpointMade, finished_event
-from actors.model.commands import WithdrawalResult
-from actors.model.events import orderings_measured
-from actors.model.key import first_key_at
-from actors.model.ordering_state import OrderingMode
-from actors.model.ownership import Ownership, Straggler, stragglers_of
-from actors.model.pauses import NOT_PAUSED, PartitionPause
-from actors.model.task import StoredTask
-from actors.ordering_executor import OrderingExecutor
-from actors.ports.effects import Effects
-from actors.turn import AttemptDue, AttemptsEnded, LetterAcknowledged, LookAgain, Turn
+from hourhand.actors.model.attempts import CheckpointMade, finished_event
+from hourhand.actors.model.commands import WithdrawalResult
+from hourhand.actors.model.events import orderings_measured
+from hourhand.actors.model.key import first_key_at
+from hourhand.actors.model.ordering_state import OrderingMode
+from hourhand.actors.model.ownership import Ownership, Straggler, stragglers_of
+from hourhand.actors.model.pauses import NOT_PAUSED, PartitionPause
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ordering_executor import OrderingExecutor
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.turn import AttemptDue, AttemptsEnded, LetterAcknowledged, LookAgain, Turn
 
 
 class _SlowCheckDue(Look, msgspec.Struct, frozen=True):

@@ -11,9 +11,9 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from actors.kernel.actor import Actor
-from actors.kernel.context import Timer
-from actors.messages import (
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.context import Timer
+from hourhand.actors.messages import (
     BandsChanged,
     DrainTasks,
     ExecuteTasks,
@@ -33,16 +33,16 @@ from actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from actors.model.band import Band, BandName, Bands, WaitingQueue
-from actors.model.budget import PartitionBudget
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.events import PartitionLoadReported, WindowShrunk
-from actors.model.flow_queues import FlowQueues
-from actors.model.key import TaskKey
-from actors.model.ownership import Straggler
-from actors.model.task import StoredTask
-from actors.model.task_queue import TaskQueue
-from actors.ports.effects import Effects
+from hourhand.actors.model.band import Band, BandName, Bands, WaitingQueue
+from hourhand.actors.model.budget import PartitionBudget
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.events import PartitionLoadReported, WindowShrunk
+from hourhand.actors.model.flow_queues import FlowQueues
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Straggler
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_queue import TaskQueue
+from hourhand.actors.ports.effects import Effects
 
 TASKS_PER_MESSAGE_MAX = 250
 """Due tasks of one message: a larger one would delay every other partition."""

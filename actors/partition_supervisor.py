@@ -14,11 +14,11 @@ from typing import assert_never
 
 import msgspec
 
-from actors.completion_tracker import CompletionTracker
-from actors.kernel.actor import Actor
-from actors.kernel.ref import Recipient
-from actors.kernel.request_retry import Pause, retry_request
-from actors.messages import (
+from hourhand.actors.completion_tracker import CompletionTracker
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.ref import Recipient
+from hourhand.actors.kernel.request_retry import Pause, retry_request
+from hourhand.actors.messages import (
     DrainTasks,
     LogCaughtUp,
     MeetSiblings,
@@ -33,20 +33,20 @@ from actors.messages import (
     TasksPersisted,
     WatermarkMeasured,
 )
-from actors.model.backoff import request_pause
-from actors.model.codec import Command, LogRecord, decode_record
-from actors.model.errors import PoisonRecord
-from actors.model.events import CatchUpEnded, RecordMisplaced, RecordPoisoned
-from actors.model.holds import Forward, Forwards, Hold
-from actors.model.ownership import Assignment
-from actors.model.partition import partition_of
-from actors.model.task import StoredTask
-from actors.partition_executor import PartitionExecutor
-from actors.partition_scheduler import PartitionScheduler
-from actors.ports.effects import Effects, with_retried_letters, with_retried_reads
-from actors.ports.log import Position
-from actors.task_persistence import TaskPersistence
-from actors.throughput_controller import ThroughputController
+from hourhand.actors.model.backoff import request_pause
+from hourhand.actors.model.codec import Command, LogRecord, decode_record
+from hourhand.actors.model.errors import PoisonRecord
+from hourhand.actors.model.events import CatchUpEnded, RecordMisplaced, RecordPoisoned
+from hourhand.actors.model.holds import Forward, Forwards, Hold
+from hourhand.actors.model.ownership import Assignment
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.partition_executor import PartitionExecutor
+from hourhand.actors.partition_scheduler import PartitionScheduler
+from hourhand.actors.ports.effects import Effects, with_retried_letters, with_retried_reads
+from hourhand.actors.ports.log import Position
+from hourhand.actors.task_persistence import TaskPersistence
+from hourhand.actors.throughput_controller import ThroughputController
 
 WATERMARK_WAIT_MS = 200
 """Longest wait of a drained partition for the save of its last watermark to begin: about the time

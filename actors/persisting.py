@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from actors.kernel.operations import Ask, Operation
-from actors.kernel.ref import Recipient
-from actors.loading import Loading
-from actors.messages import (
+from hourhand.actors.kernel.operations import Ask, Operation
+from hourhand.actors.kernel.ref import Recipient
+from hourhand.actors.loading import Loading
+from hourhand.actors.messages import (
     FindStatuses,
     LogCaughtUp,
     PersistTasks,
@@ -22,9 +22,9 @@ from actors.messages import (
     TasksPersisted,
     WithdrawTask,
 )
-from actors.model.attempts import NO_STATUS, KeyStatus
-from actors.model.codec import Command
-from actors.model.commands import (
+from hourhand.actors.model.attempts import NO_STATUS, KeyStatus
+from hourhand.actors.model.codec import Command
+from hourhand.actors.model.commands import (
     Decision,
     Withdrawal,
     decide,
@@ -33,15 +33,15 @@ from actors.model.commands import (
     replacing_row,
     split_runs,
 )
-from actors.model.events import BatchPersisted, CommandDecided, TaskClosed, stored_event
-from actors.model.key import first_key_at
-from actors.model.ownership import Assignment
-from actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
-from actors.model.task import StoredTask
-from actors.ports.clock import Clock
-from actors.ports.effects import Effects
-from actors.schedule_reader import ScheduleReader
-from actors.watermark import WatermarkKeeper
+from hourhand.actors.model.events import BatchPersisted, CommandDecided, TaskClosed, stored_event
+from hourhand.actors.model.key import first_key_at
+from hourhand.actors.model.ownership import Assignment
+from hourhand.actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.schedule_reader import ScheduleReader
+from hourhand.actors.watermark import WatermarkKeeper
 
 
 class Persisting:

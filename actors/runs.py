@@ -8,13 +8,13 @@ count.  Never decides the result of an attempt.
 import sys
 from collections.abc import Iterable
 
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.key import TaskKey
-from actors.model.ordering_queue import OrderingQueue
-from actors.model.task import FRESH, StoredTask
-from actors.ports.runner import Executable
-from actors.task_executor import TaskExecutorRole
-from actors.turn import Turn
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ordering_queue import OrderingQueue
+from hourhand.actors.model.task import FRESH, StoredTask
+from hourhand.actors.ports.runner import Executable
+from hourhand.actors.task_executor import TaskExecutorRole
+from hourhand.actors.turn import Turn
 
 
 class TaskRun:

@@ -6,22 +6,28 @@ allows (P13).  Never decides which range is read, or which tasks are passed on.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from actors.kernel.context import ActorContext
-from actors.kernel.futures import gather
-from actors.kernel.operations import Ask, Steps
-from actors.messages import FindStatuses, LoadOrdering, LoadStatuses, OrderingLoaded, Siblings
-from actors.model.attempts import NO_STATUS, KeyStatus, open_tasks
-from actors.model.checkpoint import SHORT_WINDOW_MS
-from actors.model.codec import Command
-from actors.model.events import WindowLoaded
-from actors.model.instant import INSTANT_MAX_MS
-from actors.model.key import TaskKey, first_key_at
-from actors.model.ownership import Assignment
-from actors.model.pair_search import PAIR_PAGE_ROWS, PairSearch
-from actors.model.status import CommandOutcome
-from actors.model.task import StoredTask
-from actors.ports.effects import Effects
-from actors.ports.store import TaskPage
+from hourhand.actors.kernel.context import ActorContext
+from hourhand.actors.kernel.futures import gather
+from hourhand.actors.kernel.operations import Ask, Steps
+from hourhand.actors.messages import (
+    FindStatuses,
+    LoadOrdering,
+    LoadStatuses,
+    OrderingLoaded,
+    Siblings,
+)
+from hourhand.actors.model.attempts import NO_STATUS, KeyStatus, open_tasks
+from hourhand.actors.model.checkpoint import SHORT_WINDOW_MS
+from hourhand.actors.model.codec import Command
+from hourhand.actors.model.events import WindowLoaded
+from hourhand.actors.model.instant import INSTANT_MAX_MS
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.ownership import Assignment
+from hourhand.actors.model.pair_search import PAIR_PAGE_ROWS, PairSearch
+from hourhand.actors.model.status import CommandOutcome
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.ports.store import TaskPage
 
 CLOCKS_APART_MS = 5_000
 """The clock of an earlier owner may have been ahead of this node's by up to this."""

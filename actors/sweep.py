@@ -11,14 +11,14 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from actors.kernel.operations import Steps
-from actors.model.bucket import hour_of
-from actors.model.key import TaskKey, first_key_at
-from actors.model.ownership import Ownership, Watermark
-from actors.model.settings import WatermarkSettings
-from actors.ports.clock import Clock
-from actors.ports.store import Stores
-from actors.schedule_reader import ScheduleReader
+from hourhand.actors.kernel.operations import Steps
+from hourhand.actors.model.bucket import hour_of
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.ownership import Ownership, Watermark
+from hourhand.actors.model.settings import WatermarkSettings
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.store import Stores
+from hourhand.actors.schedule_reader import ScheduleReader
 
 
 class Swept(NamedTuple):

@@ -24,10 +24,10 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from actors.executors_of_kinds import ExecutorsOfKinds
-from actors.kernel.context import Timer
-from actors.messages import WithdrawTask
-from actors.model.attempts import (
+from hourhand.actors.executors_of_kinds import ExecutorsOfKinds
+from hourhand.actors.kernel.context import Timer
+from hourhand.actors.messages import WithdrawTask
+from hourhand.actors.model.attempts import (
     Attempt,
     AttemptEnded,
     CheckpointMade,
@@ -40,19 +40,19 @@ from actors.model.attempts import (
     snoozed_record,
     state_after,
 )
-from actors.model.backoff import OnExhausted, RetryPolicy
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.errors import CannotRunHere
-from actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed, TaskHeld
-from actors.model.executor_attributes import unmade_policy_of
-from actors.model.instant import INSTANT_MAX_MS, format_instant
-from actors.model.status import AttemptRecord, CompletionResult
-from actors.model.task import FRESH, AttemptState, StoredTask
-from actors.model.task_state import Fate, Phase
-from actors.ports.log import Position
-from actors.ports.runner import Executable
-from actors.task_parent import TaskParent
-from actors.turn import AttemptDue, Turn
+from hourhand.actors.model.backoff import OnExhausted, RetryPolicy
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.errors import CannotRunHere
+from hourhand.actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed, TaskHeld
+from hourhand.actors.model.executor_attributes import unmade_policy_of
+from hourhand.actors.model.instant import INSTANT_MAX_MS, format_instant
+from hourhand.actors.model.status import AttemptRecord, CompletionResult
+from hourhand.actors.model.task import FRESH, AttemptState, StoredTask
+from hourhand.actors.model.task_state import Fate, Phase
+from hourhand.actors.ports.log import Position
+from hourhand.actors.ports.runner import Executable
+from hourhand.actors.task_parent import TaskParent
+from hourhand.actors.turn import AttemptDue, Turn
 
 _USED_UP = "attempts used up"
 """The reason in the completion of a task that failed; other reasons name the error."""

@@ -6,7 +6,7 @@ steps of a task.
 
 from typing import Protocol, TypeVar
 
-from actors.ports.runner import Executable
+from hourhand.actors.ports.runner import Executable
 
 RoleT_contra = TypeVar("RoleT_contra", contravariant=True)
 

@@ -10,11 +10,11 @@ from typing import assert_never
 
 import msgspec
 
-from actors.kernel.actor import Actor
-from actors.kernel.context import Look
-from actors.kernel.operations import Operation, Operations, Resolved
-from actors.loading import BACKLOG_AT_START_MS, Loading, SearchDue
-from actors.messages import (
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.context import Look
+from hourhand.actors.kernel.operations import Operation, Operations, Resolved
+from hourhand.actors.loading import BACKLOG_AT_START_MS, Loading, SearchDue
+from hourhand.actors.messages import (
     DrainTasks,
     LoadOrdering,
     LoadStragglers,
@@ -28,14 +28,14 @@ from actors.messages import (
     StatusesFound,
     TaskWithdrawn,
 )
-from actors.model.commands import all_tasks
-from actors.model.key import first_key_at
-from actors.model.ownership import Assignment, first_advance_ms
-from actors.model.read_ahead import ReadAhead
-from actors.persisting import Persisting
-from actors.ports.effects import Effects
-from actors.schedule_reader import ScheduleReader
-from actors.watermark import WatermarkKeeper
+from hourhand.actors.model.commands import all_tasks
+from hourhand.actors.model.key import first_key_at
+from hourhand.actors.model.ownership import Assignment, first_advance_ms
+from hourhand.actors.model.read_ahead import ReadAhead
+from hourhand.actors.persisting import Persisting
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.schedule_reader import ScheduleReader
+from hourhand.actors.watermark import WatermarkKeeper
 
 
 class _AdvanceDue(Look, msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ from typing import assert_never
 
 import msgspec
 
-from actors.kernel.actor import Actor
-from actors.kernel.context import Timer
-from actors.messages import (
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.context import Timer
+from hourhand.actors.messages import (
     BandsChanged,
     LoadMeasured,
     LoadTasks,
@@ -20,8 +20,8 @@ from actors.messages import (
     Siblings,
     TasksLoaded,
 )
-from actors.model.band import ON_TIME_SHARE, BandName
-from actors.model.settings import TreeSettings
+from hourhand.actors.model.band import ON_TIME_SHARE, BandName
+from hourhand.actors.model.settings import TreeSettings
 
 FIRST_AHEAD_MS = 2_000
 """Look-ahead of the first load: a partition that changed hands starts no task before this load

@@ -9,10 +9,10 @@ from typing import assert_never
 
 import msgspec
 
-from actors.kernel.actor import Actor
-from actors.kernel.context import Timer
-from actors.kernel.ref import Recipient, Ref
-from actors.messages import (
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.context import Timer
+from hourhand.actors.kernel.ref import Recipient, Ref
+from hourhand.actors.messages import (
     AssignPartitions,
     ForgetPartitions,
     PartitionHoldUpdated,
@@ -25,11 +25,11 @@ from actors.messages import (
     TasksDrained,
     TasksPersisted,
 )
-from actors.model.codec import LogRecord
-from actors.model.operator_config import OperatorConfig
-from actors.model.ownership import Assignment
-from actors.partition_supervisor import PartitionSupervisor
-from actors.ports.effects import Effects
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.ownership import Assignment
+from hourhand.actors.partition_supervisor import PartitionSupervisor
+from hourhand.actors.ports.effects import Effects
 
 
 @dataclass(slots=True)

@@ -11,9 +11,9 @@ from concurrent.futures import Future
 
 import msgspec
 
-from actors.kernel.context import ActorContext, RequestFailed, Timer
-from actors.kernel.ref import Recipient
-from actors.messages import (
+from hourhand.actors.kernel.context import ActorContext, RequestFailed, Timer
+from hourhand.actors.kernel.ref import Recipient
+from hourhand.actors.messages import (
     CheckTasks,
     LoadOrdering,
     RecordCheckpoints,
@@ -24,20 +24,20 @@ from actors.messages import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from actors.model.attempts import Attempt, AttemptEnded, CheckpointMade, finished_event
-from actors.model.codec import letter_of
-from actors.model.commands import WithdrawalResult
-from actors.model.events import Event, TasksSucceeded
-from actors.model.key import TaskKey
-from actors.model.ownership import Ownership
-from actors.model.status import AttemptRecord, Completion
-from actors.model.task import StoredTask
-from actors.model.task_checkpoint import TaskCheckpoint
-from actors.model.task_result import StoredResult
-from actors.ports.clock import Clock
-from actors.ports.effects import Effects
-from actors.ports.log import Position
-from actors.ports.runner import Executable
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, CheckpointMade, finished_event
+from hourhand.actors.model.codec import letter_of
+from hourhand.actors.model.commands import WithdrawalResult
+from hourhand.actors.model.events import Event, TasksSucceeded
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Ownership
+from hourhand.actors.model.status import AttemptRecord, Completion
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.ports.log import Position
+from hourhand.actors.ports.runner import Executable
 
 
 class AttemptDue(msgspec.Struct, frozen=True):

@@ -8,17 +8,17 @@ store.  Never decides the result of an attempt, and never reads the store itself
 from collections.abc import Iterator
 from typing import Protocol
 
-from actors.executors_of_kinds import ExecutorsOfKinds
-from actors.messages import OrderingLoaded, WithdrawTask
-from actors.model.attempts import Attempt
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.key import TaskKey
-from actors.model.ordering_queue import OrderingQueue
-from actors.model.task import StoredTask
-from actors.model.task_state import Phase
-from actors.task_executor import TaskExecutorRole
-from actors.task_parent import TaskParent
-from actors.turn import Turn
+from hourhand.actors.executors_of_kinds import ExecutorsOfKinds
+from hourhand.actors.messages import OrderingLoaded, WithdrawTask
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ordering_queue import OrderingQueue
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_state import Phase
+from hourhand.actors.task_executor import TaskExecutorRole
+from hourhand.actors.task_parent import TaskParent
+from hourhand.actors.turn import Turn
 
 
 class _OfKind:

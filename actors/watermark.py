@@ -10,17 +10,17 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from actors.kernel.operations import Ask, Operation, Steps
-from actors.kernel.ref import Recipient
-from actors.messages import MeasureProgress, ProgressMeasured, Siblings, WatermarkMeasured
-from actors.model.events import WatermarkAdvanced, WatermarkHeld
-from actors.model.ownership import Assignment, Watermark
-from actors.model.read_ahead import ReadAhead
-from actors.model.task import StoredTask
-from actors.ports.clock import Clock
-from actors.ports.effects import Effects
-from actors.schedule_reader import ScheduleReader
-from actors.sweep import Sweep
+from hourhand.actors.kernel.operations import Ask, Operation, Steps
+from hourhand.actors.kernel.ref import Recipient
+from hourhand.actors.messages import MeasureProgress, ProgressMeasured, Siblings, WatermarkMeasured
+from hourhand.actors.model.events import WatermarkAdvanced, WatermarkHeld
+from hourhand.actors.model.ownership import Assignment, Watermark
+from hourhand.actors.model.read_ahead import ReadAhead
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.schedule_reader import ScheduleReader
+from hourhand.actors.sweep import Sweep
 
 
 class WatermarkKeeper:

@@ -16,7 +16,7 @@ from benchmarks.program import Program
 from benchmarks.records import Execution, Records, exactly_once, wall_s
 from benchmarks.servers import Servers
 from benchmarks.sizes import Sizes
-from scheduler import Settings
+from hourhand import Settings
 
 READY_S = 120.0
 RUN_S = 600.0

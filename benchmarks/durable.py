@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Self
 
-from actors.model.key import TaskKey, first_key_at
-from actors.model.partition import partition_of
-from actors.ports.store import Stores
 from benchmarks.loads import Load
 from benchmarks.records import Execution, wall_s
-from scheduler import Settings, wiring
+from hourhand import Settings
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler import wiring
 
 _POLL_S = 0.004
 _TIMEOUT_S = 120.0

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey
-from actors.model.task import Task
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import Task
 
 NOTE = "n" * 100
 """Pads the data of a task, and of a rival's job."""

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from benchmarks.bench import READY_S, RUN_S, Bench
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.program import Program
-from scheduler import Settings
+from hourhand import Settings
 
 SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 P999_MS_MAX = 50.0

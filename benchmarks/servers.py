@@ -18,9 +18,10 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.rivals import graphile_worker
-from scheduler import Settings, wiring
-from scheduler.adapters.cassandra.connection import open_connection
-from scheduler.configuration.settings_dicts import ClientSettingsDict
+from hourhand import Settings
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.cassandra.connection import open_connection
+from hourhand.scheduler.configuration.settings_dicts import ClientSettingsDict
 from tests.servers.cassandra import CassandraServer, cassandra_jars
 from tests.servers.kafka import KafkaServer, kafka_jars
 from tests.servers.postgres import BENCHMARK_OPTIONS, PostgresMissing, PostgresServer

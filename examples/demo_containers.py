@@ -24,9 +24,9 @@ from examples.demo_cluster.judge import promises
 from examples.demo_cluster.show import Check
 from examples.demo_cluster.workload import Workload, make_workload
 from examples.demo_doors.stage import show_checks
-from scheduler import HourhandError, SchedulerClient, Settings
-from scheduler.demo.audit import Run
-from scheduler.demo.records import RecordReader
+from hourhand import HourhandError, SchedulerClient, Settings
+from hourhand.scheduler.demo.audit import Run
+from hourhand.scheduler.demo.records import RecordReader
 from tests.servers.compose import ComposeProject
 from tests.servers.engine import EngineFailed
 from tests.servers.maven import ToolMissing

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hourhand import FairShare, Hourhand, Limit, Scheduler, Settings, Task
-from scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.clock import SystemClock
 
 TENANTS = {"big": 10, "small": 1}
 """How many times as much as the other one each brings."""

@@ -26,10 +26,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from actors.model.instant import format_instant
-from scheduler import HourhandError, SchedulerClient, Settings, wiring
-from scheduler.adapters.clock import SystemClock
-from scheduler.wiring import create_bucket_topics
+from hourhand import HourhandError, SchedulerClient, Settings
+from hourhand.actors.model.instant import format_instant
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.wiring import create_bucket_topics
 from tests.servers.__main__ import STATE_FILE
 from tests.servers.kafka import KafkaServer
 from tests.servers.maven import FetchFailed, ToolMissing
@@ -114,7 +115,7 @@ def _node(settings: Settings, folder: Path, number: int) -> "subprocess.Popen[by
     }
     with (folder / f"node-{number}.log").open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "scheduler", "relay", "--storage", "kafka"],
+            [sys.executable, "-m", "hourhand", "relay", "--storage", "kafka"],
             env={**os.environ, **variables},
             stdout=log,
             stderr=log,

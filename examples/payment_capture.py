@@ -103,8 +103,8 @@ def relay(settings: Settings) -> Iterator[None]:
     for made in admin.create_topics([NewTopic(name, 4) for name in names]).values():
         # They may be there already.
         made.exception(_WAIT_S)
-    subprocess.run([sys.executable, "-m", "scheduler", "migrate"], check=True)
-    node = subprocess.Popen([sys.executable, "-m", "scheduler", "relay", "--log-level", "warning"])
+    subprocess.run([sys.executable, "-m", "hourhand", "migrate"], check=True)
+    node = subprocess.Popen([sys.executable, "-m", "hourhand", "relay", "--log-level", "warning"])
     try:
         yield
     finally:

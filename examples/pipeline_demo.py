@@ -21,18 +21,19 @@ from pyspark.sql import functions as f
 from rich.console import Console
 from rich.table import Table
 
-from actors.model.bucket import HOUR_MS
-from actors.model.task_executor import TaskExecutor
 from examples.demo_cluster.installation import PARTITIONS, open_installation, remove
 from examples.pipeline_faults import never_stored, options_of, plant
-from scheduler import Scheduler, Settings, Task, wiring
-from scheduler.pipeline.archive import ArchivePlan, run_archive
-from scheduler.pipeline.audit import KINDS, AuditPlan, run_audit
-from scheduler.pipeline.job import JobOptions, read_table
-from scheduler.pipeline.load import LoadPlan, run_load
-from scheduler.pipeline.repartition import RepartitionPlan, run_repartition
-from scheduler.pipeline.report import ReportPlan, run_report
-from scheduler.pipeline.session import open_session
+from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.pipeline import open_session
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.archive import ArchivePlan, run_archive
+from hourhand.scheduler.pipeline.audit import KINDS, AuditPlan, run_audit
+from hourhand.scheduler.pipeline.job import JobOptions, read_table
+from hourhand.scheduler.pipeline.load import LoadPlan, run_load
+from hourhand.scheduler.pipeline.repartition import RepartitionPlan, run_repartition
+from hourhand.scheduler.pipeline.report import ReportPlan, run_report
 
 DUE_SHARE = 100
 """One task of so many fell due in the last hours, so the node is busy while the others load."""

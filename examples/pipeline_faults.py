@@ -10,14 +10,15 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from actors.model.task import StoredTask
-from actors.ports.store import Stores
-from scheduler import Settings, wiring
-from scheduler.pipeline.options import Options
+from hourhand import Settings
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.options import Options
 
 _WRITE_TIME = 1 << 50
 """Above every owner's of a demonstration."""

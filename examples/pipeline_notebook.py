@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from scheduler.pipeline.session import open_session
+from hourhand.pipeline import open_session
 
 FOLDER = globals().get("FOLDER", "hourhand-data")
 OPTIONS = {"embedded.folder": FOLDER}

@@ -4,14 +4,10 @@
 
     from hourhand.errors import CallerError, SeveralTasks, TaskNotFound
 
-Decides nothing: every class is the one of ``actors.model.errors``, which says what each means.
+Decides nothing: ``actors/model/errors.py`` has the classes, and says what each means.
 """
 
-from hourhand.shadowing import require_own_packages
-
-require_own_packages()
-
-from actors.model.errors import (  # noqa: E402 - first it has to be Hourhand's
+from hourhand.actors.model.errors import (
     AlreadyStarted,
     CallerError,
     CannotRunHere,

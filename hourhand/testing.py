@@ -1,13 +1,9 @@
 """The test kit under the name users import: ``from hourhand.testing import VirtualScheduler``.
 
-Decides nothing: every name is the one of ``scheduler.testing``.
+Decides nothing: the kit is in ``scheduler/testing/``.
 """
 
-from hourhand.shadowing import require_own_packages
-
-require_own_packages()
-
-from scheduler.testing import (  # noqa: E402 - first it has to be Hourhand's
+from hourhand.scheduler.testing import (
     Execution,
     NextAttempts,
     RecordingTelemetry,

@@ -12,22 +12,23 @@ from functools import partial
 from types import FrameType
 from typing import Self
 
-from actors.model.errors import AlreadyStarted, NodeStopped
-from actors.model.task_executor import TaskExecutor
-from actors.ports.telemetry import Telemetry
-from scheduler.client.client import SchedulerClient
-from scheduler.configuration.settings import Settings, require_settings
-from scheduler.executors.middleware import Middleware
-from scheduler.executors.process_plan import plan_of
-from scheduler.executors.user_executors import Executors, UserExecutors
-from scheduler.observe.observation import Observation
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.process import forking, loading
-from scheduler.process.collector import tune_gc
-from scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded
-from scheduler.process.interrupts import signals_taken_by
-from scheduler.services.system_tasks import SystemDependencies
-from scheduler.wiring import build_node
+from hourhand.actors.model.errors import AlreadyStarted, NodeStopped
+from hourhand.actors.model.public import public
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.client.client import SchedulerClient
+from hourhand.scheduler.configuration.settings import Settings, require_settings
+from hourhand.scheduler.executors.middleware import Middleware
+from hourhand.scheduler.executors.process_plan import plan_of
+from hourhand.scheduler.executors.user_executors import Executors, UserExecutors
+from hourhand.scheduler.observe.observation import Observation
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.process import forking, loading
+from hourhand.scheduler.process.collector import tune_gc
+from hourhand.scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded
+from hourhand.scheduler.process.interrupts import signals_taken_by
+from hourhand.scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.wiring import build_node
 
 logger = logging.getLogger("hourhand.node")
 
@@ -35,6 +36,7 @@ POLL_MS = 50
 """Longest wait for a record; also the delay until a stop is noticed."""
 
 
+@public("hourhand")
 class Scheduler(SchedulerClient):
     """A node of the consumer group, and a client of the same installation.
 

@@ -2,7 +2,7 @@
 
 It is the only module that knows this, from the settings alone. ``ADAPTERS`` names the opener of
 each port by technology. A port imports its adapter when it is opened, so an embedded installation
-never loads the driver of Kafka or Cassandra, and ``import scheduler`` loads none. ``build_node``
+never loads the driver of Kafka or Cassandra, and ``import hourhand`` loads none. ``build_node``
 and ``build_client`` open, observe and wrap; their results only need to be run and closed. The
 caller closes everything that it opened here.
 """
@@ -14,94 +14,103 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from actors.kernel.supervision import FailureListener
-from actors.kernel.system import ThreadedSystem
-from actors.model.errors import PartitionCountChanged, SettingsInvalid
-from actors.ports.clock import Clock
-from actors.ports.effects import Effects
-from actors.ports.log import GroupOffsets, LogWriter, TaskLog
-from actors.ports.runner import Runner
-from actors.ports.store import OwnershipStore, Stores
-from actors.ports.telemetry import Telemetry
-from scheduler.adapters.clock import thread_ms
-from scheduler.configuration.cgroup import process_count
-from scheduler.configuration.memory_limit import measures_of, tree_within_memory
-from scheduler.configuration.optional_dependencies import opens_drivers
-from scheduler.configuration.settings import Settings
-from scheduler.executors.middleware import ExhaustedNews
-from scheduler.executors.user_executors import UserExecutors
-from scheduler.futures.answers import answered
-from scheduler.futures.sleeping import Sleeper
-from scheduler.futures.steps import begun
-from scheduler.kafka_only.ports import BucketStorage
-from scheduler.kafka_only.sending import BucketSender
-from scheduler.node.calls import Calls
-from scheduler.node.lease import Lease
-from scheduler.node.node import Node
-from scheduler.node.node_limits import NodeLimits
-from scheduler.node.process_log import log_line
-from scheduler.node.process_pool import PoolFigures
-from scheduler.node.process_thread import ProcessThread
-from scheduler.node.runner import NodeRunner
-from scheduler.node.silence import SilenceLimits
-from scheduler.node.watching import NodeWatch
-from scheduler.node.workers import NodeWorkers
-from scheduler.observe.health import Dispatching, NodeProbes
-from scheduler.observe.node_telemetry import NodeTelemetry
-from scheduler.observe.observation import Observation
-from scheduler.observe.process_figures import pool_measures
-from scheduler.observe.processes import ChildState
-from scheduler.observe.reporting import Reported, Reporter, hourhand_version
-from scheduler.ports.bulk import BulkStore
-from scheduler.ports.dead_letters import LogView
-from scheduler.ports.lifecycle import LifecyclePublisher
-from scheduler.ports.messages import MessageWriter, TopicReader
-from scheduler.ports.transfer import UNFINISHED, LogTail, TransferStore
-from scheduler.ports.user_places import ProcessPlan
-from scheduler.reading.placing import placing_count
-from scheduler.services.relay.sending import MessageSender
-from scheduler.services.system_registry import SystemTaskRegistry, open_caller
+from hourhand.actors.kernel.supervision import FailureListener
+from hourhand.actors.kernel.system import ThreadedSystem
+from hourhand.actors.model.errors import PartitionCountChanged, SettingsInvalid
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.ports.log import GroupOffsets, LogWriter, TaskLog
+from hourhand.actors.ports.runner import Runner
+from hourhand.actors.ports.store import OwnershipStore, Stores
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.adapters.clock import thread_ms
+from hourhand.scheduler.configuration.cgroup import process_count
+from hourhand.scheduler.configuration.memory_limit import measures_of, tree_within_memory
+from hourhand.scheduler.configuration.optional_dependencies import opens_drivers
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.executors.middleware import ExhaustedNews
+from hourhand.scheduler.executors.user_executors import UserExecutors
+from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.futures.sleeping import Sleeper
+from hourhand.scheduler.futures.steps import begun
+from hourhand.scheduler.kafka_only.ports import BucketStorage
+from hourhand.scheduler.kafka_only.sending import BucketSender
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.lease import Lease
+from hourhand.scheduler.node.node import Node
+from hourhand.scheduler.node.node_limits import NodeLimits
+from hourhand.scheduler.node.process_log import log_line
+from hourhand.scheduler.node.process_pool import PoolFigures
+from hourhand.scheduler.node.process_thread import ProcessThread
+from hourhand.scheduler.node.runner import NodeRunner
+from hourhand.scheduler.node.silence import SilenceLimits
+from hourhand.scheduler.node.watching import NodeWatch
+from hourhand.scheduler.node.workers import NodeWorkers
+from hourhand.scheduler.observe.health import Dispatching, NodeProbes
+from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
+from hourhand.scheduler.observe.observation import Observation
+from hourhand.scheduler.observe.process_figures import pool_measures
+from hourhand.scheduler.observe.processes import ChildState
+from hourhand.scheduler.observe.reporting import Reported, Reporter, hourhand_version
+from hourhand.scheduler.ports.bulk import BulkStore
+from hourhand.scheduler.ports.dead_letters import LogView
+from hourhand.scheduler.ports.lifecycle import LifecyclePublisher
+from hourhand.scheduler.ports.messages import MessageWriter, TopicReader
+from hourhand.scheduler.ports.transfer import UNFINISHED, LogTail, TransferStore
+from hourhand.scheduler.ports.user_places import ProcessPlan
+from hourhand.scheduler.reading.placing import placing_count
+from hourhand.scheduler.services.relay.sending import MessageSender
+from hourhand.scheduler.services.system_registry import SystemTaskRegistry, open_caller
 
 if TYPE_CHECKING:
-    from scheduler.adapters.telemetry import LoggingTelemetry
+    from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
 ADAPTERS: Mapping[tuple[str, str], str] = {
-    ("log", "kafka"): "scheduler.adapters.kafka.log:open_log",
-    ("log", "embedded"): "scheduler.adapters.embedded.log:open_log",
-    ("writer", "kafka"): "scheduler.adapters.kafka.writer:open_writer",
-    ("writer", "embedded"): "scheduler.adapters.embedded.writer:EmbeddedWriter",
-    ("log view", "kafka"): "scheduler.adapters.kafka.dead_letters:KafkaLogView",
-    ("log view", "embedded"): "scheduler.adapters.embedded.dead_letters:EmbeddedLogView",
-    ("log tail", "kafka"): "scheduler.adapters.kafka.group_offsets:KafkaTail",
-    ("log tail", "embedded"): "scheduler.adapters.embedded.transfer:EmbeddedTail",
-    ("log migration", "kafka"): "scheduler.adapters.kafka.topics:create_topics",
-    ("log migration", "embedded"): "scheduler.adapters.embedded.log:bring_up_to_date",
-    ("stores", "cassandra"): "scheduler.adapters.cassandra.stores:open_stores",
-    ("stores", "embedded"): "scheduler.adapters.embedded.stores:open_stores",
-    ("bulk store", "cassandra"): "scheduler.adapters.cassandra.bulk:open_bulk",
-    ("bulk store", "embedded"): "scheduler.adapters.embedded.bulk:open_bulk",
-    ("transfer store", "cassandra"): "scheduler.adapters.cassandra.transfer:open_transfer",
-    ("transfer store", "embedded"): "scheduler.adapters.embedded.transfer:EmbeddedTransfer",
-    ("store migration", "cassandra"): "scheduler.adapters.cassandra.stores:bring_up_to_date",
-    ("store migration", "embedded"): "scheduler.adapters.embedded.stores:bring_up_to_date",
-    ("folder lock", "embedded"): "scheduler.adapters.embedded.folder:lock_folder",
-    ("group offsets", "kafka"): "scheduler.adapters.kafka.group_offsets:KafkaGroupOffsets",
-    ("messages", "kafka"): "scheduler.adapters.kafka.writer:open_messages",
-    ("topic reader", "kafka"): "scheduler.adapters.kafka.reading:KafkaTopicReader",
-    ("topic identity", "kafka"): "scheduler.adapters.kafka.topics:topic_identity",
-    ("topic there", "kafka"): "scheduler.adapters.kafka.topics:require_topic",
-    ("topics", "kafka"): "scheduler.adapters.kafka.topics:create_topics",
-    ("events topic", "kafka"): "scheduler.adapters.kafka.topics:create_events_topic",
-    ("lifecycle feed", "topic"): "scheduler.adapters.lifecycle:publish_lives",
-    ("buckets", "kafka"): "scheduler.kafka_only.kafka.pending:KafkaBuckets",
-    ("bucket topics", "kafka"): "scheduler.kafka_only.kafka.pending_topics:create_pending_topics",
-    ("bucket marks", "kafka"): "scheduler.kafka_only.kafka.tails:open_marks",
-    ("metrics", "prometheus"): "scheduler.adapters.observing.counted:Counted",
-    ("traces", "opentelemetry"): "scheduler.adapters.observing.tracing:traced",
+    ("log", "kafka"): "hourhand.scheduler.adapters.kafka.log:open_log",
+    ("log", "embedded"): "hourhand.scheduler.adapters.embedded.log:open_log",
+    ("writer", "kafka"): "hourhand.scheduler.adapters.kafka.writer:open_writer",
+    ("writer", "embedded"): "hourhand.scheduler.adapters.embedded.writer:EmbeddedWriter",
+    ("log view", "kafka"): "hourhand.scheduler.adapters.kafka.dead_letters:KafkaLogView",
+    ("log view", "embedded"): "hourhand.scheduler.adapters.embedded.dead_letters:EmbeddedLogView",
+    ("log tail", "kafka"): "hourhand.scheduler.adapters.kafka.group_offsets:KafkaTail",
+    ("log tail", "embedded"): "hourhand.scheduler.adapters.embedded.transfer:EmbeddedTail",
+    ("log migration", "kafka"): "hourhand.scheduler.adapters.kafka.topics:create_topics",
+    ("log migration", "embedded"): "hourhand.scheduler.adapters.embedded.log:bring_up_to_date",
+    ("stores", "cassandra"): "hourhand.scheduler.adapters.cassandra.stores:open_stores",
+    ("stores", "embedded"): "hourhand.scheduler.adapters.embedded.stores:open_stores",
+    ("bulk store", "cassandra"): "hourhand.scheduler.adapters.cassandra.bulk:open_bulk",
+    ("bulk store", "embedded"): "hourhand.scheduler.adapters.embedded.bulk:open_bulk",
+    ("transfer store", "cassandra"): "hourhand.scheduler.adapters.cassandra.transfer:open_transfer",
+    (
+        "transfer store",
+        "embedded",
+    ): "hourhand.scheduler.adapters.embedded.transfer:EmbeddedTransfer",
+    (
+        "store migration",
+        "cassandra",
+    ): "hourhand.scheduler.adapters.cassandra.stores:bring_up_to_date",
+    ("store migration", "embedded"): "hourhand.scheduler.adapters.embedded.stores:bring_up_to_date",
+    ("folder lock", "embedded"): "hourhand.scheduler.adapters.embedded.folder:lock_folder",
+    ("group offsets", "kafka"): "hourhand.scheduler.adapters.kafka.group_offsets:KafkaGroupOffsets",
+    ("messages", "kafka"): "hourhand.scheduler.adapters.kafka.writer:open_messages",
+    ("topic reader", "kafka"): "hourhand.scheduler.adapters.kafka.reading:KafkaTopicReader",
+    ("topic identity", "kafka"): "hourhand.scheduler.adapters.kafka.topics:topic_identity",
+    ("topic there", "kafka"): "hourhand.scheduler.adapters.kafka.topics:require_topic",
+    ("topics", "kafka"): "hourhand.scheduler.adapters.kafka.topics:create_topics",
+    ("events topic", "kafka"): "hourhand.scheduler.adapters.kafka.topics:create_events_topic",
+    ("lifecycle feed", "topic"): "hourhand.scheduler.adapters.lifecycle:publish_lives",
+    ("buckets", "kafka"): "hourhand.scheduler.kafka_only.kafka.pending:KafkaBuckets",
+    (
+        "bucket topics",
+        "kafka",
+    ): "hourhand.scheduler.kafka_only.kafka.pending_topics:create_pending_topics",
+    ("bucket marks", "kafka"): "hourhand.scheduler.kafka_only.kafka.tails:open_marks",
+    ("metrics", "prometheus"): "hourhand.scheduler.adapters.observing.counted:Counted",
+    ("traces", "opentelemetry"): "hourhand.scheduler.adapters.observing.tracing:traced",
 }
 """The opener of each port, by port and technology: a module and its function or class, which takes
 the settings first."""
@@ -593,8 +602,8 @@ def serve_processes(
     host, port = settings.observe.host, settings.observe.port
     if port is None:
         return None
-    from scheduler.adapters.observing.probe_server import served
-    from scheduler.adapters.observing.process_answers import ProcessAnswers
+    from hourhand.scheduler.adapters.observing.probe_server import served
+    from hourhand.scheduler.adapters.observing.process_answers import ProcessAnswers
 
     server = served(host, port, ProcessAnswers(children), open_clock())
     return server.port, server.close
@@ -603,14 +612,14 @@ def serve_processes(
 def build_telemetry(settings: Settings) -> "LoggingTelemetry":
     """Build the telemetry without metrics: the program's log."""
     del settings
-    from scheduler.adapters.telemetry import LoggingTelemetry
+    from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
 
     return LoggingTelemetry(open_clock())
 
 
 def open_clock() -> Clock:
     """Return the machine's clocks."""
-    from scheduler.adapters.clock import SystemClock
+    from hourhand.scheduler.adapters.clock import SystemClock
 
     return SystemClock()
 

@@ -1,1 +1,1 @@
-"""The store's tables as numbered CQL files, shipped in the wheel as ``scheduler.schema``."""
+"""The store's tables as numbered CQL files, which are ``hourhand.scheduler.schema``."""

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from pydantic import JsonValue
 
-from actors.model.attempts import Attempt
-from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from actors.model.codec import Headers, LogRecord, encode_task
-from actors.model.key import TaskKey
-from actors.model.outcome import Outcome
-from actors.model.status import Completion, CompletionResult
-from actors.model.task import FRESH, AttemptState, StoredTask, Task
-from scheduler.ports.lifecycle import LifecycleEvent
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.codec import Headers, LogRecord, encode_task
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task import FRESH, AttemptState, StoredTask, Task
+from hourhand.scheduler.ports.lifecycle import LifecycleEvent
 
 NOW = datetime(2026, 2, 9, 1, 41, 12, 959_000, tzinfo=UTC)
 """The moment tests take for now, unless their clock says otherwise."""

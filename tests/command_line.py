@@ -8,7 +8,7 @@ from functools import cache
 from typer import main, testing
 from typer.testing import CliRunner, Result
 
-from scheduler.cli.cli import app
+from hourhand.scheduler.cli.cli import app
 
 
 def run(*arguments: str, stdin: str | None = None) -> Result:

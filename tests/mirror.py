@@ -1,4 +1,4 @@
-"""Names the tests of a source file by the rule that the folders of tests/unit mirror the source.
+"""Names what belongs to a source file: the module that it is, and its tests, which mirror it.
 
 Decides only which names belong together; it never reads a file.
 """
@@ -6,6 +6,19 @@ Decides only which names belong together; it never reads a file.
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+
+_BELOW_HOURHAND = {
+    "actors": "hourhand.actors",
+    "scheduler": "hourhand.scheduler",
+    "schema": "hourhand.scheduler.schema",
+}
+"""Folders at the top of the repository that are packages of Hourhand."""
+
+
+def module_of(file: str) -> str:
+    """Return the name a source file is imported by: ``hourhand.actors.model.key``."""
+    top, *below = file.removesuffix(".py").removesuffix("/__init__").split("/")
+    return ".".join((_BELOW_HOURHAND.get(top, top), *below))
 
 
 def own_tests(file: str, root: Path = ROOT, folder: str = "tests/unit") -> list[str]:

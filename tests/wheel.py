@@ -40,7 +40,7 @@ def _copy_sources(target: Path) -> None:
         source = ROOT / name
         if source.is_dir():
             ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
-            shutil.copytree(source, target / name, ignore=ignored)
+            shutil.copytree(source, target / name, symlinks=True, ignore=ignored)
         else:
             shutil.copy(source, target / name)
 

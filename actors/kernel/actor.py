@@ -10,9 +10,9 @@ from typing import Any, NoReturn, Protocol
 
 import pykka
 
-from actors.kernel.context import ActorContext, context_of
-from actors.kernel.ref import Ref
-from actors.kernel.supervision import stop_tree
+from hourhand.actors.kernel.context import ActorContext, context_of
+from hourhand.actors.kernel.ref import Ref
+from hourhand.actors.kernel.supervision import stop_tree
 
 
 class Actor(pykka.Actor):

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from actors.kernel.ref import Ref
-from actors.ports.clock import Clock
+from hourhand.actors.kernel.ref import Ref
+from hourhand.actors.ports.clock import Clock
 
 
 class Receiver(Protocol):

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from actors.kernel.context import ActorContext
-from actors.kernel.ref import Recipient
+from hourhand.actors.kernel.context import ActorContext
+from hourhand.actors.kernel.ref import Recipient
 
 
 class Ask(msgspec.Struct, frozen=True):

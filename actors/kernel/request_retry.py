@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from actors.kernel.context import ActorContext, Resume
+from hourhand.actors.kernel.context import ActorContext, Resume
 
 Pause = Callable[[BaseException, int], float | None]
 """Returns, for a failure and the number of consecutive ones, the pause in ms before another try, or

@@ -8,12 +8,12 @@ dispatcher promises too.  It never waits.
 import random
 from collections import deque
 
-from actors.kernel.actor import Actor, bind_actor
-from actors.kernel.context import ActorContext, Look, Start, Timer, context_of
-from actors.kernel.ref import Ref
-from actors.kernel.supervision import FailureListener, deliver, stop_tree
-from actors.kernel.timers import TimerQueue
-from actors.ports.clock import Clock
+from hourhand.actors.kernel.actor import Actor, bind_actor
+from hourhand.actors.kernel.context import ActorContext, Look, Start, Timer, context_of
+from hourhand.actors.kernel.ref import Ref
+from hourhand.actors.kernel.supervision import FailureListener, deliver, stop_tree
+from hourhand.actors.kernel.timers import TimerQueue
+from hourhand.actors.ports.clock import Clock
 
 
 class VirtualClock:

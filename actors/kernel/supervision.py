@@ -7,8 +7,8 @@ store is the only truth, so the tree is thrown away and rebuilt from it.
 import logging
 from collections.abc import Callable
 
-from actors.kernel.context import ActorContext, RequestFailed, Resume, Signal, Start, Stop
-from actors.model.display import log_raised
+from hourhand.actors.kernel.context import ActorContext, RequestFailed, Resume, Signal, Start, Stop
+from hourhand.actors.model.display import log_raised
 
 logger = logging.getLogger("hourhand.kernel")
 

@@ -10,13 +10,13 @@ import random
 import threading
 from collections import deque
 
-from actors.kernel.actor import Actor, bind_actor
-from actors.kernel.context import ActorContext, Start, Stop, Timer, context_of
-from actors.kernel.ref import Ref
-from actors.kernel.supervision import FailureListener, deliver, fail_tree, logger
-from actors.kernel.timers import TimerQueue
-from actors.model.display import log_raised
-from actors.ports.clock import Clock
+from hourhand.actors.kernel.actor import Actor, bind_actor
+from hourhand.actors.kernel.context import ActorContext, Start, Stop, Timer, context_of
+from hourhand.actors.kernel.ref import Ref
+from hourhand.actors.kernel.supervision import FailureListener, deliver, fail_tree, logger
+from hourhand.actors.kernel.timers import TimerQueue
+from hourhand.actors.model.display import log_raised
+from hourhand.actors.ports.clock import Clock
 
 MESSAGES_BETWEEN_TIMERS = 4
 """A flood of messages may delay a due timer by one more than this; some take milliseconds."""

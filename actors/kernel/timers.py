@@ -3,7 +3,7 @@
 import heapq
 from itertools import count
 
-from actors.kernel.context import ActorContext, Timer
+from hourhand.actors.kernel.context import ActorContext, Timer
 
 
 class TimerQueue:

@@ -7,15 +7,15 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
-from actors.model.backoff import RetryRuling
-from actors.model.events import AttemptFinished
-from actors.model.instant import INSTANT_MIN_MS
-from actors.model.key import TaskKey
-from actors.model.kind import carried_kind
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from actors.model.task import FRESH, AttemptState, StoredTask
-from actors.model.task_checkpoint import TaskCheckpoint
-from actors.model.task_result import StoredResult
+from hourhand.actors.model.backoff import RetryRuling
+from hourhand.actors.model.events import AttemptFinished
+from hourhand.actors.model.instant import INSTANT_MIN_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.kind import carried_kind
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.actors.model.task import FRESH, AttemptState, StoredTask
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task_result import StoredResult
 
 
 class Attempt(msgspec.Struct, frozen=True, eq=False):

@@ -15,10 +15,11 @@ import msgspec
 import tenacity
 from tenacity.wait import wait_base
 
-from actors.model.display import log_raised, shown
-from actors.model.errors import PayloadDamaged, may_pass
-from actors.model.instant import INSTANT_MAX_MS
-from actors.model.settings import RecoverySettings
+from hourhand.actors.model.display import log_raised, shown
+from hourhand.actors.model.errors import PayloadDamaged, may_pass
+from hourhand.actors.model.instant import INSTANT_MAX_MS
+from hourhand.actors.model.public import public
+from hourhand.actors.model.settings import RecoverySettings
 
 logger = logging.getLogger("hourhand.retry")
 
@@ -99,6 +100,7 @@ class RetryRuling(msgspec.Struct, frozen=True):
     """From the end of the attempt to the start of the next one."""
 
 
+@public("hourhand")
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """The number of attempts at a failing task, the waits between them, and the action at the end.

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from actors.model.flow_queues import FlowQueues
-from actors.model.key import TaskKey
-from actors.model.task import StoredTask
-from actors.model.task_queue import TaskQueue
+from hourhand.actors.model.flow_queues import FlowQueues
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_queue import TaskQueue
 
 ON_TIME_SHARE = 4
 """One part in this number of memory and of the slots is kept for tasks that are on time, while

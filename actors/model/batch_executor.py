@@ -9,17 +9,23 @@ from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from actors.model.checkpoint_value import AttemptCheckpoints, checkpoint_text, checkpoint_value
-from actors.model.display import shown
-from actors.model.errors import InvalidCheckpoint
-from actors.model.outcome import Outcome
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.checkpoint_value import (
+    AttemptCheckpoints,
+    checkpoint_text,
+    checkpoint_value,
+)
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidCheckpoint
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.public import public
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
 
 BatchOutcome = Outcome | BaseException | None
 """The outcome of one task of a batch: an exception is a failed attempt of that task alone."""
 
 
+@public("hourhand")
 class BatchExecutor(TaskExecutor):
     """Base class with ``execute_many``: one insert for a hundred rows, one call for all.
 

@@ -10,8 +10,8 @@ the records, so there is no lock; in Kafka-only storage each window has its owne
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
-from actors.model.settings import WindowSettings
-from actors.model.task import StoredTask
+from hourhand.actors.model.settings import WindowSettings
+from hourhand.actors.model.task import StoredTask
 
 MEMORY_BYTES_DEFAULT = 1 << 30
 """The budget if the machine's limit is unknown."""

@@ -4,7 +4,7 @@ Decides how far memory reaches after a load, even if it was full meanwhile and l
 to the store. Loads nothing, and passes nothing on.
 """
 
-from actors.model.key import TaskKey
+from hourhand.actors.model.key import TaskKey
 
 SHORT_WINDOW_MS = 60_000
 """A load of at most this range reads statuses beside its rows, because a new owner's tasks wait for

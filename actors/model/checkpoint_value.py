@@ -8,8 +8,8 @@ from typing import Protocol
 
 import msgspec
 
-from actors.model.errors import InvalidCheckpoint
-from actors.model.json_text import VALUE_BYTES_MAX, row_text, value_bytes, value_of
+from hourhand.actors.model.errors import InvalidCheckpoint
+from hourhand.actors.model.json_text import VALUE_BYTES_MAX, row_text, value_bytes, value_of
 
 
 class AttemptCheckpoints(Protocol):

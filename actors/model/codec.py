@@ -18,22 +18,22 @@ from typing import assert_never
 
 import msgspec
 
-from actors.model.errors import InvalidTask, PoisonRecord
-from actors.model.expiry import Expiry, carried_expiry, read_expiry
-from actors.model.instant import (
+from hourhand.actors.model.errors import InvalidTask, PoisonRecord
+from hourhand.actors.model.expiry import Expiry, carried_expiry, read_expiry
+from hourhand.actors.model.instant import (
     INSTANT_MAX_MS,
     INSTANT_MIN_MS,
     format_instant,
     parse_instant,
 )
-from actors.model.key import TaskKey
-from actors.model.kind import checked_kind
-from actors.model.priority import checked_priority, split_members
-from actors.model.row_text import escaped, row_text
-from actors.model.sealed import MEMBER as SEALED_MEMBER
-from actors.model.sealed import SealedData, SealedMembers, split_envelope
-from actors.model.task import ID_BYTES_MAX, StoredTask, Task
-from actors.model.trace import TRACEPARENT, carried_context, context_of
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.kind import checked_kind
+from hourhand.actors.model.priority import checked_priority, split_members
+from hourhand.actors.model.row_text import escaped, row_text
+from hourhand.actors.model.sealed import MEMBER as SEALED_MEMBER
+from hourhand.actors.model.sealed import SealedData, SealedMembers, split_envelope
+from hourhand.actors.model.task import ID_BYTES_MAX, StoredTask, Task
+from hourhand.actors.model.trace import TRACEPARENT, carried_context, context_of
 
 RECORD_VERSION = 1
 

@@ -12,17 +12,17 @@ from typing import TypeGuard, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from actors.model.attempts import KeyStatus
-from actors.model.codec import Command, CommandKind
-from actors.model.instant import format_instant
-from actors.model.key import TaskKey
-from actors.model.status import (
+from hourhand.actors.model.attempts import KeyStatus
+from hourhand.actors.model.codec import Command, CommandKind
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import (
     CommandOutcome,
     Completion,
     CompletionResult,
     RecordedOutcome,
 )
-from actors.model.task import BEFORE_EVERY_RECORD, AttemptState, StoredTask
+from hourhand.actors.model.task import BEFORE_EVERY_RECORD, AttemptState, StoredTask
 
 
 class WithdrawalResult(StrEnum):

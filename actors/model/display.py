@@ -12,7 +12,7 @@ import traceback
 from functools import lru_cache
 from types import CodeType, TracebackType
 
-from actors.model.errors import HourhandError
+from hourhand.actors.model.errors import HourhandError
 
 CHARS_MAX = 200
 
@@ -29,9 +29,7 @@ _INDENT = "  "
 UNSHOWN_STACK = "its trace cannot be shown"
 
 _STACK_HEAD = "Traceback (most recent call last):\n"
-_OWN_FOLDERS = tuple(
-    f"{__file__.rpartition('/actors/')[0]}/{name}/" for name in ("actors", "scheduler", "hourhand")
-)
+_OWN_FOLDERS = (f"{__file__.rpartition('/actors/')[0]}/",)
 _PYTHON_FOLDERS = (f"{logging.__file__.rpartition('/logging/')[0]}/", "<frozen ")
 _IS_INSTALLED = re.compile("/(?:site|dist)-packages/")
 

@@ -59,11 +59,21 @@ The message says what was wrong with which value, and what to do next.
 
 from typing import ClassVar
 
+from hourhand.actors.model.public import public
 
+_PUBLIC = public("hourhand.errors")
+
+
+@_PUBLIC
 class HourhandError(Exception):
     """Base of all errors raised on purpose; never raised itself."""
 
     code: ClassVar[str] = "hourhand"
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__ == __name__:
+            _PUBLIC(cls)
 
 
 class CallerError(HourhandError):

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from actors.model.codec import CommandKind
-from actors.model.key import TaskKey
-from actors.model.ownership import Straggler
-from actors.model.status import AttemptResult, CommandOutcome, CompletionResult
-from actors.model.task import StoredTask
+from hourhand.actors.model.codec import CommandKind
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Straggler
+from hourhand.actors.model.status import AttemptResult, CommandOutcome, CompletionResult
+from hourhand.actors.model.task import StoredTask
 
 
 class PartitionAssigned(msgspec.Struct, frozen=True, gc=False):

@@ -10,8 +10,8 @@ from datetime import timedelta
 
 from tenacity import RetryCallState
 
-from actors.model.backoff import RetryPolicy
-from actors.model.display import log_raised, shown
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.display import log_raised, shown
 
 logger = logging.getLogger("hourhand.retry")
 

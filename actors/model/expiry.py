@@ -10,9 +10,9 @@ from datetime import timedelta
 
 import msgspec
 
-from actors.model.display import shown
-from actors.model.instant import INSTANT_MAX_MS, format_instant, parse_instant
-from actors.model.trace import CONTEXT_TAIL_BYTES, RESERVED, appended, without_context
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.instant import INSTANT_MAX_MS, format_instant, parse_instant
+from hourhand.actors.model.trace import CONTEXT_TAIL_BYTES, RESERVED, appended, without_context
 
 HOLDING_KIND = "hourhand:expires"
 """The kind that a node of the version before reads in a row with an expiry."""

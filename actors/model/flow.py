@@ -13,13 +13,14 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
 
-from actors.model.definition import RESERVED
-from actors.model.display import shown
-from actors.model.errors import InvalidExecutor
-from actors.model.kind import KIND_CHARS_MAX
-from actors.model.kind import MEMBER as KIND_MEMBER
-from actors.model.priority import PRIORITY_MAX, is_priority
-from actors.model.task import StoredTask
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.actors.model.kind import KIND_CHARS_MAX
+from hourhand.actors.model.kind import MEMBER as KIND_MEMBER
+from hourhand.actors.model.priority import PRIORITY_MAX, is_priority
+from hourhand.actors.model.public import public
+from hourhand.actors.model.task import StoredTask
 
 VALUE_CHARS_MAX = 64
 """Longest value of a key that is kept as text; the rest of a longer one becomes a checksum."""
@@ -37,6 +38,7 @@ _OWN = "!"
 """Separates kind and the tasks' own priority in the name of a flow; no kind contains it."""
 
 
+@public("hourhand")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
     """The most attempts of a kind that start in a time, and that run at once, in the whole cluster.
@@ -108,6 +110,7 @@ class Limit:
         return ", ".join(said)
 
 
+@public("hourhand")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairShare:
     """Shares a kind's starts between the values of a key while more tasks are due than can run.

@@ -11,12 +11,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
-from actors.model.budget import PartitionBudget
-from actors.model.fair_order import FairOrder
-from actors.model.flow import FlowRules
-from actors.model.key import TaskKey
-from actors.model.task import StoredTask
-from actors.model.task_queue import TaskQueue, fitting
+from hourhand.actors.model.budget import PartitionBudget
+from hourhand.actors.model.fair_order import FairOrder
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_queue import TaskQueue, fitting
 
 SLOTS_PART = 2
 """A flow gets another slot while it has less than this part of the free ones: one flow alone leaves

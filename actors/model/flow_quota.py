@@ -6,9 +6,9 @@ has enough, and when so much of it has left that a page of its rows is worth rea
 
 from collections import defaultdict
 
-from actors.model.budget import PartitionBudget
-from actors.model.flow import FlowRules
-from actors.model.task import StoredTask
+from hourhand.actors.model.budget import PartitionBudget
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.task import StoredTask
 
 FLOW_SHARE = 32
 """A flow leaves no rows below this part of the tasks that a partition may hold."""

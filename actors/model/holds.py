@@ -10,8 +10,8 @@ that double. Never sends or retries anything itself.
 from collections import deque
 from dataclasses import dataclass
 
-from actors.model.codec import LogRecord
-from actors.model.events import PartitionHeld, PartitionReleased
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.events import PartitionHeld, PartitionReleased
 
 REPORT_FIRST_MS = 10_000.0
 REPORT_LONGEST_MS = 600_000.0

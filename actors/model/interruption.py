@@ -6,7 +6,7 @@ User code reads the request as ``cancelled``. Decides nothing, and ends nothing.
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from actors.model.attempts import Attempt
+from hourhand.actors.model.attempts import Attempt
 
 _HERE: ContextVar[Attempt | None] = ContextVar("hourhand_attempt", default=None)
 _INTERRUPTED: set[Attempt] = set()

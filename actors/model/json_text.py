@@ -5,10 +5,10 @@ Decides which values there are and how they are written.  Never decides what a v
 
 import msgspec
 
-from actors.model.codec import encode_object
-from actors.model.display import shown
-from actors.model.errors import CallerError, InvalidTask, PayloadSealed
-from actors.model.sealed import is_sealed, sealing_of
+from hourhand.actors.model.codec import encode_object
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import CallerError, InvalidTask, PayloadSealed
+from hourhand.actors.model.sealed import is_sealed, sealing_of
 
 VALUE_BYTES_MAX = 65_536
 """Largest value that is not sealed, as JSON in UTF-8."""

@@ -11,12 +11,14 @@ from datetime import datetime
 from typing import NamedTuple, Self
 from urllib.parse import quote, unquote_to_bytes
 
-from actors.model.errors import InvalidKey
-from actors.model.instant import format_instant, from_millis, parse_instant
+from hourhand.actors.model.errors import InvalidKey
+from hourhand.actors.model.instant import format_instant, from_millis, parse_instant
+from hourhand.actors.model.public import public
 
 _LEGACY = re.compile(r"TaskKey\(([^,]*),([^,]*),([^,]*)\)", re.DOTALL)
 
 
+@public("hourhand")
 class TaskKey(NamedTuple):
     """Identity of a task; sorts by time, then ordering id, then uniqueness key."""
 

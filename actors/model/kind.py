@@ -7,9 +7,9 @@ an archive. User code never sees it there. Decides how a kind is written, never 
 
 import re
 
-from actors.model.display import shown
-from actors.model.expiry import HOLDING_KIND, MEMBER_BYTES_MAX, Expiry, split_expiry
-from actors.model.trace import CONTEXT_TAIL_BYTES, RESERVED, appended, without_context
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.expiry import HOLDING_KIND, MEMBER_BYTES_MAX, Expiry, split_expiry
+from hourhand.actors.model.trace import CONTEXT_TAIL_BYTES, RESERVED, appended, without_context
 
 KIND_CHARS_MAX = 64
 KIND_PATTERN = rf"[A-Za-z0-9][A-Za-z0-9_.:/-]{{0,{KIND_CHARS_MAX - 1}}}"

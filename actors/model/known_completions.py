@@ -9,9 +9,9 @@ other work for it there.
 
 from collections.abc import Collection
 
-from actors.model.key import TaskKey
-from actors.model.status import Completion
-from actors.model.task import StoredTask
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import Completion
+from hourhand.actors.model.task import StoredTask
 
 
 class KnownCompletions:

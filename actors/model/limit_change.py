@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import msgspec
 
-from actors.model.errors import InvalidExecutor, InvalidTask
-from actors.model.flow import Limit
+from hourhand.actors.model.errors import InvalidExecutor, InvalidTask
+from hourhand.actors.model.flow import Limit
 
 RATE_MAX = 1e9
 COUNT_MAX = 1_000_000_000

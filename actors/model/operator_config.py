@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable
 import msgspec
 from msgspec.structs import replace
 
-from actors.model.errors import InvalidTask
-from actors.model.limit_change import LimitChange
-from actors.model.pauses import NOT_PAUSED, PartitionPause, Pause, PauseScope
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.pauses import NOT_PAUSED, PartitionPause, Pause, PauseScope
 
 PAUSES_MAX = 1_000
 """Most pauses of an operator config: every node holds it in memory (P13)."""

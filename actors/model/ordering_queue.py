@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from heapq import heappush
 from typing import Protocol
 
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.key import TaskKey, first_key_at
-from actors.model.task import StoredTask
-from actors.model.task_queue import TaskQueue
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_queue import TaskQueue
 
 
 class RangeRead(Protocol):

@@ -5,9 +5,11 @@ surprises.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from actors.model.display import shown
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.public import public
 
 
+@public("hourhand")
 @dataclass(frozen=True, slots=True)
 class Done:
     """The task is done. Its value, any JSON, can be read by ``client.wait_result``; without one it
@@ -25,6 +27,7 @@ class SealedDone(Done):
     """The row's text, in place of the value."""
 
 
+@public("hourhand")
 @dataclass(frozen=True, slots=True)
 class Retry:
     """Try again; counts as an attempt. ``after=None`` waits as the retry policy says.
@@ -45,6 +48,7 @@ class Retry:
             raise ValueError(f"Retry(after={after.total_seconds():g} s): it cannot be negative")
 
 
+@public("hourhand")
 @dataclass(frozen=True, slots=True)
 class Snooze:
     """Look at the task again after this time: the attempt goes on then, and no attempt is used up.
@@ -73,6 +77,7 @@ class Snooze:
             raise ValueError(f"Snooze(times_max={most}): it is at least 1")
 
 
+@public("hourhand")
 @dataclass(frozen=True, slots=True)
 class Drop:
     """Never run this task again; it counts as done, with this reason, which is text."""

@@ -11,7 +11,7 @@ from typing import Self
 
 import msgspec
 
-from actors.model.flow import Limit
+from hourhand.actors.model.flow import Limit
 
 LATENESS_MS = (
     1,

@@ -7,8 +7,8 @@ from operator import attrgetter
 import msgspec
 from msgspec.structs import replace
 
-from actors.model.bucket import hour_of
-from actors.model.errors import OwnershipLost
+from hourhand.actors.model.bucket import hour_of
+from hourhand.actors.model.errors import OwnershipLost
 
 EPOCH_SHIFT = 40
 """A write time is ``epoch << 40 | counter``, so a new owner's writes beat an old one's.

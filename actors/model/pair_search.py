@@ -4,10 +4,10 @@ Decides it from the rows that were stored before the command, so a replay finds 
 reads a row, and never decides the command's effect.
 """
 
-from actors.model.codec import Command, CommandKind
-from actors.model.key import TaskKey
-from actors.model.status import CommandOutcome, Completion, CompletionResult
-from actors.model.task import StoredTask
+from hourhand.actors.model.codec import Command, CommandKind
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import CommandOutcome, Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
 
 PAIR_PAGE_ROWS = 500
 """Rows of an ordering id that are read at once for one uniqueness key."""

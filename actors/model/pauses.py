@@ -1,6 +1,6 @@
 """An operator's pauses: of everything, partitions, or single ordering ids.
 
-Values only: ``actors.model.operator_config`` combines them.
+Values only: ``hourhand.actors.model.operator_config`` combines them.
 """
 
 from enum import StrEnum

@@ -9,9 +9,9 @@ what starts first.
 import re
 from typing import TypeGuard
 
-from actors.model.display import shown
-from actors.model.kind import TAIL_BYTES_MAX, split_kind, with_kind
-from actors.model.trace import RESERVED, appended
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.kind import TAIL_BYTES_MAX, split_kind, with_kind
+from hourhand.actors.model.trace import RESERVED, appended
 
 PRIORITY_MAX = 100
 """Priorities lie between this and the same number below zero."""

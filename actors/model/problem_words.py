@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NotRequired, TypedDict
 
-from actors.model.display import message_of, shown
-from actors.model.suggestion import did_you_mean
+from hourhand.actors.model.display import message_of, shown
+from hourhand.actors.model.suggestion import did_you_mean
 
 PROBLEMS_MAX = 5
 

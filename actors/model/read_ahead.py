@@ -10,14 +10,14 @@ which tasks of a page or of a write belong in memory. Loads nothing, and passes 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from actors.model.band import ON_TIME_SHARE, BandName
-from actors.model.budget import PartitionBudget
-from actors.model.checkpoint import Checkpoint
-from actors.model.flow import FlowRules
-from actors.model.flow_quota import FlowQuota, refill_share
-from actors.model.key import TaskKey, first_key_at
-from actors.model.ownership import Watermark
-from actors.model.task import StoredTask
+from hourhand.actors.model.band import ON_TIME_SHARE, BandName
+from hourhand.actors.model.budget import PartitionBudget
+from hourhand.actors.model.checkpoint import Checkpoint
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.flow_quota import FlowQuota, refill_share
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.ownership import Watermark
+from hourhand.actors.model.task import StoredTask
 
 BACKLOG_MIN_MS = 5_000
 """A task that is overdue by more than this and not in memory is a backlog; others are on time."""

@@ -7,11 +7,11 @@ there, which JSON ignores and which no member of ours has. So nothing in the dat
 Decides the places of these members, never their meaning.
 """
 
-from actors.model.expiry import Expiry, with_expiry
-from actors.model.kind import with_kind
-from actors.model.priority import REACH_BYTES, split_members, with_priority
-from actors.model.sealed import OPENS, split_envelope, with_envelope
-from actors.model.trace import RESERVED, with_context
+from hourhand.actors.model.expiry import Expiry, with_expiry
+from hourhand.actors.model.kind import with_kind
+from hourhand.actors.model.priority import REACH_BYTES, split_members, with_priority
+from hourhand.actors.model.sealed import OPENS, split_envelope, with_envelope
+from hourhand.actors.model.trace import RESERVED, with_context
 
 
 def escaped(data: bytes) -> bytes:

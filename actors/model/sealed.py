@@ -10,8 +10,8 @@ from typing import Literal, NoReturn, TypeVar, cast
 
 import msgspec
 
-from actors.model.display import shown
-from actors.model.errors import PayloadSealed
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import PayloadSealed
 
 MEMBER = "hourhand.sealed"
 """The envelope's name in the text of a row."""

@@ -1,14 +1,14 @@
 """The limits and windows of the tree, frozen and ranged.
 
 Each group is one concern; every name carries its unit. Settings for adapters only are in
-``scheduler.configuration.settings``.
+``hourhand.scheduler.configuration.settings``.
 """
 
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from actors.model.bucket import HOUR_MS
+from hourhand.actors.model.bucket import HOUR_MS
 
 _DRAINED_LAG_MS = 2_000
 _IDLE_LAGS = 20

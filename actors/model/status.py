@@ -9,7 +9,8 @@ from sys import getsizeof
 import msgspec
 from msgspec.structs import replace
 
-from actors.model.key import TaskKey
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.public import public
 
 OBJECT_BYTES = 450
 """Bytes of a completion in memory besides its texts, with its place in a dictionary."""
@@ -106,6 +107,7 @@ def read_result(stored: CompletionResult, *, for_good: bool) -> tuple[Completion
     return stored, for_good
 
 
+@public("hourhand")
 class AttemptResult(StrEnum):
     """The end of one attempt."""
 
@@ -179,6 +181,7 @@ def read_attempt(stored: AttemptRecord) -> AttemptRecord:
     )
 
 
+@public("hourhand")
 class CommandOutcome(StrEnum):
     """The outcome of a command."""
 
@@ -203,6 +206,7 @@ class CommandOutcome(StrEnum):
     """More than one task has both ids, so only a key names one of them."""
 
 
+@public("hourhand")
 class RecordedOutcome(msgspec.Struct, frozen=True, gc=False):
     """One row of ``command_outcome``."""
 

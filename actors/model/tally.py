@@ -10,8 +10,8 @@ from typing import Self
 
 import msgspec
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.status import CompletionResult
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.status import CompletionResult
 
 SECOND_MS = 1_000
 MINUTE_MS = 60_000

@@ -24,16 +24,17 @@ from pydantic import (
     ValidationInfo,
 )
 
-from actors.model.errors import InvalidTask
-from actors.model.expiry import Expiry, carried_expiry, expiry_after
-from actors.model.instant import INSTANT_MIN_MS, cut_to_millis, from_millis, to_millis
-from actors.model.key import TaskKey
-from actors.model.kind import carried_kind, carried_kind_and_expiry, checked_kind, is_kind
-from actors.model.priority import PRIORITY_MAX, carried_priority, split_members
-from actors.model.problem_words import PROBLEMS_MAX, problem_text
-from actors.model.row_text import data_of
-from actors.model.sealed import SealedMembers, is_sealed, read_envelope, split_envelope
-from actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.expiry import Expiry, carried_expiry, expiry_after
+from hourhand.actors.model.instant import INSTANT_MIN_MS, cut_to_millis, from_millis, to_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.kind import carried_kind, carried_kind_and_expiry, checked_kind, is_kind
+from hourhand.actors.model.priority import PRIORITY_MAX, carried_priority, split_members
+from hourhand.actors.model.problem_words import PROBLEMS_MAX, problem_text
+from hourhand.actors.model.public import public
+from hourhand.actors.model.row_text import data_of
+from hourhand.actors.model.sealed import SealedMembers, is_sealed, read_envelope, split_envelope
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
 
 ID_BYTES_MAX = 32_760
 """Longest ordering id or uniqueness key, in UTF-8 bytes: Cassandra holds 65,535 bytes of
@@ -96,6 +97,7 @@ def _checked_expires(
     return checked_expires(expires, info.data.get("scheduled_time"))
 
 
+@public("hourhand")
 class Task(BaseModel):
     """A piece of work to run once, at ``scheduled_time``, in order per ``ordering_id``.
 

@@ -6,7 +6,7 @@ becomes durable.
 
 import msgspec
 
-from actors.model.key import TaskKey
+from hourhand.actors.model.key import TaskKey
 
 
 class TaskCheckpoint(msgspec.Struct, frozen=True, gc=False):

@@ -9,19 +9,21 @@ from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
-from actors.model.backoff import RetryPolicy
-from actors.model.checkpoint_value import (
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.checkpoint_value import (
     NO_ATTEMPT,
     AttemptCheckpoints,
     checkpoint_text,
     checkpoint_value,
 )
-from actors.model.flow import FairShare, Limit
-from actors.model.interruption import AskedToEnd
-from actors.model.outcome import Outcome
-from actors.model.task import Task
+from hourhand.actors.model.flow import FairShare, Limit
+from hourhand.actors.model.interruption import AskedToEnd
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.public import public
+from hourhand.actors.model.task import Task
 
 
+@public("hourhand")
 class TaskExecutor(ABC):
     """Base class with ``execute``; one instance serves one busy ordering id.
 

@@ -7,8 +7,8 @@ import heapq
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
-from actors.model.key import TaskKey
-from actors.model.task import StoredTask
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import StoredTask
 
 
 class TaskQueue:

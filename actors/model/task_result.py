@@ -8,16 +8,16 @@ from math import ceil
 
 import msgspec
 
-from actors.model.errors import InvalidResult
-from actors.model.json_text import (
+from hourhand.actors.model.errors import InvalidResult
+from hourhand.actors.model.json_text import (
     SEALED_TEXT_BYTES_MAX,
     VALUE_BYTES_MAX,
     row_text,
     value_bytes,
     value_of,
 )
-from actors.model.key import TaskKey
-from actors.model.sealed import is_sealed
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.sealed import is_sealed
 
 
 class StoredResult(msgspec.Struct, frozen=True, gc=False):

@@ -1,6 +1,6 @@
 """Rows of ``definition``: timers, relay ids, recurring schedules.
 
-The contract of ``actors.ports.store`` holds here too: every method returns at once with a
+The contract of ``hourhand.actors.ports.store`` holds here too: every method returns at once with a
 future, and one that resolves means durable (a write) or complete (a read); one that fails with
 StoreUnavailable leaves open whether the write happened.  The write time of a row is its own
 offset: the higher one stands, whichever arrives first.  Two rows of one name and one offset
@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
 
 
 class DefinitionPage(msgspec.Struct, frozen=True):

@@ -13,17 +13,17 @@ from typing import Protocol, cast
 
 import msgspec
 
-from actors.model.budget import NodeBudget
-from actors.model.definition import RESERVED
-from actors.model.flow import FlowRules
-from actors.model.instant import INSTANT_MAX_MS
-from actors.model.known_completions import KnownCompletions
-from actors.model.settings import TreeSettings
-from actors.model.task import StoredTask
-from actors.ports.log import LogWriter
-from actors.ports.runner import Executable, Runner
-from actors.ports.store import OwnershipStore, ScheduleStore, StatusStore, Stores
-from actors.ports.telemetry import Telemetry
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.instant import INSTANT_MAX_MS
+from hourhand.actors.model.known_completions import KnownCompletions
+from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.log import LogWriter
+from hourhand.actors.ports.runner import Executable, Runner
+from hourhand.actors.ports.store import OwnershipStore, ScheduleStore, StatusStore, Stores
+from hourhand.actors.ports.telemetry import Telemetry
 
 
 @dataclass(frozen=True, slots=True)

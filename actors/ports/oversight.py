@@ -1,7 +1,7 @@
 """The operators' stores: reports of nodes, pauses, the audit log, counts.
 
-The contract of ``actors.ports.store`` holds here too: every method returns at once with a future,
-and one that resolves means durable (a write) or complete (a read); one that fails with
+The contract of ``hourhand.actors.ports.store`` holds here too: every method returns at once with a
+future, and one that resolves means durable (a write) or complete (a read); one that fails with
 StoreUnavailable leaves open whether the write happened. Only the pauses influence which tasks run.
 """
 
@@ -11,9 +11,9 @@ from typing import Protocol
 
 import msgspec
 
-from actors.model.operator_config import OperatorConfig
-from actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
-from actors.model.tally import HourTally
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
+from hourhand.actors.model.tally import HourTally
 
 REPORT_KEPT_MS = 600_000
 """Time for which a node without further reports is listed."""

@@ -21,15 +21,15 @@ from typing import Protocol
 
 import msgspec
 
-from actors.model.budget import PAGE_BYTES_MAX
-from actors.model.key import TaskKey
-from actors.model.ownership import Claim, Watermark
-from actors.model.status import AttemptRecord, Completion, RecordedOutcome
-from actors.model.task import StoredTask
-from actors.model.task_checkpoint import TaskCheckpoint
-from actors.model.task_result import StoredResult
-from actors.ports.definitions import DefinitionStore
-from actors.ports.oversight import OversightStore, TallyStore
+from hourhand.actors.model.budget import PAGE_BYTES_MAX
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Claim, Watermark
+from hourhand.actors.model.status import AttemptRecord, Completion, RecordedOutcome
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.ports.definitions import DefinitionStore
+from hourhand.actors.ports.oversight import OversightStore, TallyStore
 
 
 class TaskPage(msgspec.Struct, frozen=True):

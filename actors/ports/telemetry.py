@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from actors.model.events import Event
+from hourhand.actors.model.events import Event
 
 
 class Telemetry(Protocol):

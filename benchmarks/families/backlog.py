@@ -11,15 +11,16 @@ from concurrent.futures import Future
 
 import msgspec
 
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.priority import with_priority
-from actors.model.task import StoredTask
-from actors.ports.store import Stores
 from benchmarks.bench import Bench
 from benchmarks.loads import Load, data_of
 from benchmarks.records import wall_s
-from scheduler import Settings, wiring
+from hourhand import Settings
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.priority import with_priority
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler import wiring
 
 _DAY_MS = 86_400_000
 DAYS = 30

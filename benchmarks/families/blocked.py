@@ -3,17 +3,18 @@
 import msgspec
 from msgspec.structs import replace
 
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.partition import partition_of
-from actors.model.status import Completion, CompletionResult
-from actors.model.task import StoredTask
-from actors.ports.store import OwnershipStore
 from benchmarks.families.backlog import ids_by_partition
 from benchmarks.loads import data_of
 from benchmarks.records import wall_s
-from scheduler import Settings, wiring
+from hourhand import Settings
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import OwnershipStore
+from hourhand.scheduler import wiring
 
 _TIMEOUT_S = 60.0
 _WRITE_TIME = 1

@@ -11,14 +11,15 @@ from typing import Any
 
 import httpx
 
-from actors.model.instant import format_instant, from_millis, to_millis
-from actors.model.tally import TallyChange
 from benchmarks.bench import READY_S, Bench
 from benchmarks.families import backlog
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.program import Program
 from benchmarks.records import wall_s
-from scheduler import Settings, wiring
+from hourhand import Settings
+from hourhand.actors.model.instant import format_instant, from_millis, to_millis
+from hourhand.actors.model.tally import TallyChange
+from hourhand.scheduler import wiring
 
 MEASURES = ("dashboard",)
 SCREEN_MS_MAX = 300.0

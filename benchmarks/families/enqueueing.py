@@ -11,7 +11,7 @@ from benchmarks.figures import Figure, Goal, Line
 from benchmarks.loads import Load
 from benchmarks.records import wall_s
 from benchmarks.rivals import awa, running
-from scheduler import Settings
+from hourhand import Settings
 
 MEASURES = ("enqueue", "enqueue_bulk", "enqueue_made")
 UNIT = "tasks/s"

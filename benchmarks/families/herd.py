@@ -13,17 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.key import TaskKey, first_key_at
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.partition import partition_of
-from actors.ports.store import Stores
 from benchmarks.bench import Bench
 from benchmarks.figures import Figure, Line, quantile
 from benchmarks.loads import NOTE, Load
 from benchmarks.records import Records, wall_s
-from scheduler import Settings, wiring
-from scheduler.adapters.cassandra.connection import open_connection
+from hourhand import Settings
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.cassandra.connection import open_connection
 
 MEASURES = ("herd_load", "herd_drain", "herd_sweep")
 TASKS_VARIABLE = "HERD_TASKS"

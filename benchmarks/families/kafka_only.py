@@ -22,8 +22,9 @@ from benchmarks.bench import Bench
 from benchmarks.figures import Line
 from benchmarks.messages import lines_of, passed_on, summary_of, touch
 from benchmarks.servers import KAFKA_OF_SHORT_PAUSES
-from scheduler import Settings, wiring
-from scheduler.wiring import create_bucket_topics
+from hourhand import Settings
+from hourhand.scheduler import wiring
+from hourhand.scheduler.wiring import create_bucket_topics
 from tests.servers.kafka import KafkaServer
 
 MEASURES = ("kafka_only", "kafka_relay")

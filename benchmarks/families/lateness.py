@@ -13,7 +13,7 @@ from benchmarks.figures import Figure, Goal, Line, quantile
 from benchmarks.loads import Load
 from benchmarks.records import Execution, exactly_once, wall_s
 from benchmarks.rivals import awa, graphile_worker, pgqueuer, running
-from scheduler import Settings
+from hourhand import Settings
 
 MEASURES = ("lateness_1k", "lateness_3k", "lateness_1k_deep")
 RATES = {"lateness_1k": 1_000.0, "lateness_3k": 3_000.0}

@@ -10,19 +10,19 @@ import time
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from actors.model.attempts import Attempt
-from actors.model.flow import FlowRule, FlowRules, Limit
-from actors.model.kind import with_kind
-from actors.model.task import StoredTask, Task
-from actors.model.task_executor import TaskExecutor
 from benchmarks.bench import READY_S, Bench
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.loads import LIMIT_BURST, LIMIT_PER_S, NOTE, Load
 from benchmarks.program import Program
 from benchmarks.records import Records, wall_s
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.limiter import Limiter
-from scheduler.node.node_limits import NodeLimits
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.flow import FlowRule, FlowRules, Limit
+from hourhand.actors.model.kind import with_kind
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.limiter import Limiter
+from hourhand.scheduler.node.node_limits import NodeLimits
 from tests.servers.kafka import keep_session
 
 MEASURES = ("limited",)

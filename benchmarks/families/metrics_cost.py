@@ -16,8 +16,8 @@ from benchmarks.durable import Completions
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.loads import Load
 from benchmarks.processor_time import Followed
-from scheduler import Settings
-from scheduler.configuration.door_settings import ObserveSettings
+from hourhand import Settings
+from hourhand.scheduler.configuration.door_settings import ObserveSettings
 from tests.servers.ports import free_ports
 
 MEASURES = ("metrics_cost",)

@@ -12,7 +12,7 @@ from benchmarks.bench import RUN_S, Bench
 from benchmarks.families import backlog
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.program import Program
-from scheduler import Settings
+from hourhand import Settings
 from tests.servers.maven import fetch_jars
 
 MEASURES = ("pipeline_read", "pipeline_load", "pipeline_cores", "pipeline_memory")

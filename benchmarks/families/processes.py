@@ -16,7 +16,7 @@ from benchmarks.loads import Load
 from benchmarks.program import ROOT
 from benchmarks.programs.blocking import FOLDER_VARIABLE, SLOTS_VARIABLE
 from benchmarks.records import Execution, Records, exactly_once, middle_rate_per_s, wall_s
-from scheduler import Settings
+from hourhand import Settings
 from tests.servers.own_settings import set_options
 from tests.servers.ports import free_ports
 

@@ -27,8 +27,9 @@ from benchmarks.messages import (
     summary_of,
     touch,
 )
-from scheduler import Settings, wiring
-from scheduler.configuration.door_settings import RelaySettings
+from hourhand import Settings
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.door_settings import RelaySettings
 
 RATES = {"relay_1k": 1_000, "relay_2k": 2_000, "relay_4k": 4_000, "relay_8k": 8_000}
 _UP, _UP_RATE, _UP_P999_MS_MAX = "relay_4k_up", 4_000, 200.0

@@ -10,7 +10,7 @@ from benchmarks.families import backlog
 from benchmarks.figures import Figure, Goal, Line, slope
 from benchmarks.loads import Load
 from benchmarks.records import Execution, exactly_once, middle_rate_per_s, wall_s
-from scheduler import Settings
+from hourhand import Settings
 
 MEASURES = ("scale_nodes", "cost_curve")
 SLOPE_MAX = 0.05

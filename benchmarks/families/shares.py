@@ -12,12 +12,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.model.read_ahead import AHEAD_MS
 from benchmarks.bench import RUN_S, Bench
 from benchmarks.families import backlog
 from benchmarks.figures import Figure, Goal, Line, quantile
 from benchmarks.loads import IN_PROCESSES, Load
 from benchmarks.records import Execution, Records, exactly_once, wall_s
+from hourhand.actors.model.read_ahead import AHEAD_MS
 
 _RATE = 200.0
 _TENANTS = 10

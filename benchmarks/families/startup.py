@@ -5,14 +5,14 @@ A node is ready when each of its partitions has started a task that was due befo
 
 from collections.abc import Mapping
 
-from actors.model.instant import from_millis
 from benchmarks.bench import READY_S, Bench
 from benchmarks.families import backlog
 from benchmarks.families.blocked import block_one_id
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.program import Program
 from benchmarks.records import wall_s
-from scheduler import SchedulerClient, Settings, Task
+from hourhand import SchedulerClient, Settings, Task
+from hourhand.actors.model.instant import from_millis
 
 MEASURES = ("startup",)
 IMPORT_S_MAX = 0.15
@@ -29,7 +29,7 @@ def run(bench: Bench) -> list[Line]:
         [program_s(bench, {"kind": kind}) for _ in range(_IMPORTS + 1)][1:]
         for kind in ("package", "names")
     )
-    lines = [_line("import scheduler", imports, IMPORT_S_MAX)]
+    lines = [_line("import hourhand", imports, IMPORT_S_MAX)]
     lines.append(Line("startup", Figure.of(names), "s, import of what a node needs"))
     lines.append(_line("embedded node", [_embedded(bench) for _ in range(3)], EMBEDDED_S_MAX))
     tasks = bench.sizes.backlog_tasks

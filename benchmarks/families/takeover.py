@@ -10,14 +10,14 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 
-from actors.model.partition import partition_of
 from benchmarks.bench import READY_S, RUN_S, Bench
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.loads import Load
 from benchmarks.program import Program
 from benchmarks.records import Execution, Records, wall_s
 from benchmarks.servers import PARTITIONS
-from scheduler.configuration.settings import GroupSettings
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.configuration.settings import GroupSettings
 from tests.servers.kafka import keep_session
 
 MEASURES = ("takeover",)

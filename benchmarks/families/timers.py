@@ -14,19 +14,20 @@ from typing import Any
 
 import msgspec
 
-from actors.model.definition import Definition
-from actors.model.partition import partition_of
-from actors.model.task import StoredTask
-from actors.ports.store import Stores
 from benchmarks.bench import READY_S, RUN_S, Bench
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.machine import resident_bytes
 from benchmarks.program import Program
 from benchmarks.records import wall_s
-from scheduler import Settings, wiring
-from scheduler.configuration.door_settings import TimerSettings
-from scheduler.services.timers.executor import timer_name, timer_pop_task
-from scheduler.services.timers.timer import TimerRule, TimerState
+from hourhand import Settings
+from hourhand.actors.model.definition import Definition
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.services.timers.executor import timer_name, timer_pop_task
+from hourhand.scheduler.services.timers.timer import TimerRule, TimerState
 
 MEASURES = ("timers_create", "timers_pop", "timers_pending")
 P999_MS_MAX = 50.0

@@ -10,13 +10,13 @@ from typing import Any
 
 from cassandra.query import BatchStatement, BatchType
 
-from actors.model.bucket import hour_of
-from actors.model.partition import partition_of
 from benchmarks.loads import NOTE
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
-from scheduler import Settings
-from scheduler.adapters.cassandra.connection import open_connection
+from hourhand import Settings
+from hourhand.actors.model.bucket import hour_of
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.adapters.cassandra.connection import open_connection
 
 _ROWS = 200
 _IN_FLIGHT = 16

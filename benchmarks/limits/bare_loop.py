@@ -19,9 +19,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
-from scheduler import Settings
-from scheduler.adapters.cassandra.connection import open_connection
-from scheduler.adapters.cassandra.packing import (
+from hourhand import Settings
+from hourhand.scheduler.adapters.cassandra.connection import open_connection
+from hourhand.scheduler.adapters.cassandra.packing import (
     RowPrefix,
     packed_bigint,
     packed_bytes,

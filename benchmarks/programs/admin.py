@@ -9,8 +9,8 @@ def main() -> None:
     """Serve until told to stop."""
     logging.basicConfig(level="WARNING")
     spec = told()
-    from scheduler import Settings
-    from scheduler.cli.http_running import AdminRunning
+    from hourhand import Settings
+    from hourhand.scheduler.cli.http_running import AdminRunning
 
     with AdminRunning(Settings(**spec["settings"])) as running:
         tell("ready", port=running.port)

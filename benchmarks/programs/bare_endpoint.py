@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 from fastapi import FastAPI, Request, Response
 
 from benchmarks.program import tell, told, wait_for_command
-from scheduler import Settings
-from scheduler.cli.http_running import HttpServer
+from hourhand import Settings
+from hourhand.scheduler.cli.http_running import HttpServer
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ def main() -> None:
     logging.basicConfig(level="WARNING")
     spec = told()
     keep_to_one_core()
-    from scheduler import Settings
-    from scheduler.cli.bucket_running import BucketRelay
+    from hourhand import Settings
+    from hourhand.scheduler.cli.bucket_running import BucketRelay
 
     settings = Settings(**spec["settings"])
     with BucketRelay(settings) as node:

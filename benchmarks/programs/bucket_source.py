@@ -4,12 +4,12 @@ import random
 import time
 from concurrent.futures import Future
 
-from actors.model.instant import from_millis
 from benchmarks.messages import KEYS, value_of
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
-from scheduler import SchedulerClient, Settings
-from scheduler.records.receipt import Receipt
+from hourhand import SchedulerClient, Settings
+from hourhand.actors.model.instant import from_millis
+from hourhand.scheduler.records.receipt import Receipt
 
 _DELAYS_MS = (50, 1_000)
 _STEP_S = 0.002

@@ -12,11 +12,11 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from actors.model.codec import encode_task
 from benchmarks.loads import Load
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
-from scheduler import SchedulerClient, Settings
+from hourhand import SchedulerClient, Settings
+from hourhand.actors.model.codec import encode_task
 
 _ACKNOWLEDGED_S = 120.0
 _APPENDS_PER_POLL = 200

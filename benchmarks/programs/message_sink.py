@@ -15,7 +15,7 @@ from benchmarks.figures import quantile
 from benchmarks.messages import SETTLE_S, SHARES, number_and_deadline
 from benchmarks.program import tell, told
 from benchmarks.records import wall_s
-from scheduler import Settings
+from hourhand import Settings
 
 _CURVE = tuple(1 - 10 ** (-step / 20) for step in range(81))
 _BATCH = 1_000

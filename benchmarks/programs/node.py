@@ -34,7 +34,7 @@ def main() -> None:
     began_s = wall_s()
     spec = told()
     # Part of what starting a node takes.
-    from scheduler import Scheduler, Settings
+    from hourhand import Scheduler, Settings
 
     records = Records(Path(spec["records"]), spec["slots"])
     scheduler = Scheduler(Settings(**spec["settings"]), **_executors(spec, records.note))
@@ -62,7 +62,7 @@ def _executors(spec: dict[str, Any], note: Callable[[int], None]) -> dict[str, A
         return _calling(note, work)
     if work.startswith(IN_PROCESSES):
         return _of_process_work(spec)
-    from scheduler import Limit, Task, TaskExecutor
+    from hourhand import Limit, Task, TaskExecutor
 
     class NoOp(TaskExecutor):
         def execute(self, task: Task) -> None:
@@ -102,7 +102,7 @@ def _of_process_work(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _calling(note: Callable[[int], None], work: str) -> dict[str, Any]:
-    from scheduler import FairShare, Task, TaskExecutor
+    from hourhand import FairShare, Task, TaskExecutor
 
     class Calling(TaskExecutor):
         def execute(self, task: Task) -> None:
@@ -122,7 +122,7 @@ def _calling(note: Callable[[int], None], work: str) -> dict[str, Any]:
 def _mixed(note: Callable[[int], None]) -> dict[str, Any]:
     from tenacity import wait_fixed
 
-    from scheduler import RetryPolicy, Task, TaskExecutor
+    from hourhand import RetryPolicy, Task, TaskExecutor
 
     class FailingOnce(TaskExecutor):
         retry = RetryPolicy(wait=wait_fixed(_RETRY_S))
@@ -140,7 +140,7 @@ def _mixed(note: Callable[[int], None]) -> dict[str, Any]:
 
 
 def _inserting(note: Callable[[int], None], database: str, work: str) -> dict[str, Any]:
-    from scheduler import BatchExecutor, Task, TaskExecutor
+    from hourhand import BatchExecutor, Task, TaskExecutor
 
     # Only the benchmark's own environment has it.
     psycopg = importlib.import_module("psycopg")

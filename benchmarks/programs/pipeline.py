@@ -23,13 +23,13 @@ from benchmarks.machine import resident_bytes
 from benchmarks.program import tell, told
 from benchmarks.records import wall_s
 from examples.pipeline_faults import options_of
-from scheduler import Settings
-from scheduler.pipeline.audit import AuditPlan, run_audit
-from scheduler.pipeline.columns import columns_of
-from scheduler.pipeline.job import JobOptions
-from scheduler.pipeline.load import LoadPlan, run_load
-from scheduler.pipeline.session import open_session
-from scheduler.pipeline.source import FORMAT
+from hourhand import Settings
+from hourhand.scheduler.pipeline.audit import AuditPlan, run_audit
+from hourhand.scheduler.pipeline.columns import columns_of
+from hourhand.scheduler.pipeline.job import JobOptions
+from hourhand.scheduler.pipeline.load import LoadPlan, run_load
+from hourhand.scheduler.pipeline.session import open_session
+from hourhand.scheduler.pipeline.source import FORMAT
 
 _CONNECTOR = "org.apache.spark.sql.cassandra"
 _STORED = tuple(each.name for each in columns_of("tasks") if each.name != "write_time")

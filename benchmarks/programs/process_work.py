@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.loads import COMPUTING_KIND
 from benchmarks.records import Records
-from scheduler import FairShare, Task, TaskExecutor
+from hourhand import FairShare, Task, TaskExecutor
 
 CALL_S = 0.020
 """What a call of a service takes."""

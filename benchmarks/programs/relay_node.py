@@ -11,8 +11,8 @@ def main() -> None:
     spec = told()
     if spec["one_core"]:
         keep_to_one_core()
-    from scheduler import Settings
-    from scheduler.cli.relay_running import RelayRunning
+    from hourhand import Settings
+    from hourhand.scheduler.cli.relay_running import RelayRunning
 
     running = RelayRunning(Settings(**spec["settings"]))
     partitions = running.scheduler.dependencies.appender.partition_count

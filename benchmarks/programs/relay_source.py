@@ -5,11 +5,11 @@ import time
 
 from confluent_kafka import Producer
 
-from actors.model.instant import format_instant
 from benchmarks.messages import KEYS, value_of
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
-from scheduler import Settings
+from hourhand import Settings
+from hourhand.actors.model.instant import format_instant
 
 _DELAYS_MS = (3_000, 10_000)
 _STEP_S = 0.005

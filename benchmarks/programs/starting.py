@@ -12,12 +12,12 @@ def main() -> None:
     """Measure one start."""
     spec = told()
     began_s = time.perf_counter()
-    import scheduler  # noqa: F401 - the import is what is measured
+    import hourhand  # noqa: F401 - the import is what is measured
 
     if spec["kind"] == "package":
         tell("started", seconds=time.perf_counter() - began_s)
         return
-    from scheduler import Scheduler, Settings, Task, TaskExecutor
+    from hourhand import Scheduler, Settings, Task, TaskExecutor
 
     if spec["kind"] == "embedded":
 

@@ -12,10 +12,10 @@ import json
 import math
 from typing import Any
 
-from actors.model.instant import parse_instant
 from benchmarks.figures import quantile
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
+from hourhand.actors.model.instant import parse_instant
 
 _CONNECTIONS = 64
 _INTERVAL_S = 2

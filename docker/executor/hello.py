@@ -1,6 +1,6 @@
 """What the nodes of the compose files run until they are given something of yours."""
 
-from scheduler import Task, TaskExecutor
+from hourhand import Task, TaskExecutor
 
 
 class Hello(TaskExecutor):

@@ -17,8 +17,8 @@ from examples.demo_cluster.installation import Assignor, open_installation
 from examples.demo_cluster.judge import judge, measure
 from examples.demo_cluster.play import Play
 from examples.demo_cluster.show import as_value, show
-from scheduler import HourhandError
-from scheduler.demo.node import NodeFailed
+from hourhand import HourhandError
+from hourhand.scheduler.demo.node import NodeFailed
 from tests.servers.maven import FetchFailed, ToolMissing
 from tests.servers.process import ServerFailed
 from tests.servers.termination import terminate_as_interrupt

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from actors.model.outcome import Done
 from examples.demo_cluster.workload import LIMIT_BURST, LIMIT_PER_S
-from scheduler import Limit, Retry, Task, TaskExecutor
-from scheduler.demo.records import FOLDER_VARIABLE, Recorder, made_once
+from hourhand import Limit, Retry, Task, TaskExecutor
+from hourhand.actors.model.outcome import Done
+from hourhand.scheduler.demo.records import FOLDER_VARIABLE, Recorder, made_once
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -16,8 +16,9 @@ from typing import Literal
 from cassandra.cluster import Cluster
 from confluent_kafka.admin import AdminClient
 
-from scheduler import Settings, wiring
-from scheduler.configuration.settings import (
+from hourhand import Settings
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.settings import (
     CassandraSettings,
     GroupSettings,
     KafkaSettings,

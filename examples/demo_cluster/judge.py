@@ -11,7 +11,7 @@ from examples.demo_cluster.play import POISON_KEY, Evidence
 from examples.demo_cluster.show import Check, Figures
 from examples.demo_cluster.topic import partitions_by_key
 from examples.demo_cluster.workload import LIMIT_BURST, LIMIT_PER_S, STEADY_PER_S, Job
-from scheduler.demo.audit import Run, audit, first_starts, lateness
+from hourhand.scheduler.demo.audit import Run, audit, first_starts, lateness
 
 _DETAILS_MAX = 5
 _WINDOW_US = 5_000_000

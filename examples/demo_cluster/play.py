@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from actors.model.errors import HourhandError
-from actors.model.partition import partition_of
 from examples.demo_cluster.executor import ClusterExecutor, LimitedExecutor, micros, now_us
 from examples.demo_cluster.installation import SESSION_TIMEOUT_MS, node_variables
 from examples.demo_cluster.topic import (
@@ -32,11 +30,14 @@ from examples.demo_cluster.workload import (
     misplaced_jobs,
     whole_millis,
 )
-from scheduler import SchedulerClient, Settings, wiring
-from scheduler.demo.audit import Run
-from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
-from scheduler.demo.records import FOLDER_VARIABLE, RecordReader
-from scheduler.ports.bulk import BulkTable
+from hourhand import SchedulerClient, Settings
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler import wiring
+from hourhand.scheduler.demo.audit import Run
+from hourhand.scheduler.demo.node import NodeFailed, NodeProcess, node_environment
+from hourhand.scheduler.demo.records import FOLDER_VARIABLE, RecordReader
+from hourhand.scheduler.ports.bulk import BulkTable
 
 POISON_KEY = "poisoner"
 RETRY_AFTER_S = 20

@@ -7,7 +7,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from scheduler.demo.audit import Lateness
+from hourhand.scheduler.demo.audit import Lateness
 
 
 @dataclass(frozen=True, slots=True)

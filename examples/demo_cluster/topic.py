@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from scheduler import Settings
+from hourhand import Settings
 from tests.servers.kafka import kafka_tool
 
 _TIMEOUT_S = 60.0

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from scheduler import Task
-from scheduler.demo.audit import Planned
+from hourhand import Task
+from hourhand.scheduler.demo.audit import Planned
 
 ORDERINGS = 400
 STEADY_PER_S = 500

@@ -17,7 +17,7 @@ from examples.demo_dashboard.executor import SPEC
 from examples.demo_dashboard.load import BROKEN, STUCK, Load
 from examples.demo_dashboard.pictures import BYTES_MAX, Seen, open_page, show, write, write_all
 from examples.demo_doors.stage import Stage, count_check, perform, show_checks
-from scheduler.cli.http_running import AdminRunning
+from hourhand.scheduler.cli.http_running import AdminRunning
 from tests.servers.chromium import open_browser
 
 FOLDER = Path(__file__).parents[2] / "docs/images/dashboard"

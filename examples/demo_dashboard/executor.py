@@ -6,9 +6,9 @@ from typing import Any
 
 import tenacity
 
-from actors.model.backoff import RetryPolicy
-from actors.model.outcome import Done
-from scheduler import Retry, Task, TaskExecutor
+from hourhand import Retry, Task, TaskExecutor
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.outcome import Done
 
 SPEC = f"{__name__}:DashboardExecutor"
 """How a node's command line names it."""

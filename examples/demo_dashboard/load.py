@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from actors.model.partition import partition_of
 from examples.demo_cluster.topic import write_raw
-from scheduler import HourhandError, SchedulerClient, Settings, Task
+from hourhand import HourhandError, SchedulerClient, Settings, Task
+from hourhand.actors.model.partition import partition_of
 
 STUCK = ("acme-travel", "blue-harbor", "cedar-foods", "delta-print", "evergreen", "fjord-energy")
 """Ordering ids whose first task fails for good."""

@@ -16,12 +16,12 @@ import typer
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from actors.model.instant import format_instant
 from examples.demo_cluster.show import Check
 from examples.demo_cluster.topic import read_all
 from examples.demo_doors.stage import Stage, count_check, perform, quantiles, show_checks, wall_s
-from scheduler import wiring
-from scheduler.configuration.door_settings import RelaySettings
+from hourhand.actors.model.instant import format_instant
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.door_settings import RelaySettings
 
 RATE = 300
 _DELAYS_MS = (2_000, 6_000)

@@ -18,8 +18,8 @@ from rich.table import Table
 from examples.demo_cluster.executor import now_us
 from examples.demo_cluster.installation import node_variables, open_installation
 from examples.demo_cluster.show import Check
-from scheduler import HourhandError, Settings
-from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
+from hourhand import HourhandError, Settings
+from hourhand.scheduler.demo.node import NodeFailed, NodeProcess, node_environment
 from tests.servers.maven import FetchFailed, ToolMissing
 from tests.servers.process import ServerFailed
 from tests.servers.termination import terminate_as_interrupt

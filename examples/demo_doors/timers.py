@@ -13,10 +13,10 @@ from typing import Annotated, Any, NamedTuple
 import httpx
 import typer
 
-from actors.model.instant import parse_instant
 from examples.demo_cluster.show import Check
 from examples.demo_doors.stage import Stage, count_check, perform, quantiles, show_checks, wall_s
-from scheduler.demo.node import NodeProcess
+from hourhand.actors.model.instant import parse_instant
+from hourhand.scheduler.demo.node import NodeProcess
 
 POPS = 5
 _INTERVALS_S = (2, 3)

@@ -23,8 +23,8 @@ from examples.demo_fleet.executor import KEYS_VARIABLE, make_keys
 from examples.demo_fleet.judge import judge
 from examples.demo_fleet.play import Play
 from examples.demo_fleet.shop import Shop
-from scheduler import HourhandError
-from scheduler.demo.node import NodeFailed
+from hourhand import HourhandError
+from hourhand.scheduler.demo.node import NodeFailed
 from tests.servers.maven import FetchFailed, ToolMissing
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import ServerFailed

@@ -8,13 +8,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from actors.model.sealed import MEMBER
 from examples.demo_cluster.executor import micros
 from examples.demo_cluster.show import Check
 from examples.demo_fleet.executor import SECRET
 from examples.demo_fleet.play import KILLS, PROCESSES, Evidence
 from examples.demo_fleet.shop import Entry, Order
-from scheduler.demo.audit import Planned, audit
+from hourhand.actors.model.sealed import MEMBER
+from hourhand.scheduler.demo.audit import Planned, audit
 
 _DETAILS_MAX = 5
 

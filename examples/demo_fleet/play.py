@@ -17,10 +17,10 @@ from examples.demo_cluster.installation import node_variables, open_cassandra
 from examples.demo_cluster.topic import Found, read_all
 from examples.demo_fleet.executor import KEYS_VARIABLE, SECRET
 from examples.demo_fleet.shop import WRITERS, Entry, Order, Shop, make_orders
-from scheduler import Settings
-from scheduler.demo.audit import Run
-from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
-from scheduler.demo.records import FOLDER_VARIABLE, RecordReader
+from hourhand import Settings
+from hourhand.scheduler.demo.audit import Run
+from hourhand.scheduler.demo.node import NodeFailed, NodeProcess, node_environment
+from hourhand.scheduler.demo.records import FOLDER_VARIABLE, RecordReader
 
 PROCESSES = 2
 KILLS = 2

@@ -19,12 +19,12 @@ from typing import Any
 
 from rich.console import Console
 
-from actors.model.key import TaskKey
 from examples.demo_cluster.show import Check
 from examples.demo_doors.stage import count_check, show_checks
 from examples.demo_night.work import AWAY, CALLS, FOLDER
 from hourhand import SchedulerClient, Settings, Task
-from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.demo.node import NodeFailed, NodeProcess, node_environment
 
 TASKS = {"charge": 600, "mail": 700, "invoice": 700}
 CUSTOMERS = 100
@@ -69,7 +69,7 @@ class Night:
     def asked(self, *words: str) -> Any:
         """Run a command without a word; return what it says as JSON."""
         ran = subprocess.run(  # noqa: S603 - our own command
-            [sys.executable, "-m", "scheduler", *words, "-o", "json"],
+            [sys.executable, "-m", "hourhand", *words, "-o", "json"],
             env=self.environment,
             cwd=self.folder,
             capture_output=True,

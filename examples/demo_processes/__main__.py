@@ -21,8 +21,8 @@ from examples.demo_cluster.show import Check
 from examples.demo_doors.stage import show_checks
 from examples.demo_processes.work import COMPUTE_S, CRASHES_MAX, FOLDER, STARTS, TIMEOUT_S, app
 from hourhand import Scheduler, Settings, Task, TaskInfo
-from scheduler.adapters.clock import SystemClock
-from scheduler.configuration.cgroup import allowed_cores
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.configuration.cgroup import allowed_cores
 
 COUNTS = {"behave": 200, "compute": 4, "hang": 2, "leak": 1, "crash": 2, "exit": 2}
 """Tasks that run in processes, by kind."""

@@ -7,25 +7,20 @@
         outbox.schedule(connection, task)
 
 Decides only which settings its functions use: those of environment and file, read once.  All else
-is ``scheduler.outbox``'s.
+is in ``scheduler/outbox/``.
 """
 
+from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
-from hourhand.shadowing import require_own_packages
-
-require_own_packages()
-
-from collections.abc import Iterable  # noqa: E402 - first it has to be Hourhand's
-from typing import Any  # noqa: E402
-
-from actors.model.key import TaskKey  # noqa: E402
-from actors.model.task import Task  # noqa: E402
-from scheduler.configuration.settings import Settings  # noqa: E402
-from scheduler.outbox.mover import OutboxMover  # noqa: E402
-from scheduler.outbox.scheduling import Outbox  # noqa: E402
-from scheduler.outbox.table import dialect_of  # noqa: E402
-from scheduler.outbox.table import migration_statements as _migration_statements  # noqa: E402
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.outbox.mover import OutboxMover
+from hourhand.scheduler.outbox.scheduling import Outbox
+from hourhand.scheduler.outbox.table import dialect_of
+from hourhand.scheduler.outbox.table import migration_statements as _migration_statements
 
 __all__ = [
     "Outbox",

@@ -16,15 +16,15 @@ from functools import partial
 
 import msgspec
 
-from actors.kernel.futures import gather
-from actors.model.events import AttemptStarted, Event, RetriesExhausted, TaskHeld
-from actors.model.status import AttemptRecord, Completion
-from actors.model.task import StoredTask
-from actors.ports.clock import Clock
-from actors.ports.store import ScheduleStore, StatusStore, Stores
-from scheduler.configuration.settings import Settings
-from scheduler.futures.light_future import and_then
-from scheduler.ports.lifecycle import (
+from hourhand.actors.kernel.futures import gather
+from hourhand.actors.model.events import AttemptStarted, Event, RetriesExhausted, TaskHeld
+from hourhand.actors.model.status import AttemptRecord, Completion
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.store import ScheduleStore, StatusStore, Stores
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.light_future import and_then
+from hourhand.scheduler.ports.lifecycle import (
     LifecycleEvent,
     accepted_event,
     attempt_event,
@@ -33,7 +33,7 @@ from scheduler.ports.lifecycle import (
     encode_event,
     started_event,
 )
-from scheduler.ports.messages import MessageWriter
+from hourhand.scheduler.ports.messages import MessageWriter
 
 Publish = Callable[[Sequence[LifecycleEvent], Callable[[], "Future[None]"]], "Future[None]"]
 

@@ -13,8 +13,8 @@ from logging import DEBUG, ERROR, INFO, WARNING
 from operator import attrgetter
 from typing import Any
 
-from actors.model.definition import ordering_id_parts
-from actors.model.display import (
+from hourhand.actors.model.definition import ordering_id_parts
+from hourhand.actors.model.display import (
     class_name_of,
     has_frames,
     log_raised,
@@ -22,8 +22,8 @@ from actors.model.display import (
     message_of,
     stack_of,
 )
-from actors.model.errors import HourhandError
-from actors.model.events import (
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.events import (
     AssignmentReceived,
     AttemptAbandoned,
     AttemptFailed,
@@ -73,10 +73,10 @@ from actors.model.events import (
     WorkersExhausted,
     WorkersFreed,
 )
-from actors.model.status import AttemptResult
-from actors.ports.clock import Clock
-from scheduler.observe.repeated_events import RepeatedEvents
-from scheduler.process.user_code import is_interrupt
+from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.observe.repeated_events import RepeatedEvents
+from hourhand.scheduler.process.user_code import is_interrupt
 
 _STACK_CHARS_MAX = 100_000
 _NEVER = 1

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from actors.ports.clock import Clock
-from scheduler.admin.pages import POLICY
-from scheduler.admin.problems import MEDIA_TYPE, Problem
-from scheduler.configuration.door_settings import AdminSettings
-from scheduler.services.http_guard import Door, HttpGuard, Refusal
-from scheduler.services.typed_routes import encoded
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.admin.pages import POLICY
+from hourhand.scheduler.admin.problems import MEDIA_TYPE, Problem
+from hourhand.scheduler.configuration.door_settings import AdminSettings
+from hourhand.scheduler.services.http_guard import Door, HttpGuard, Refusal
+from hourhand.scheduler.services.typed_routes import encoded
 
 _READING = frozenset({"GET", "HEAD"})
 _URL_BYTES_MAX = 80_000

@@ -10,16 +10,16 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Request
 from msgspec.structs import replace
 
-from actors.model.display import shown
-from actors.model.errors import InvalidTask, LogUnavailable
-from actors.model.expiry import read_expiry
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey, TaskPair
-from actors.model.limit_change import LimitChange
-from actors.model.sealed import member_of_before
-from actors.model.task import Task, expires_of
-from actors.ports.log import Position
-from scheduler.admin.acting import (
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidTask, LogUnavailable
+from hourhand.actors.model.expiry import read_expiry
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey, TaskPair
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.sealed import member_of_before
+from hourhand.actors.model.task import Task, expires_of
+from hourhand.actors.ports.log import Position
+from hourhand.scheduler.admin.acting import (
     ACKNOWLEDGED_S,
     Action,
     Filter,
@@ -27,8 +27,8 @@ from scheduler.admin.acting import (
     SelectedTasks,
     TasksActedOn,
 )
-from scheduler.admin.answers import Answer, KeyText, ShownReceipt
-from scheduler.admin.asking import (
+from hourhand.scheduler.admin.answers import Answer, KeyText, ShownReceipt
+from hourhand.scheduler.admin.asking import (
     ACT_REFUSALS,
     ActionBody,
     FilterBody,
@@ -49,18 +49,18 @@ from scheduler.admin.asking import (
     parsed_time,
     who_asks,
 )
-from scheduler.admin.blocking import blocked_by, blocking_task
-from scheduler.admin.dead_letters import Replayed, letters_target, parse_places, place_text
-from scheduler.admin.limit_settings import ChangedLimits, LimitSettings, limit_words
-from scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, target_words
-from scheduler.admin.problems import Problem
-from scheduler.admin.recurring import NextTime, SchedulesChanged
-from scheduler.admin.service import AdminService
-from scheduler.reading.inspector import NodesWord, TaskState
-from scheduler.reading.pairs import require_task
-from scheduler.services.recurring.rule import RecurringRule
-from scheduler.services.recurring.state import Recurring
-from scheduler.services.typed_routes import TypedRouter
+from hourhand.scheduler.admin.blocking import blocked_by, blocking_task
+from hourhand.scheduler.admin.dead_letters import Replayed, letters_target, parse_places, place_text
+from hourhand.scheduler.admin.limit_settings import ChangedLimits, LimitSettings, limit_words
+from hourhand.scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, target_words
+from hourhand.scheduler.admin.problems import Problem
+from hourhand.scheduler.admin.recurring import NextTime, SchedulesChanged
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.reading.inspector import NodesWord, TaskState
+from hourhand.scheduler.reading.pairs import require_task
+from hourhand.scheduler.services.recurring.rule import RecurringRule
+from hourhand.scheduler.services.recurring.state import Recurring
+from hourhand.scheduler.services.typed_routes import TypedRouter
 
 _SHOWN_MAX = 20
 _NEXT_SHOWN = 5

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
-from actors.model.checkpoint_value import progress_of
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
-from actors.model.json_text import shown_value
-from actors.model.oversight import RunningTask
-from actors.model.sealed import sealing_of
-from actors.model.status import (
+from hourhand.actors.model.checkpoint_value import progress_of
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
+from hourhand.actors.model.json_text import shown_value
+from hourhand.actors.model.oversight import RunningTask
+from hourhand.actors.model.sealed import sealing_of
+from hourhand.actors.model.status import (
     AttemptRecord,
     AttemptResult,
     CommandOutcome,
@@ -27,12 +27,12 @@ from actors.model.status import (
     CompletionResult,
     RecordedOutcome,
 )
-from actors.model.task import StoredTask
-from actors.model.task_checkpoint import TaskCheckpoint
-from actors.model.task_result import StoredResult
-from scheduler.reading.inspector import TaskListing, TaskState, TaskView
-from scheduler.reading.task_filter import last_error
-from scheduler.records.receipt import CommandReceipt, Receipt
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task_result import StoredResult
+from hourhand.scheduler.reading.inspector import TaskListing, TaskState, TaskView
+from hourhand.scheduler.reading.task_filter import last_error
+from hourhand.scheduler.records.receipt import CommandReceipt, Receipt
 
 _SHOWN_BYTES_MAX = 10_000
 _ERROR_CHARS_MAX = 300

@@ -12,21 +12,22 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from actors.model.errors import HourhandError
-from actors.model.problem_words import problem_text
-from scheduler.admin.access import Access
-from scheduler.admin.acting_routes import acting_routes
-from scheduler.admin.asking import refuse_unread_query
-from scheduler.admin.door_routes import door_routes
-from scheduler.admin.listing_routes import listing_routes
-from scheduler.admin.pages import add_pages
-from scheduler.admin.problems import MEDIA_TYPE, Problem
-from scheduler.admin.reading_routes import reading_routes
-from scheduler.admin.service import AdminService
-from scheduler.admin.stream import stream_routes
-from scheduler.configuration.settings import Settings
-from scheduler.services.typed_routes import TypedApp, encoded
-from scheduler.wiring import open_installation
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.problem_words import problem_text
+from hourhand.actors.model.public import public
+from hourhand.scheduler.admin.access import Access
+from hourhand.scheduler.admin.acting_routes import acting_routes
+from hourhand.scheduler.admin.asking import refuse_unread_query
+from hourhand.scheduler.admin.door_routes import door_routes
+from hourhand.scheduler.admin.listing_routes import listing_routes
+from hourhand.scheduler.admin.pages import add_pages
+from hourhand.scheduler.admin.problems import MEDIA_TYPE, Problem
+from hourhand.scheduler.admin.reading_routes import reading_routes
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.admin.stream import stream_routes
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.services.typed_routes import TypedApp, encoded
+from hourhand.scheduler.wiring import open_installation
 
 PREFIX = "/api/v1"
 
@@ -66,6 +67,7 @@ def build_app(service: AdminService, *, open_to: str = "") -> FastAPI:
     return app
 
 
+@public("hourhand.admin")
 def create_app(settings: Settings | None = None, *, open_to: str = "") -> FastAPI:
     """Open an installation and return its admin API, to be mounted in an application.
 

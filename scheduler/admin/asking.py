@@ -10,20 +10,20 @@ from typing import Annotated, Literal
 from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from actors.model.definition import RESERVED
-from actors.model.errors import InvalidKey
-from actors.model.instant import from_millis, parse_instant
-from actors.model.key import TaskKey, TaskPair, parse_name
-from actors.model.kind import KIND_CHARS_MAX, KIND_PATTERN
-from actors.model.limit_change import COUNT_MAX, PER_MS_MAX, RATE_MAX
-from actors.model.pauses import PauseScope
-from actors.model.priority import PRIORITY_MAX
-from scheduler.admin.dead_letters import LetterFilter
-from scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
-from scheduler.reading.inspector import TaskState
-from scheduler.services.recurring.rule import INTERVAL_MS_MIN, Overlap
-from scheduler.services.requested_tasks import WINDOW_MS_MAX
-from scheduler.services.typed_routes import Responses, TypedRouter, described
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.errors import InvalidKey
+from hourhand.actors.model.instant import from_millis, parse_instant
+from hourhand.actors.model.key import TaskKey, TaskPair, parse_name
+from hourhand.actors.model.kind import KIND_CHARS_MAX, KIND_PATTERN
+from hourhand.actors.model.limit_change import COUNT_MAX, PER_MS_MAX, RATE_MAX
+from hourhand.actors.model.pauses import PauseScope
+from hourhand.actors.model.priority import PRIORITY_MAX
+from hourhand.scheduler.admin.dead_letters import LetterFilter
+from hourhand.scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
+from hourhand.scheduler.reading.inspector import TaskState
+from hourhand.scheduler.services.recurring.rule import INTERVAL_MS_MIN, Overlap
+from hourhand.scheduler.services.requested_tasks import WINDOW_MS_MAX
+from hourhand.scheduler.services.typed_routes import Responses, TypedRouter, described
 
 REFUSALS = described(
     {

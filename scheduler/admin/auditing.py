@@ -14,14 +14,14 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from actors.model.display import storable_text
-from actors.model.errors import HourhandError
-from actors.model.oversight import AuditEntry, AuditPage, AuditPlace
-from actors.ports.clock import Clock
-from actors.ports.oversight import OversightStore
-from scheduler.admin.acting import ActReport
-from scheduler.admin.answers import Answer, Instant, instant_text
-from scheduler.futures.answers import answered
+from hourhand.actors.model.display import storable_text
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.oversight import AuditEntry, AuditPage, AuditPlace
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.oversight import OversightStore
+from hourhand.scheduler.admin.acting import ActReport
+from hourhand.scheduler.admin.answers import Answer, Instant, instant_text
+from hourhand.scheduler.futures.answers import answered
 
 logger = logging.getLogger("hourhand.audit")
 

@@ -11,17 +11,22 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from actors.model.errors import HourhandError
-from actors.model.flow import Limit
-from actors.model.instant import format_instant
-from actors.model.key import TaskKey
-from actors.model.operator_config import OperatorConfig
-from actors.model.oversight import NodeReport, PartitionReport, TroubledTask
-from actors.model.pauses import PauseScope
-from actors.ports.clock import Clock
-from actors.ports.store import Stores
-from scheduler.admin.answers import ShownCheckpoint, ShownExecution, ShownLimit, instant_text
-from scheduler.admin.picture import (
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.flow import Limit
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.oversight import NodeReport, PartitionReport, TroubledTask
+from hourhand.actors.model.pauses import PauseScope
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.admin.answers import (
+    ShownCheckpoint,
+    ShownExecution,
+    ShownLimit,
+    instant_text,
+)
+from hourhand.scheduler.admin.picture import (
     BlockedTasks,
     ClusterStatus,
     ExecutedTask,
@@ -39,13 +44,20 @@ from scheduler.admin.picture import (
     ShownPartition,
     ShownTrouble,
 )
-from scheduler.admin.reports import RATE_MS, LastHour, ReportedNode, sum_known, summed, with_reports
-from scheduler.admin.verdict import judged
-from scheduler.futures.answers import LOOK_S, answered
-from scheduler.observe.reporting import hourhand_version
-from scheduler.ports.dead_letters import LogEnd, LogView
-from scheduler.process.guarded_loop import run_guarded
-from scheduler.reading.task_state import NodesWord
+from hourhand.scheduler.admin.reports import (
+    RATE_MS,
+    LastHour,
+    ReportedNode,
+    sum_known,
+    summed,
+    with_reports,
+)
+from hourhand.scheduler.admin.verdict import judged
+from hourhand.scheduler.futures.answers import LOOK_S, answered
+from hourhand.scheduler.observe.reporting import hourhand_version
+from hourhand.scheduler.ports.dead_letters import LogEnd, LogView
+from hourhand.scheduler.process.guarded_loop import run_guarded
+from hourhand.scheduler.reading.task_state import NodesWord
 
 logger = logging.getLogger("hourhand.admin")
 

@@ -4,10 +4,10 @@ meanwhile.
 
 from collections.abc import Callable
 
-from actors.model.errors import StoreUnavailable
-from actors.model.operator_config import OperatorConfig
-from actors.ports.oversight import OversightStore
-from scheduler.futures.answers import answered
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.ports.oversight import OversightStore
+from hourhand.scheduler.futures.answers import answered
 
 _TRIES_MAX = 20
 

@@ -13,29 +13,47 @@ from typing import NamedTuple, Self
 
 from msgspec import UNSET, UnsetType
 
-from actors.model.codec import Command, CommandKind, LogRecord, decode_record, encode_command
-from actors.model.errors import InvalidInput, LogUnavailable, PoisonRecord, TaskTooLarge
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.settings import TreeSettings
-from actors.model.status import CommandOutcome, Completion, CompletionResult, RecordedOutcome
-from actors.model.task import StoredTask
-from actors.ports.clock import Clock
-from actors.ports.log import LogWriter, Position
-from actors.ports.store import Stores
-from scheduler.admin.acting import (
+from hourhand.actors.model.codec import (
+    Command,
+    CommandKind,
+    LogRecord,
+    decode_record,
+    encode_command,
+)
+from hourhand.actors.model.errors import InvalidInput, LogUnavailable, PoisonRecord, TaskTooLarge
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.status import (
+    CommandOutcome,
+    Completion,
+    CompletionResult,
+    RecordedOutcome,
+)
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import LogWriter, Position
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.admin.acting import (
     ACKNOWLEDGED_S,
     RESULTS_MAX,
     ActReport,
     await_decisions,
 )
-from scheduler.admin.answers import Answer, Instant, KeyText, ShownBytes, instant_text, shown_bytes
-from scheduler.admin.outcome_words import said_of
-from scheduler.admin.problems import Problem
-from scheduler.futures.answers import answered
-from scheduler.futures.steps import begun
-from scheduler.ports.dead_letters import ORIGIN_HEADERS, REASON_HEADER, LetterPage, LogView
-from scheduler.reading.outcomes import found_outcome
+from hourhand.scheduler.admin.answers import (
+    Answer,
+    Instant,
+    KeyText,
+    ShownBytes,
+    instant_text,
+    shown_bytes,
+)
+from hourhand.scheduler.admin.outcome_words import said_of
+from hourhand.scheduler.admin.problems import Problem
+from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.futures.steps import begun
+from hourhand.scheduler.ports.dead_letters import ORIGIN_HEADERS, REASON_HEADER, LetterPage, LogView
+from hourhand.scheduler.reading.outcomes import found_outcome
 
 _NOTED = frozenset({REASON_HEADER, *ORIGIN_HEADERS})
 _ORIGIN = tuple(zip(("topic", "partition", "offset"), ORIGIN_HEADERS, strict=True))

@@ -10,10 +10,10 @@ import msgspec
 from fastapi import Path, Query, Request
 from msgspec.structs import replace
 
-from actors.model.key import TaskKey
-from scheduler.admin.acting import Action, Preview, TasksActedOn
-from scheduler.admin.answers import Answer, instant_text
-from scheduler.admin.asking import (
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.admin.acting import Action, Preview, TasksActedOn
+from hourhand.scheduler.admin.answers import Answer, instant_text
+from hourhand.scheduler.admin.asking import (
     ACT_REFUSALS,
     KEY_CHARS_MAX,
     NOT_FOUND,
@@ -30,17 +30,22 @@ from scheduler.admin.asking import (
     parsed_time,
     who_asks,
 )
-from scheduler.admin.problems import Problem
-from scheduler.admin.recurring import (
+from hourhand.scheduler.admin.problems import Problem
+from hourhand.scheduler.admin.recurring import (
     RecurringChange,
     ScheduleAnswer,
     ScheduleListing,
     SchedulesChanged,
 )
-from scheduler.admin.relayed import MessageAnswer, MessageListing, ShownMessage, is_delivery
-from scheduler.admin.service import AdminService, ShownInstallation
-from scheduler.admin.timers import TimerAnswer, TimerListing, TimersEnded
-from scheduler.services.typed_routes import TypedRouter
+from hourhand.scheduler.admin.relayed import (
+    MessageAnswer,
+    MessageListing,
+    ShownMessage,
+    is_delivery,
+)
+from hourhand.scheduler.admin.service import AdminService, ShownInstallation
+from hourhand.scheduler.admin.timers import TimerAnswer, TimerListing, TimersEnded
+from hourhand.scheduler.services.typed_routes import TypedRouter
 
 _NEXT_MAX = 100
 _DAY_MS = 86_400_000

@@ -10,16 +10,16 @@ from typing import Literal, NamedTuple, Self
 
 from msgspec.structs import replace
 
-from actors.model.display import shown, storable_text
-from actors.model.errors import InvalidTask
-from actors.model.flow import Limit
-from actors.model.limit_change import LimitChange
-from actors.model.operator_config import OperatorConfig
-from actors.model.oversight import NodeReport, RateShare
-from actors.ports.clock import Clock
-from scheduler.admin.answers import Answer, Instant, instant_text
-from scheduler.admin.config_changes import ConfigChanges
-from scheduler.admin.problems import Problem
+from hourhand.actors.model.display import shown, storable_text
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.flow import Limit
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.oversight import NodeReport, RateShare
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.admin.answers import Answer, Instant, instant_text
+from hourhand.scheduler.admin.config_changes import ConfigChanges
+from hourhand.scheduler.admin.problems import Problem
 
 _REASON_CHARS_MAX = 300
 _NAMED_MAX = 20

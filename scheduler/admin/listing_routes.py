@@ -10,10 +10,10 @@ from fastapi import Depends, Query
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from scheduler.admin.answers import ShownTask, ShownTasks, executed_task
-from scheduler.admin.asking import (
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.admin.answers import ShownTask, ShownTasks, executed_task
+from hourhand.scheduler.admin.asking import (
     NOT_FOUND,
     ErrorClass,
     Instant,
@@ -29,9 +29,9 @@ from scheduler.admin.asking import (
     parsed_ms,
     parsed_range,
 )
-from scheduler.admin.problems import Problem
-from scheduler.admin.service import AdminService
-from scheduler.reading.inspector import (
+from hourhand.scheduler.admin.problems import Problem
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.reading.inspector import (
     LOOKED_MAX,
     ListPart,
     TaskListing,
@@ -41,8 +41,8 @@ from scheduler.reading.inspector import (
     cut_listing,
     list_newest,
 )
-from scheduler.reading.task_filter import TaskFilter
-from scheduler.services.typed_routes import TypedRouter
+from hourhand.scheduler.reading.task_filter import TaskFilter
+from hourhand.scheduler.services.typed_routes import TypedRouter
 
 _AHEAD_MS = 86_400_000
 _PAGES_MAX = 20

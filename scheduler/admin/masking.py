@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.configuration.settings import Settings
 
 _MASK = "**********"
 _SECRET_WORDS = ("password", "secret", "token", "credential", "jaas", "security_properties")

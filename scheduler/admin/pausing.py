@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import Self
 
-from actors.model.display import storable_text
-from actors.model.errors import InvalidTask
-from actors.model.operator_config import OperatorConfig
-from actors.model.partition import partition_of
-from actors.model.pauses import Pause, PauseScope
-from actors.ports.clock import Clock
-from scheduler.admin.answers import Answer, Instant, instant_text
-from scheduler.admin.config_changes import ConfigChanges
+from hourhand.actors.model.display import storable_text
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.admin.answers import Answer, Instant, instant_text
+from hourhand.scheduler.admin.config_changes import ConfigChanges
 
 _REASON_CHARS_MAX = 300
 _NAMED_MAX = 3

@@ -9,8 +9,8 @@ from typing import Literal, Self
 
 from msgspec import UNSET, UnsetType
 
-from actors.model.oversight import LATENESS_MS
-from scheduler.admin.answers import Answer, Instant, KeyText, ShownCheckpoint
+from hourhand.actors.model.oversight import LATENESS_MS
+from hourhand.scheduler.admin.answers import Answer, Instant, KeyText, ShownCheckpoint
 
 
 class NodeCounts(Answer, frozen=True):

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from msgspec import UNSET, UnsetType
 
-from actors.model.display import storable_text
-from actors.model.errors import (
+from hourhand.actors.model.display import storable_text
+from hourhand.actors.model.errors import (
     CallerError,
     HourhandError,
     NoSuchSchedule,
@@ -17,7 +17,7 @@ from actors.model.errors import (
     SeveralTasks,
     TaskNotFound,
 )
-from scheduler.admin.answers import Answer, KeyText
+from hourhand.scheduler.admin.answers import Answer, KeyText
 
 MEDIA_TYPE = "application/problem+json"
 _STATUS_OF: dict[type[HourhandError], int] = {

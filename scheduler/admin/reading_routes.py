@@ -9,10 +9,10 @@ from fastapi import Query, Request
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey
-from scheduler.admin.answers import Answer, ShownAttempt, ShownTask
-from scheduler.admin.asking import (
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.admin.answers import Answer, ShownAttempt, ShownTask
+from hourhand.scheduler.admin.asking import (
     NOT_FOUND,
     ErrorClass,
     Instant,
@@ -28,15 +28,15 @@ from scheduler.admin.asking import (
     parsed_range,
     who_asks,
 )
-from scheduler.admin.auditing import AuditEntries, parse_place
-from scheduler.admin.blocking import WaitingBehind, waiting_behind
-from scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Ahead, Hours, Unit
-from scheduler.admin.dead_letters import LetterListing
-from scheduler.admin.limit_settings import LimitSettings
-from scheduler.admin.listing_routes import check_partition, shown_with_execution
-from scheduler.admin.masking import masked
-from scheduler.admin.pausing import ShownPauses
-from scheduler.admin.picture import (
+from hourhand.scheduler.admin.auditing import AuditEntries, parse_place
+from hourhand.scheduler.admin.blocking import WaitingBehind, waiting_behind
+from hourhand.scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Ahead, Hours, Unit
+from hourhand.scheduler.admin.dead_letters import LetterListing
+from hourhand.scheduler.admin.limit_settings import LimitSettings
+from hourhand.scheduler.admin.listing_routes import check_partition, shown_with_execution
+from hourhand.scheduler.admin.masking import masked
+from hourhand.scheduler.admin.pausing import ShownPauses
+from hourhand.scheduler.admin.picture import (
     BlockedTasks,
     ClusterStatus,
     FailingTasks,
@@ -46,11 +46,11 @@ from scheduler.admin.picture import (
     PartitionListing,
     ShownExecutions,
 )
-from scheduler.admin.problems import Problem
-from scheduler.admin.service import AdminService
-from scheduler.observe.reporting import hourhand_version
-from scheduler.reading.inspector import TaskState, TaskView, as_executed
-from scheduler.services.typed_routes import TypedRouter
+from hourhand.scheduler.admin.problems import Problem
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.observe.reporting import hourhand_version
+from hourhand.scheduler.reading.inspector import TaskState, TaskView, as_executed
+from hourhand.scheduler.services.typed_routes import TypedRouter
 
 _LETTER_PAGE_MAX = 200
 

@@ -14,14 +14,14 @@ from typing import Annotated, Any, Self
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
-from actors.model.definition import Definition, DefinitionKind
-from actors.model.errors import CallerError, LogUnavailable
-from actors.model.key import TaskKey
-from actors.model.status import Completion, CompletionResult
-from actors.ports.clock import Clock
-from actors.ports.store import Stores
-from scheduler.admin.acting import ACKNOWLEDGED_S, ActReport, await_decisions
-from scheduler.admin.answers import (
+from hourhand.actors.model.definition import Definition, DefinitionKind
+from hourhand.actors.model.errors import CallerError, LogUnavailable
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.admin.acting import ACKNOWLEDGED_S, ActReport, await_decisions
+from hourhand.scheduler.admin.answers import (
     Answer,
     Instant,
     KeyText,
@@ -29,16 +29,26 @@ from scheduler.admin.answers import (
     ShownTask,
     instant_text,
 )
-from scheduler.admin.definitions import Listing, list_definitions
-from scheduler.admin.outcome_words import said_of
-from scheduler.client.client import SchedulerClient
-from scheduler.futures.answers import answered
-from scheduler.reading.inspector import Inspector
-from scheduler.records.receipt import Receipt
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.recurring.requests import rule_of, set_task
-from scheduler.services.recurring.rule import Overlap, RecurringRule, checked_name, next_times
-from scheduler.services.recurring.state import Recurring, name_of, recent_keys, recurring_of
+from hourhand.scheduler.admin.definitions import Listing, list_definitions
+from hourhand.scheduler.admin.outcome_words import said_of
+from hourhand.scheduler.client.client import SchedulerClient
+from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.reading.inspector import Inspector
+from hourhand.scheduler.records.receipt import Receipt
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.recurring.requests import rule_of, set_task
+from hourhand.scheduler.services.recurring.rule import (
+    Overlap,
+    RecurringRule,
+    checked_name,
+    next_times,
+)
+from hourhand.scheduler.services.recurring.state import (
+    Recurring,
+    name_of,
+    recent_keys,
+    recurring_of,
+)
 
 
 class RecurringChange(StrEnum):

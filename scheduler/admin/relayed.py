@@ -11,11 +11,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from actors.model.definition import RESERVED
-from actors.model.display import storable_text
-from actors.model.instant import format_instant
-from actors.model.key import TaskKey
-from scheduler.admin.answers import (
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.display import storable_text
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.admin.answers import (
     Answer,
     Instant,
     KeyText,
@@ -23,12 +23,12 @@ from scheduler.admin.answers import (
     ShownBytes,
     shown_bytes,
 )
-from scheduler.futures.answers import answered
-from scheduler.reading.inspector import Inspector, TaskListing, TaskState, TaskView
-from scheduler.reading.task_state import OPEN_STATES
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.relay.claim_state import MessageClaim, claim_name
-from scheduler.services.relay.message import SEND, Delivery, Message, parked_name
+from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.reading.inspector import Inspector, TaskListing, TaskState, TaskView
+from hourhand.scheduler.reading.task_state import OPEN_STATES
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.relay.claim_state import MessageClaim, claim_name
+from hourhand.scheduler.services.relay.message import SEND, Delivery, Message, parked_name
 
 DELIVERIES = f"{RESERVED}{SEND}:"
 """Prefix of the ordering ids of all deliveries."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self, TypeVar
 
-from actors.model.oversight import LATENESS_MS, NodeReport, PartitionReport
-from scheduler.admin.answers import instant_text
-from scheduler.admin.picture import (
+from hourhand.actors.model.oversight import LATENESS_MS, NodeReport, PartitionReport
+from hourhand.scheduler.admin.answers import instant_text
+from hourhand.scheduler.admin.picture import (
     Glance,
     History,
     HistoryMark,

@@ -9,25 +9,25 @@ from typing import Generic, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from scheduler import wiring
-from scheduler.admin.acting import Actions
-from scheduler.admin.answers import Answer
-from scheduler.admin.auditing import AuditLog
-from scheduler.admin.cluster import Cluster
-from scheduler.admin.config_changes import ConfigChanges
-from scheduler.admin.counts import KeptCounts
-from scheduler.admin.dead_letters import DeadLetters
-from scheduler.admin.limit_settings import Limits
-from scheduler.admin.pausing import Pauses
-from scheduler.admin.recurring import RecurringSchedules
-from scheduler.admin.relayed import RelayMessages
-from scheduler.admin.timers import Timers
-from scheduler.admin.waiting import WaitReasons
-from scheduler.client.client import ClientPorts, SchedulerClient
-from scheduler.reading.inspector import Inspector
-from scheduler.records.appending import TaskAppender
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.wiring import Installation
+from hourhand.scheduler import wiring
+from hourhand.scheduler.admin.acting import Actions
+from hourhand.scheduler.admin.answers import Answer
+from hourhand.scheduler.admin.auditing import AuditLog
+from hourhand.scheduler.admin.cluster import Cluster
+from hourhand.scheduler.admin.config_changes import ConfigChanges
+from hourhand.scheduler.admin.counts import KeptCounts
+from hourhand.scheduler.admin.dead_letters import DeadLetters
+from hourhand.scheduler.admin.limit_settings import Limits
+from hourhand.scheduler.admin.pausing import Pauses
+from hourhand.scheduler.admin.recurring import RecurringSchedules
+from hourhand.scheduler.admin.relayed import RelayMessages
+from hourhand.scheduler.admin.timers import Timers
+from hourhand.scheduler.admin.waiting import WaitReasons
+from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
+from hourhand.scheduler.reading.inspector import Inspector
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.wiring import Installation
 
 _T = TypeVar("_T")
 

@@ -4,8 +4,8 @@ Decides which figures are worth a sentence, and which comes first. It reads the 
 does not know how old that is.
 """
 
-from actors.model.display import duration_text
-from scheduler.admin.picture import ClusterStatus, Headline
+from hourhand.actors.model.display import duration_text
+from hourhand.scheduler.admin.picture import ClusterStatus, Headline
 
 LATE_MS = 1_000
 """Lateness that is worth a warning."""

@@ -13,27 +13,27 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from actors.model.budget import NodeBudget, PartitionBudget
-from actors.model.errors import SettingsInvalid
-from actors.model.events import BucketSplit
-from actors.ports.telemetry import Telemetry
-from scheduler import wiring
-from scheduler.cli.running import StartedOnEntry
-from scheduler.configuration.memory_limit import measures_of, tree_within_memory
-from scheduler.configuration.settings import Settings
-from scheduler.futures.light_future import resolve
-from scheduler.kafka_only.arrivals import Arrivals, IntakeRules
-from scheduler.kafka_only.layouts import LayoutBook, Splitter
-from scheduler.kafka_only.member import Member
-from scheduler.kafka_only.owner import Owner
-from scheduler.kafka_only.ports import HeldLog, Outgoing
-from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.observe.health import Dispatching, NodeProbes
-from scheduler.observe.observation import Observation
-from scheduler.process.collector import tune_gc
-from scheduler.process.guarded_loop import run_guarded
-from scheduler.process.interrupts import signals_taken_by
+from hourhand.actors.model.budget import NodeBudget, PartitionBudget
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.events import BucketSplit
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli.running import StartedOnEntry
+from hourhand.scheduler.configuration.memory_limit import measures_of, tree_within_memory
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.light_future import resolve
+from hourhand.scheduler.kafka_only.arrivals import Arrivals, IntakeRules
+from hourhand.scheduler.kafka_only.layouts import LayoutBook, Splitter
+from hourhand.scheduler.kafka_only.member import Member
+from hourhand.scheduler.kafka_only.owner import Owner
+from hourhand.scheduler.kafka_only.ports import HeldLog, Outgoing
+from hourhand.scheduler.kafka_only.scanner import Scanner
+from hourhand.scheduler.kafka_only.waiting import BucketRules, Waiting
+from hourhand.scheduler.observe.health import Dispatching, NodeProbes
+from hourhand.scheduler.observe.observation import Observation
+from hourhand.scheduler.process.collector import tune_gc
+from hourhand.scheduler.process.guarded_loop import run_guarded
+from hourhand.scheduler.process.interrupts import signals_taken_by
 
 logger = logging.getLogger("hourhand.buckets")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from scheduler.cli import (
+from hourhand.scheduler.cli import (
     cluster_commands,
     letter_commands,
     limits_commands,
@@ -23,7 +23,7 @@ from scheduler.cli import (
     timers_commands,
     trouble_commands,
 )
-from scheduler.cli.session import Commands
+from hourhand.scheduler.cli.session import Commands
 
 app = Commands(
     name="hourhand",

@@ -12,20 +12,20 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from actors.model.bucket import HOUR_MS
-from actors.model.display import printable_lines
-from actors.model.errors import InvalidInput
-from scheduler.admin.answers import Answer
-from scheduler.admin.auditing import AuditEntries, parse_place
-from scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Unit
-from scheduler.admin.picture import ClusterStatus
-from scheduler.admin.service import AdminService
-from scheduler.cli import task_input
-from scheduler.cli.failing import say
-from scheduler.cli.log_lines import log_to_stderr
-from scheduler.cli.operating import operator_session
-from scheduler.cli.rendering import as_json, facts_of
-from scheduler.cli.session import (
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.display import printable_lines
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.scheduler.admin.answers import Answer
+from hourhand.scheduler.admin.auditing import AuditEntries, parse_place
+from hourhand.scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Unit
+from hourhand.scheduler.admin.picture import ClusterStatus
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.cli import task_input
+from hourhand.scheduler.cli.failing import say
+from hourhand.scheduler.cli.log_lines import log_to_stderr
+from hourhand.scheduler.cli.operating import operator_session
+from hourhand.scheduler.cli.rendering import as_json, facts_of
+from hourhand.scheduler.cli.session import (
     CommandOptions,
     LogLevelOption,
     PortOption,
@@ -33,9 +33,9 @@ from scheduler.cli.session import (
     command_session,
     require_installation,
 )
-from scheduler.cli.text_output import cell_of, heading_of, print_rows, print_text
-from scheduler.configuration.optional_dependencies import required_by
-from scheduler.process.interrupts import signals_taken_by
+from hourhand.scheduler.cli.text_output import cell_of, heading_of, print_rows, print_text
+from hourhand.scheduler.configuration.optional_dependencies import required_by
+from hourhand.scheduler.process.interrupts import signals_taken_by
 
 _BAR_CHARS = 50
 _LOOK_S = 0.5
@@ -68,7 +68,7 @@ def admin(
     ]
     with command_session(common, chosen) as settings:
         with required_by("`hourhand admin`"):
-            from scheduler.cli.http_running import AdminRunning
+            from hourhand.scheduler.cli.http_running import AdminRunning
         require_installation(settings)
         log_to_stderr(log_level, settings)
         stopped = threading.Event()

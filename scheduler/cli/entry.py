@@ -6,13 +6,13 @@ until the process ends.
 
 import sys
 
-from scheduler.process.interrupts import EXIT_INTERRUPTED, raised_within, take_interrupts
+from hourhand.scheduler.process.interrupts import EXIT_INTERRUPTED, raised_within, take_interrupts
 
 
 def main() -> None:
     """Run the command line; the entry point of the distribution."""
     take_interrupts()
-    from scheduler.cli.cli import app
+    from hourhand.scheduler.cli.cli import app
 
     try:
         with raised_within():

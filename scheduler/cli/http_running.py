@@ -15,18 +15,18 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from actors.model.errors import SettingsInvalid
-from actors.model.task_executor import TaskExecutor
-from scheduler.admin.app import build_app as build_admin
-from scheduler.admin.service import AdminService
-from scheduler.cli.running import DoorRunning, StartedOnEntry
-from scheduler.configuration.door_settings import AdminSettings, TimerSettings
-from scheduler.configuration.settings import Settings
-from scheduler.executors.user_executors import Executors
-from scheduler.services.timers.app import build_app as build_timers
-from scheduler.services.timers.recurring_routes import RecurringService
-from scheduler.services.timers.service import TimerService
-from scheduler.wiring import open_installation
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.admin.app import build_app as build_admin
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.cli.running import DoorRunning, StartedOnEntry
+from hourhand.scheduler.configuration.door_settings import AdminSettings, TimerSettings
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.executors.user_executors import Executors
+from hourhand.scheduler.services.timers.app import build_app as build_timers
+from hourhand.scheduler.services.timers.recurring_routes import RecurringService
+from hourhand.scheduler.services.timers.service import TimerService
+from hourhand.scheduler.wiring import open_installation
 
 _STARTED_S = 30.0
 RECEIVE_S = 10.0

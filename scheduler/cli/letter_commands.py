@@ -10,20 +10,20 @@ from typing import Annotated
 
 import typer
 
-from actors.model.errors import InvalidInput
-from actors.ports.log import Position
-from scheduler.admin.acting import Preview
-from scheduler.admin.dead_letters import (
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.ports.log import Position
+from hourhand.scheduler.admin.acting import Preview
+from hourhand.scheduler.admin.dead_letters import (
     LetterFilter,
     Replayed,
     letters_target,
     parse_places,
     place_text,
 )
-from scheduler.admin.service import AdminService
-from scheduler.cli import task_input
-from scheduler.cli.failing import say
-from scheduler.cli.operating import (
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.cli import task_input
+from hourhand.scheduler.cli.failing import say
+from hourhand.scheduler.cli.operating import (
     ActOptions,
     agreed,
     exit_for,
@@ -31,10 +31,10 @@ from scheduler.cli.operating import (
     print_report,
     whoever_runs_this,
 )
-from scheduler.cli.rendering import as_json, facts_of
-from scheduler.cli.task_commands import WaitOption
-from scheduler.cli.task_text import cut_error
-from scheduler.cli.text_output import print_rows
+from hourhand.scheduler.cli.rendering import as_json, facts_of
+from hourhand.scheduler.cli.task_commands import WaitOption
+from hourhand.scheduler.cli.task_text import cut_error
+from hourhand.scheduler.cli.text_output import print_rows
 
 _SHOWN_MAX = 20
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from actors.model.limit_change import LimitChange
-from scheduler.admin.limit_settings import (
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.scheduler.admin.limit_settings import (
     ChangedLimits,
     LimitNumbers,
     LimitSetting,
@@ -19,18 +19,18 @@ from scheduler.admin.limit_settings import (
     ValueRate,
     limit_words,
 )
-from scheduler.cli import task_input
-from scheduler.cli.failing import say
-from scheduler.cli.operating import (
+from hourhand.scheduler.cli import task_input
+from hourhand.scheduler.cli.failing import say
+from hourhand.scheduler.cli.operating import (
     ActOptions,
     ReasonOption,
     agreed,
     operator_session,
     whoever_runs_this,
 )
-from scheduler.cli.rendering import as_json
-from scheduler.cli.session import Commands, ResultOptions
-from scheduler.cli.text_output import print_rows
+from hourhand.scheduler.cli.rendering import as_json
+from hourhand.scheduler.cli.session import Commands, ResultOptions
+from hourhand.scheduler.cli.text_output import print_rows
 
 app = Commands(
     no_args_is_help=True,

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from actors.model.display import printable_text
-from scheduler.configuration.settings import CONFIG_FILE, CONFIG_VARIABLE
+from hourhand.actors.model.display import printable_text
+from hourhand.scheduler.configuration.settings import CONFIG_FILE, CONFIG_VARIABLE
 
 _COMMANDS = frozenset({"run", "admin"})
 _GROUPS = frozenset({"relay", "timers", "outbox"})

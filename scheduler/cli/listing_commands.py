@@ -15,19 +15,19 @@ import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from actors.model.definition import RESERVED
-from actors.model.errors import InvalidInput, InvalidKey
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey
-from actors.model.log_offset import broker_offset
-from scheduler.admin.acting import Action, Filter, TasksActedOn
-from scheduler.admin.answers import ShownTask, ShownTasks, executed_task
-from scheduler.admin.auditing import DAY_MS
-from scheduler.admin.picture import ShownPartition
-from scheduler.admin.service import AdminService
-from scheduler.cli import task_input
-from scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, UNKNOWN_KEY, say, say_error
-from scheduler.cli.operating import (
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.errors import InvalidInput, InvalidKey
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.log_offset import broker_offset
+from hourhand.scheduler.admin.acting import Action, Filter, TasksActedOn
+from hourhand.scheduler.admin.answers import ShownTask, ShownTasks, executed_task
+from hourhand.scheduler.admin.auditing import DAY_MS
+from hourhand.scheduler.admin.picture import ShownPartition
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.cli import task_input
+from hourhand.scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, UNKNOWN_KEY, say, say_error
+from hourhand.scheduler.cli.operating import (
     ActOptions,
     act_on_tasks,
     agreed,
@@ -36,16 +36,16 @@ from scheduler.cli.operating import (
     operator_session,
     print_report,
 )
-from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import ResultOptions, command_session
-from scheduler.cli.task_commands import KeyArgument, print_outcome
-from scheduler.cli.task_text import listing_lines, view_lines
-from scheduler.cli.text_output import print_text
-from scheduler.futures.answers import answered
-from scheduler.futures.steps import begun
-from scheduler.reading.inspector import TaskState, as_executed
-from scheduler.reading.outcomes import found_outcome
-from scheduler.records.admission import checked_place
+from hourhand.scheduler.cli.rendering import OutputFormat, as_json
+from hourhand.scheduler.cli.session import ResultOptions, command_session
+from hourhand.scheduler.cli.task_commands import KeyArgument, print_outcome
+from hourhand.scheduler.cli.task_text import listing_lines, view_lines
+from hourhand.scheduler.cli.text_output import print_text
+from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.futures.steps import begun
+from hourhand.scheduler.reading.inspector import TaskState, as_executed
+from hourhand.scheduler.reading.outcomes import found_outcome
+from hourhand.scheduler.records.admission import checked_place
 
 _WAIT_S = 10.0
 _START = "start one with `hourhand run`"

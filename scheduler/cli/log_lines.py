@@ -11,12 +11,12 @@ import threading
 from datetime import UTC, datetime
 from typing import Any
 
-from actors.model.display import logged_stack, message_of, printable_text
-from actors.model.errors import SettingsInvalid
-from actors.model.interruption import current_attempt
-from scheduler.cli.line_format import use_line_format
-from scheduler.configuration.door_settings import ObserveSettings
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.display import logged_stack, message_of, printable_text
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.interruption import current_attempt
+from hourhand.scheduler.cli.line_format import use_line_format
+from hourhand.scheduler.configuration.door_settings import ObserveSettings
+from hourhand.scheduler.configuration.settings import Settings
 
 _PEOPLE = "%(asctime)s %(levelname)-7s {process}%(name)s %(message)s"
 _STACK_CHARS_MAX = 8_000

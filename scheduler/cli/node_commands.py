@@ -15,30 +15,30 @@ from urllib.parse import urlsplit
 
 import typer
 
-from actors.model.errors import NodeUnhealthy, SettingsInvalid
-from scheduler import wiring
-from scheduler.admin.masking import masked
-from scheduler.cli.failing import leave_at_once, reported_errors, say
-from scheduler.cli.log_lines import log_to_stderr
-from scheduler.cli.process_running import (
+from hourhand.actors.model.errors import NodeUnhealthy, SettingsInvalid
+from hourhand.scheduler import wiring
+from hourhand.scheduler.admin.masking import masked
+from hourhand.scheduler.cli.failing import leave_at_once, reported_errors, say
+from hourhand.scheduler.cli.log_lines import log_to_stderr
+from hourhand.scheduler.cli.process_running import (
     ChildOption,
     ChildPlace,
     ProcessesOption,
     process_count,
     run_processes,
 )
-from scheduler.cli.rendering import as_json
-from scheduler.cli.session import (
+from hourhand.scheduler.cli.rendering import as_json
+from hourhand.scheduler.cli.session import (
     CommandOptions,
     DebugOption,
     MetricsPortOption,
     ResultOptions,
     command_session,
 )
-from scheduler.cli.text_output import print_text
-from scheduler.configuration.settings import Settings
-from scheduler.executors.loading import load_executors
-from scheduler.scheduler import Scheduler
+from hourhand.scheduler.cli.text_output import print_text
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.executors.loading import load_executors
+from hourhand.scheduler.scheduler import Scheduler
 
 _TIMEOUT_S = 15.0
 
@@ -158,7 +158,7 @@ def demo(
       hourhand demo --tasks 1000 --folder demo-data
     """
     with reported_errors(debug=debug):
-        from scheduler.demo.demo import TASKS_DEFAULT, run_demo
+        from hourhand.scheduler.demo.demo import TASKS_DEFAULT, run_demo
 
         raise typer.Exit(run_demo(TASKS_DEFAULT if tasks is None else tasks, folder))
 

@@ -16,26 +16,26 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from actors.model.display import printable_text
-from actors.model.errors import InvalidInput
-from actors.model.key import TaskKey, TaskPair
-from scheduler.admin.acting import Action, ActReport, TasksActedOn, Tried
-from scheduler.admin.outcome_words import words_of
-from scheduler.admin.problems import Problem
-from scheduler.admin.recurring import SchedulesChanged
-from scheduler.admin.service import AdminService
-from scheduler.admin.timers import TimersEnded
-from scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, UNKNOWN_KEY, say, say_error
-from scheduler.cli.rendering import as_json, facts_of
-from scheduler.cli.session import (
+from hourhand.actors.model.display import printable_text
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.key import TaskKey, TaskPair
+from hourhand.scheduler.admin.acting import Action, ActReport, TasksActedOn, Tried
+from hourhand.scheduler.admin.outcome_words import words_of
+from hourhand.scheduler.admin.problems import Problem
+from hourhand.scheduler.admin.recurring import SchedulesChanged
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.admin.timers import TimersEnded
+from hourhand.scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, UNKNOWN_KEY, say, say_error
+from hourhand.scheduler.cli.rendering import as_json, facts_of
+from hourhand.scheduler.cli.session import (
     CommandOptions,
     ResultOptions,
     command_session,
     require_installation,
 )
-from scheduler.cli.text_output import print_text
-from scheduler.configuration.settings import Settings
-from scheduler.wiring import open_installation
+from hourhand.scheduler.cli.text_output import print_text
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.wiring import open_installation
 
 _SHOWN_MAX = 20
 _UNDECIDED = "undecided"

@@ -10,25 +10,25 @@ from typing import Annotated
 
 import typer
 
-from actors.model.errors import InvalidInput, InvalidTask
-from actors.model.operator_config import OperatorConfig
-from actors.model.pauses import PauseScope
-from actors.ports.log import GroupOffsets
-from scheduler import wiring
-from scheduler.admin import rewinding
-from scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, Target, target_words
-from scheduler.admin.rewinding import Move, Rewinding
-from scheduler.admin.service import AdminService
-from scheduler.cli import task_input
-from scheduler.cli.failing import say
-from scheduler.cli.operating import (
+from hourhand.actors.model.errors import InvalidInput, InvalidTask
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.pauses import PauseScope
+from hourhand.actors.ports.log import GroupOffsets
+from hourhand.scheduler import wiring
+from hourhand.scheduler.admin import rewinding
+from hourhand.scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, Target, target_words
+from hourhand.scheduler.admin.rewinding import Move, Rewinding
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.cli import task_input
+from hourhand.scheduler.cli.failing import say
+from hourhand.scheduler.cli.operating import (
     ActOptions,
     agreed,
     operator_session,
     whoever_runs_this,
 )
-from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.text_output import print_rows
+from hourhand.scheduler.cli.rendering import OutputFormat, as_json
+from hourhand.scheduler.cli.text_output import print_rows
 
 _SHOWN_MAX = 20
 _WAIT_S = 10.0

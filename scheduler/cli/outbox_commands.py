@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from scheduler import wiring
-from scheduler.cli.failing import leave_at_once, say
-from scheduler.cli.log_lines import log_to_stderr
-from scheduler.cli.node_commands import observed
-from scheduler.cli.rendering import as_json
-from scheduler.cli.session import (
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli.failing import leave_at_once, say
+from hourhand.scheduler.cli.log_lines import log_to_stderr
+from hourhand.scheduler.cli.node_commands import observed
+from hourhand.scheduler.cli.rendering import as_json
+from hourhand.scheduler.cli.session import (
     CommandOptions,
     Commands,
     LogLevelOption,
@@ -18,10 +18,10 @@ from scheduler.cli.session import (
     ResultOptions,
     command_session,
 )
-from scheduler.cli.text_output import fact_lines, print_text
-from scheduler.outbox.mover import OutboxMover
-from scheduler.outbox.opening import migrate_outbox, open_outbox
-from scheduler.outbox.table import dialect_of, migration_statements
+from hourhand.scheduler.cli.text_output import fact_lines, print_text
+from hourhand.scheduler.outbox.mover import OutboxMover
+from hourhand.scheduler.outbox.opening import migrate_outbox, open_outbox
+from hourhand.scheduler.outbox.table import dialect_of, migration_statements
 
 app = Commands(
     invoke_without_command=True,

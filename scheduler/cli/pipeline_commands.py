@@ -13,14 +13,14 @@ from typing import Annotated, Any
 
 import typer
 
-from actors.model.errors import InvalidInput
-from scheduler import wiring
-from scheduler.cli import task_input
-from scheduler.cli.failing import EXIT_CALLER, reported_errors, say
-from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import Commands, ResultOptions
-from scheduler.cli.text_output import print_text
-from scheduler.configuration.optional_dependencies import required_by
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli import task_input
+from hourhand.scheduler.cli.failing import EXIT_CALLER, reported_errors, say
+from hourhand.scheduler.cli.rendering import OutputFormat, as_json
+from hourhand.scheduler.cli.session import Commands, ResultOptions
+from hourhand.scheduler.cli.text_output import print_text
+from hourhand.scheduler.configuration.optional_dependencies import required_by
 
 app = Commands(
     no_args_is_help=True,
@@ -61,8 +61,8 @@ def opened_job(common: JobOptionsGiven, *, dry_run: bool = False) -> Iterator[An
     """Hand a job its options, and end the program with the exit code of its errors."""
     with reported_errors(debug=common.debug):
         with required_by("`hourhand pipeline`"):
-            from scheduler.pipeline.job import JobOptions
-            from scheduler.pipeline.options import parse_options
+            from hourhand.scheduler.pipeline.job import JobOptions
+            from hourhand.scheduler.pipeline.options import parse_options
 
         named = dict(pair_of("--set", each) for each in common.overrides or ())
         if common.config is not None:
@@ -172,7 +172,7 @@ def load(
       hourhand pipeline load old.csv --column ordering_id=customer --timezone Europe/Vienna
     """
     with opened_job(given, dry_run=dry_run) as job:
-        from scheduler.pipeline.load import LoadPlan, run_load
+        from hourhand.scheduler.pipeline.load import LoadPlan, run_load
 
         if given.past not in {"run", "reject"}:
             raise InvalidInput(f"--past {given.past!r} is neither run nor reject")
@@ -211,7 +211,7 @@ def report(
       hourhand pipeline report yesterday --from -48h --to -24h
     """
     with opened_job(common) as job:
-        from scheduler.pipeline.report import ReportPlan, run_report
+        from hourhand.scheduler.pipeline.report import ReportPlan, run_report
 
         now_ms = wiring.open_clock().now_ms()
         first_ms, end_ms = (task_input.parse_moment_ms(each, now_ms) for each in (start, end))
@@ -250,7 +250,7 @@ def audit(
       hourhand pipeline audit --tolerance 1m -o json
     """
     with opened_job(common) as job:
-        from scheduler.pipeline.audit import AuditPlan, run_audit
+        from hourhand.scheduler.pipeline.audit import AuditPlan, run_audit
 
         now_ms = wiring.open_clock().now_ms()
         plan = AuditPlan(
@@ -286,7 +286,7 @@ def archive(
       hourhand pipeline archive /archive/hourhand --older-than 30d --dry-run
     """
     with opened_job(common, dry_run=dry_run) as job:
-        from scheduler.pipeline.archive import ArchivePlan, run_archive
+        from hourhand.scheduler.pipeline.archive import ArchivePlan, run_archive
 
         older_than_ms = task_input.parse_duration_ms(older_than)
         summary = run_archive(job, ArchivePlan(folder, older_than_ms))
@@ -322,7 +322,7 @@ def follow(
       hourhand pipeline follow events --once -o json
     """
     with opened_job(common) as job:
-        from scheduler.pipeline.follow import FollowPlan, run_follow
+        from hourhand.scheduler.pipeline.follow import FollowPlan, run_follow
 
         plan = FollowPlan(
             folder=folder,
@@ -369,7 +369,7 @@ def repartition(
       hourhand pipeline repartition --to 4 --into embedded.folder=hourhand-data-4
     """
     with opened_job(common, dry_run=dry_run) as job:
-        from scheduler.pipeline.repartition import RepartitionPlan, run_repartition
+        from hourhand.scheduler.pipeline.repartition import RepartitionPlan, run_repartition
 
         named = dict(pair_of("--into", each) for each in into or ())
         file = None if into_config is None else str(into_config.resolve())
@@ -397,7 +397,7 @@ def export_state(
       hourhand pipeline export /lake/hourhand --format delta
     """
     with opened_job(common, dry_run=dry_run) as job:
-        from scheduler.pipeline.export import ExportPlan, run_export
+        from hourhand.scheduler.pipeline.export import ExportPlan, run_export
 
         summary = run_export(job, ExportPlan(folder, format=table_format))
     show_summary(summary, common.output)
@@ -420,7 +420,7 @@ def import_state(
       hourhand pipeline import /backup/hourhand-2026-11-21 --dry-run
     """
     with opened_job(common, dry_run=dry_run) as job:
-        from scheduler.pipeline.restore import ImportPlan, run_import
+        from hourhand.scheduler.pipeline.restore import ImportPlan, run_import
 
         summary = run_import(job, ImportPlan(folder))
     show_summary(summary, common.output)

@@ -27,17 +27,17 @@ from typing import Annotated, Any
 
 import typer
 
-from actors.model.backoff import growing_pause_ms
-from actors.model.errors import InvalidInput, SettingsInvalid
-from actors.ports.clock import Clock
-from scheduler import wiring
-from scheduler.cli.failing import EXIT_CALLER, EXIT_OPERATOR, say
-from scheduler.configuration.cgroup import allowed_cores
-from scheduler.configuration.memory_limit import budget_bytes
-from scheduler.configuration.settings import Settings
-from scheduler.observe.processes import ChildState
-from scheduler.process.interrupts import EXIT_INTERRUPTED, signals_taken_by
-from scheduler.scheduler import Scheduler
+from hourhand.actors.model.backoff import growing_pause_ms
+from hourhand.actors.model.errors import InvalidInput, SettingsInvalid
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli.failing import EXIT_CALLER, EXIT_OPERATOR, say
+from hourhand.scheduler.configuration.cgroup import allowed_cores
+from hourhand.scheduler.configuration.memory_limit import budget_bytes
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.observe.processes import ChildState
+from hourhand.scheduler.process.interrupts import EXIT_INTERRUPTED, signals_taken_by
+from hourhand.scheduler.scheduler import Scheduler
 
 logger = logging.getLogger("hourhand.processes")
 

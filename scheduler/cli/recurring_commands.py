@@ -13,15 +13,15 @@ import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from actors.model.errors import InvalidTask, LogUnavailable, NoSuchSchedule
-from actors.model.instant import from_millis
-from actors.model.priority import PRIORITY_MAX
-from scheduler import wiring
-from scheduler.admin.answers import ShownReceipt
-from scheduler.admin.recurring import RecurringChange, ScheduleListing
-from scheduler.cli import task_input
-from scheduler.cli.failing import say
-from scheduler.cli.operating import (
+from hourhand.actors.model.errors import InvalidTask, LogUnavailable, NoSuchSchedule
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.priority import PRIORITY_MAX
+from hourhand.scheduler import wiring
+from hourhand.scheduler.admin.answers import ShownReceipt
+from hourhand.scheduler.admin.recurring import RecurringChange, ScheduleListing
+from hourhand.scheduler.cli import task_input
+from hourhand.scheduler.cli.failing import say
+from hourhand.scheduler.cli.operating import (
     ActOptions,
     NamedAct,
     ReasonOption,
@@ -29,13 +29,13 @@ from scheduler.cli.operating import (
     operator_session,
     whoever_runs_this,
 )
-from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.session import Commands, ResultOptions, command_session
-from scheduler.cli.task_commands import WaitOption
-from scheduler.cli.text_output import fact_lines, print_rows, print_text
-from scheduler.configuration.settings import Settings
-from scheduler.records.receipt import Receipt
-from scheduler.services.recurring.rule import Overlap
+from hourhand.scheduler.cli.rendering import OutputFormat, as_json, facts_of
+from hourhand.scheduler.cli.session import Commands, ResultOptions, command_session
+from hourhand.scheduler.cli.task_commands import WaitOption
+from hourhand.scheduler.cli.text_output import fact_lines, print_rows, print_text
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.records.receipt import Receipt
+from hourhand.scheduler.services.recurring.rule import Overlap
 
 app = Commands(
     no_args_is_help=True,

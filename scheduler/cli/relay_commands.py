@@ -14,28 +14,28 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from actors.model.errors import InvalidInput, SettingsInvalid
-from actors.model.instant import format_instant, from_millis
-from actors.model.key import TaskKey
-from scheduler import wiring
-from scheduler.admin.acting import Action, TasksActedOn
-from scheduler.admin.answers import Answer
-from scheduler.admin.relayed import ShownMessage
-from scheduler.admin.service import AdminService
-from scheduler.cli import task_input
-from scheduler.cli.bucket_running import BucketRelay
-from scheduler.cli.failing import leave_at_once, say
-from scheduler.cli.log_lines import log_to_stderr
-from scheduler.cli.node_commands import observed, say_where
-from scheduler.cli.operating import (
+from hourhand.actors.model.errors import InvalidInput, SettingsInvalid
+from hourhand.actors.model.instant import format_instant, from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler import wiring
+from hourhand.scheduler.admin.acting import Action, TasksActedOn
+from hourhand.scheduler.admin.answers import Answer
+from hourhand.scheduler.admin.relayed import ShownMessage
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.cli import task_input
+from hourhand.scheduler.cli.bucket_running import BucketRelay
+from hourhand.scheduler.cli.failing import leave_at_once, say
+from hourhand.scheduler.cli.log_lines import log_to_stderr
+from hourhand.scheduler.cli.node_commands import observed, say_where
+from hourhand.scheduler.cli.operating import (
     ActOptions,
     NamedAct,
     operator_service,
     operator_session,
 )
-from scheduler.cli.relay_running import RelayRunning
-from scheduler.cli.rendering import as_json, facts_of
-from scheduler.cli.session import (
+from hourhand.scheduler.cli.relay_running import RelayRunning
+from hourhand.scheduler.cli.rendering import as_json, facts_of
+from hourhand.scheduler.cli.session import (
     CommandOptions,
     Commands,
     LogLevelOption,
@@ -43,13 +43,13 @@ from scheduler.cli.session import (
     ResultOptions,
     command_session,
 )
-from scheduler.cli.task_commands import WaitOption
-from scheduler.cli.text_output import fact_lines, print_rows, print_text
-from scheduler.configuration.settings import Settings
-from scheduler.executors.loading import load_executors
-from scheduler.kafka_only.envelope import Envelope, NoEnvelope, read_envelope
-from scheduler.kafka_only.marker import Marker, decode_marker
-from scheduler.reading.inspector import TaskView
+from hourhand.scheduler.cli.task_commands import WaitOption
+from hourhand.scheduler.cli.text_output import fact_lines, print_rows, print_text
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.executors.loading import load_executors
+from hourhand.scheduler.kafka_only.envelope import Envelope, NoEnvelope, read_envelope
+from hourhand.scheduler.kafka_only.marker import Marker, decode_marker
+from hourhand.scheduler.reading.inspector import TaskView
 
 app = Commands(invoke_without_command=True, help="Pass Kafka messages on at their deadline.")
 

@@ -1,4 +1,4 @@
-"""The complete answers of ``scheduler.admin`` as JSON."""
+"""The complete answers of ``hourhand.scheduler.admin`` as JSON."""
 
 import json
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.admin.answers import Answer
+from hourhand.scheduler.admin.answers import Answer
 
 
 class OutputFormat(StrEnum):

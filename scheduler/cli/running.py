@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Self
 
-from actors.model.task_executor import TaskExecutor
-from actors.ports.telemetry import Telemetry
-from scheduler.configuration.settings import Settings
-from scheduler.executors.user_executors import Executors
-from scheduler.scheduler import Scheduler
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.executors.user_executors import Executors
+from hourhand.scheduler.scheduler import Scheduler
 
 
 class StartedOnEntry(ABC):

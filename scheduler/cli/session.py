@@ -21,11 +21,17 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
-from actors.model.errors import SettingsInvalid
-from scheduler.cli.failing import EXIT_CALLER, choose_error_format, reported_errors, say, say_error
-from scheduler.cli.rendering import OutputFormat
-from scheduler.configuration.overrides import load_settings
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.scheduler.cli.failing import (
+    EXIT_CALLER,
+    choose_error_format,
+    reported_errors,
+    say,
+    say_error,
+)
+from hourhand.scheduler.cli.rendering import OutputFormat
+from hourhand.scheduler.configuration.overrides import load_settings
+from hourhand.scheduler.configuration.settings import Settings
 
 _SENTENCE_CHARS_MAX = 1_000
 _TYPE = re.compile(r" <[^>]*>$")

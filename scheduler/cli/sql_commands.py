@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from actors.model.display import printable_text
-from actors.model.errors import InvalidInput
-from actors.model.instant import from_millis
-from scheduler import wiring
-from scheduler.cli.failing import say
-from scheduler.cli.session import (
+from hourhand.actors.model.display import printable_text
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.instant import from_millis
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli.failing import say
+from hourhand.scheduler.cli.session import (
     CommandOptions,
     command_session,
     require_installation,
 )
-from scheduler.cli.task_input import parse_moment_ms
-from scheduler.cli.text_output import one_line
-from scheduler.client.client import SchedulerClient
-from scheduler.configuration.optional_dependencies import required_by
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.cli.task_input import parse_moment_ms
+from hourhand.scheduler.cli.text_output import one_line
+from hourhand.scheduler.client.client import SchedulerClient
+from hourhand.scheduler.configuration.optional_dependencies import required_by
+from hourhand.scheduler.configuration.settings import Settings
 
 if TYPE_CHECKING:
-    from scheduler.sql.database import QueryAnswer, ReadOnlyDatabase
+    from hourhand.scheduler.sql.database import QueryAnswer, ReadOnlyDatabase
 
 _MEMORY_BYTES_MAX = 1_000_000_000
 _SPILL_BYTES_MAX = 4_000_000_000
@@ -97,14 +97,14 @@ def sql(
 
 def _opened() -> "ReadOnlyDatabase":
     with required_by("`hourhand sql`"):
-        from scheduler.sql.database import ReadOnlyDatabase
+        from hourhand.scheduler.sql.database import ReadOnlyDatabase
     return ReadOnlyDatabase(_MEMORY_BYTES_MAX, _SPILL_BYTES_MAX)
 
 
 def _fill(
     database: "ReadOnlyDatabase", settings: Settings, start: str, end: str, rows_max: int
 ) -> None:
-    from scheduler.sql.tables import fill_live
+    from hourhand.scheduler.sql.tables import fill_live
 
     require_installation(settings)
     now_ms = wiring.open_clock().now_ms()
@@ -117,7 +117,7 @@ def _fill(
 
 
 def _show(database: "ReadOnlyDatabase", folder: Path) -> None:
-    from scheduler.sql.tables import show_export
+    from hourhand.scheduler.sql.tables import show_export
 
     folder = folder.resolve()
     show_export(database, folder)

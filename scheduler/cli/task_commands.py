@@ -19,26 +19,26 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from actors.model.errors import HourhandError, InvalidTask, LogUnavailable
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey, parse_name
-from actors.model.priority import PRIORITY_MAX
-from actors.model.status import CommandOutcome, RecordedOutcome
-from actors.model.task import Task
-from actors.ports.clock import Clock
-from scheduler import wiring
-from scheduler.admin.acting import Action
-from scheduler.admin.answers import ShownOutcome, ShownReceipt
-from scheduler.admin.outcome_words import words_of
-from scheduler.cli import task_input
-from scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, say
-from scheduler.cli.operating import ReasonOption, act_on_tasks, operator_service
-from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import ResultOptions, command_session
-from scheduler.cli.text_output import print_text
-from scheduler.client.client import Receipt, SchedulerClient
-from scheduler.configuration.settings import Settings
-from scheduler.records.receipt import CommandReceipt
+from hourhand.actors.model.errors import HourhandError, InvalidTask, LogUnavailable
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey, parse_name
+from hourhand.actors.model.priority import PRIORITY_MAX
+from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler import wiring
+from hourhand.scheduler.admin.acting import Action
+from hourhand.scheduler.admin.answers import ShownOutcome, ShownReceipt
+from hourhand.scheduler.admin.outcome_words import words_of
+from hourhand.scheduler.cli import task_input
+from hourhand.scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, say
+from hourhand.scheduler.cli.operating import ReasonOption, act_on_tasks, operator_service
+from hourhand.scheduler.cli.rendering import OutputFormat, as_json
+from hourhand.scheduler.cli.session import ResultOptions, command_session
+from hourhand.scheduler.cli.text_output import print_text
+from hourhand.scheduler.client.client import Receipt, SchedulerClient
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.records.receipt import CommandReceipt
 
 KeyArgument = Annotated[
     str,

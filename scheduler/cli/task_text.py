@@ -6,14 +6,27 @@ Decides which facts a person sees, and in which order. JSON has all of them.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from actors.model.checkpoint_value import Progress
-from actors.model.display import duration_text
-from actors.model.instant import parse_instant
-from actors.model.status import AttemptRecord, CompletionResult
-from scheduler.admin.answers import ShownExecution, ShownLimit, ShownTask, ShownWait, instant_text
-from scheduler.cli.rendering import as_json, facts_of
-from scheduler.cli.text_output import cell_of, coloured, due_text, fact_lines, one_line, row_lines
-from scheduler.reading.inspector import TaskListing, TaskState, TaskView
+from hourhand.actors.model.checkpoint_value import Progress
+from hourhand.actors.model.display import duration_text
+from hourhand.actors.model.instant import parse_instant
+from hourhand.actors.model.status import AttemptRecord, CompletionResult
+from hourhand.scheduler.admin.answers import (
+    ShownExecution,
+    ShownLimit,
+    ShownTask,
+    ShownWait,
+    instant_text,
+)
+from hourhand.scheduler.cli.rendering import as_json, facts_of
+from hourhand.scheduler.cli.text_output import (
+    cell_of,
+    coloured,
+    due_text,
+    fact_lines,
+    one_line,
+    row_lines,
+)
+from hourhand.scheduler.reading.inspector import TaskListing, TaskState, TaskView
 
 _ERROR_CHARS_MAX = 80
 _BAR_CHARS = 20

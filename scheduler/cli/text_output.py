@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import typer
 
-from actors.model.display import duration_text, printable_lines
-from scheduler.admin.answers import Answer
-from scheduler.cli.rendering import as_json, facts_of
+from hourhand.actors.model.display import duration_text, printable_lines
+from hourhand.scheduler.admin.answers import Answer
+from hourhand.scheduler.cli.rendering import as_json, facts_of
 
 _HEADINGS = {
     "asOf": "REPORTED",

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from actors.model.errors import InvalidInput
-from scheduler.cli.failing import leave_at_once, say
-from scheduler.cli.log_lines import log_to_stderr
-from scheduler.cli.operating import ActOptions, NamedAct, operator_session
-from scheduler.cli.rendering import as_json, facts_of
-from scheduler.cli.session import (
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.scheduler.cli.failing import leave_at_once, say
+from hourhand.scheduler.cli.log_lines import log_to_stderr
+from hourhand.scheduler.cli.operating import ActOptions, NamedAct, operator_session
+from hourhand.scheduler.cli.rendering import as_json, facts_of
+from hourhand.scheduler.cli.session import (
     CommandOptions,
     Commands,
     LogLevelOption,
@@ -18,10 +18,10 @@ from scheduler.cli.session import (
     ResultOptions,
     command_session,
 )
-from scheduler.cli.task_text import view_lines
-from scheduler.cli.text_output import fact_lines, print_rows, print_text
-from scheduler.configuration.optional_dependencies import required_by
-from scheduler.executors.loading import load_executors
+from hourhand.scheduler.cli.task_text import view_lines
+from hourhand.scheduler.cli.text_output import fact_lines, print_rows, print_text
+from hourhand.scheduler.configuration.optional_dependencies import required_by
+from hourhand.scheduler.executors.loading import load_executors
 
 app = Commands(
     invoke_without_command=True,
@@ -69,7 +69,7 @@ def timers(
     with command_session(common, chosen) as settings:
         log_to_stderr(log_level, settings)
         with required_by("`hourhand timers`"):
-            from scheduler.cli.http_running import TimersRunning
+            from hourhand.scheduler.cli.http_running import TimersRunning
         users = load_executors(executor or ())
         running = TimersRunning(settings, executor=users.executor, executors=users.executors)
         try:

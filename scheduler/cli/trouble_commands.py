@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from actors.model.key import TaskKey
-from scheduler.admin.acting import Action, TasksActedOn
-from scheduler.admin.blocking import blocking_task, waiting_behind
-from scheduler.admin.picture import ExecutedTask, ShownTrouble
-from scheduler.admin.service import AdminService
-from scheduler.cli.failing import EXIT_CALLER, say
-from scheduler.cli.operating import (
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.admin.acting import Action, TasksActedOn
+from hourhand.scheduler.admin.blocking import blocking_task, waiting_behind
+from hourhand.scheduler.admin.picture import ExecutedTask, ShownTrouble
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.cli.failing import EXIT_CALLER, say
+from hourhand.scheduler.cli.operating import (
     ActOptions,
     act_on_tasks,
     agreed,
@@ -20,12 +20,12 @@ from scheduler.cli.operating import (
     operator_session,
     print_report,
 )
-from scheduler.cli.rendering import as_json, facts_of
-from scheduler.cli.session import ResultOptions
-from scheduler.cli.task_commands import KeyArgument
-from scheduler.cli.task_text import checkpoint_text, last_error, run_ms
-from scheduler.cli.text_output import print_rows, print_text
-from scheduler.reading.inspector import TaskState
+from hourhand.scheduler.cli.rendering import as_json, facts_of
+from hourhand.scheduler.cli.session import ResultOptions
+from hourhand.scheduler.cli.task_commands import KeyArgument
+from hourhand.scheduler.cli.task_text import checkpoint_text, last_error, run_ms
+from hourhand.scheduler.cli.text_output import print_rows, print_text
+from hourhand.scheduler.reading.inspector import TaskState
 
 _WAIT_S = 10.0
 _TOLD_MAX = 100

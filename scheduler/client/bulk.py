@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from actors.model.errors import CallerError, HourhandError
-from actors.model.events import BulkEnqueued, LogCalled
-from actors.model.key import TaskKey
-from actors.model.task import Task
-from actors.ports.clock import Clock
-from actors.ports.log import AppendGroup
-from actors.ports.telemetry import Telemetry
+from hourhand.actors.model.errors import CallerError, HourhandError
+from hourhand.actors.model.events import BulkEnqueued, LogCalled
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import AppendGroup
+from hourhand.actors.ports.telemetry import Telemetry
 
 logger = logging.getLogger("hourhand.client")
 

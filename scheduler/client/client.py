@@ -14,43 +14,44 @@ from zoneinfo import ZoneInfo
 
 from pydantic import JsonValue
 
-from actors.model.codec import Command, CommandKind, Headers, encode_command, encode_task
-from actors.model.errors import (
+from hourhand.actors.model.codec import Command, CommandKind, Headers, encode_command, encode_task
+from hourhand.actors.model.errors import (
     HourhandError,
     InvalidTask,
     NodeStopped,
 )
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.status import RecordedOutcome
-from actors.model.task import Task
-from actors.ports.log import LogWriter
-from actors.ports.store import Stores
-from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
-from scheduler.client.system_requests import SystemRequests
-from scheduler.client.task_queries import (
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.public import public
+from hourhand.actors.model.status import RecordedOutcome
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.log import LogWriter
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
+from hourhand.scheduler.client.system_requests import SystemRequests
+from hourhand.scheduler.client.task_queries import (
     KeyOrPair,
     KeyOrReceipt,
     KeyReceiptOrPair,
     TaskQueries,
     chosen_tasks,
 )
-from scheduler.client.task_reads import AsyncReads, TaskReads
-from scheduler.configuration.settings import Settings, require_settings
-from scheduler.executors.registry import Hourhand
-from scheduler.executors.user_executors import (
+from hourhand.scheduler.client.task_reads import AsyncReads, TaskReads
+from hourhand.scheduler.configuration.settings import Settings, require_settings
+from hourhand.scheduler.executors.registry import Hourhand
+from hourhand.scheduler.executors.user_executors import (
     Executors,
     check_executors,
     kind_complaint,
     payloads_of,
 )
-from scheduler.futures.light_future import LightFuture, resolve, then
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.process import forking
-from scheduler.reading.task_info import AttemptInfo, TaskInfo
-from scheduler.reading.task_state import TaskState
-from scheduler.records.admission import (
+from hourhand.scheduler.futures.light_future import LightFuture, resolve, then
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.process import forking
+from hourhand.scheduler.reading.task_info import AttemptInfo, TaskInfo
+from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.scheduler.records.admission import (
     admission,
     checked_key,
     checked_pair,
@@ -59,22 +60,22 @@ from scheduler.records.admission import (
     refuse_the_past,
     target_ms,
 )
-from scheduler.records.receipt import (
+from hourhand.scheduler.records.receipt import (
     CommandReceipt,
     PairReceipt,
     Receipt,
     ReceiptFuture,
     refused,
 )
-from scheduler.services.debounced_tasks import debounced_call
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.recurring.requests import rule_of
-from scheduler.services.recurring.rule import Overlap
-from scheduler.services.recurring.state import Change, Recurring
-from scheduler.services.relay.sending import MessageSender, TaskSender
-from scheduler.services.system_tasks import unique_in_order
-from scheduler.services.unique_tasks import unique_request
-from scheduler.wiring import ClientPorts, build_client
+from hourhand.scheduler.services.debounced_tasks import debounced_call
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.recurring.requests import rule_of
+from hourhand.scheduler.services.recurring.rule import Overlap
+from hourhand.scheduler.services.recurring.state import Change, Recurring
+from hourhand.scheduler.services.relay.sending import MessageSender, TaskSender
+from hourhand.scheduler.services.system_tasks import unique_in_order
+from hourhand.scheduler.services.unique_tasks import unique_request
+from hourhand.scheduler.wiring import ClientPorts, build_client
 
 __all__ = [
     "BulkRejected",
@@ -88,6 +89,7 @@ __all__ = [
 SentCommand = LightFuture[Receipt] | LightFuture[PairReceipt]
 
 
+@public("hourhand")
 class SchedulerClient:
     """Appends tasks and commands to the log, and reads; safe to use from any number of threads.
 

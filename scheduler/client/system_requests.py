@@ -9,22 +9,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from actors.model.codec import Headers
-from actors.model.definition import Definition, DefinitionKind
-from actors.model.display import shown
-from actors.model.errors import HourhandError, InvalidTask, NoSuchSchedule
-from actors.model.sealed import seal_of
-from actors.model.task import Task
-from actors.ports.clock import Clock
-from scheduler.configuration.settings import Settings
-from scheduler.futures.answers import answered
-from scheduler.futures.light_future import LightFuture, and_then
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.records.receipt import Receipt, refused
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.recurring.requests import request_task, set_task
-from scheduler.services.recurring.rule import RecurringRule, checked_name
-from scheduler.services.recurring.state import (
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.definition import Definition, DefinitionKind
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import HourhandError, InvalidTask, NoSuchSchedule
+from hourhand.actors.model.sealed import seal_of
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.futures.light_future import LightFuture, and_then
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.records.receipt import Receipt, refused
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.recurring.requests import request_task, set_task
+from hourhand.scheduler.services.recurring.rule import RecurringRule, checked_name
+from hourhand.scheduler.services.recurring.state import (
     Change,
     ChangeRequest,
     Recurring,
@@ -32,7 +32,7 @@ from scheduler.services.recurring.state import (
     recurring_of,
     written_rule,
 )
-from scheduler.services.relay.sending import MessageSender, due_ms, message_to_send
+from hourhand.scheduler.services.relay.sending import MessageSender, due_ms, message_to_send
 
 _RECENT_NAMES_MAX = 1_000
 

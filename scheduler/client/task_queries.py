@@ -14,31 +14,31 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from actors.model.definition import RESERVED
-from actors.model.display import message_of, shown
-from actors.model.errors import InvalidKey, InvalidTask, NoResult, ResultGone, TaskNotFound
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
-from actors.model.key import TaskKey
-from actors.model.log_offset import RECORDS_MAX, era_of, kept_offset
-from actors.model.ownership import Claim
-from actors.model.partition import partition_of
-from actors.model.sealed import SealedMembers
-from actors.model.status import RecordedOutcome
-from actors.model.task_result import StoredResult, result_value
-from actors.ports.clock import Clock
-from actors.ports.store import Stores
-from scheduler.futures.answers import answered
-from scheduler.futures.light_future import LightFuture, and_then
-from scheduler.futures.steps import Steps, begun
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.reading.inspector import Inspector
-from scheduler.reading.outcomes import found_outcome
-from scheduler.reading.pairs import no_task, open_keys, several_tasks
-from scheduler.reading.placing import placing_count, require_home
-from scheduler.reading.task_info import Absence, AttemptInfo, TaskInfo, shown_attempts
-from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView, view_of
-from scheduler.records.admission import checked_key, checked_pair, checked_place, target_ms
-from scheduler.records.receipt import CommandReceipt, Receipt
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.display import message_of, shown
+from hourhand.actors.model.errors import InvalidKey, InvalidTask, NoResult, ResultGone, TaskNotFound
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.log_offset import RECORDS_MAX, era_of, kept_offset
+from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.sealed import SealedMembers
+from hourhand.actors.model.status import RecordedOutcome
+from hourhand.actors.model.task_result import StoredResult, result_value
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.futures.light_future import LightFuture, and_then
+from hourhand.scheduler.futures.steps import Steps, begun
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.reading.inspector import Inspector
+from hourhand.scheduler.reading.outcomes import found_outcome
+from hourhand.scheduler.reading.pairs import no_task, open_keys, several_tasks
+from hourhand.scheduler.reading.placing import placing_count, require_home
+from hourhand.scheduler.reading.task_info import Absence, AttemptInfo, TaskInfo, shown_attempts
+from hourhand.scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView, view_of
+from hourhand.scheduler.records.admission import checked_key, checked_pair, checked_place, target_ms
+from hourhand.scheduler.records.receipt import CommandReceipt, Receipt
 
 KeyOrReceipt = TaskKey | Receipt
 KeyOrPair = TaskKey | tuple[str, str]

@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
-from actors.model.status import CommandOutcome, RecordedOutcome
-from actors.ports.clock import Clock
-from scheduler.client.system_requests import SystemRequests
-from scheduler.client.task_queries import (
+from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.client.system_requests import SystemRequests
+from hourhand.scheduler.client.task_queries import (
     ChosenTasks,
     KeyOrReceipt,
     KeyReceiptOrPair,
@@ -26,12 +26,12 @@ from scheduler.client.task_queries import (
     seconds,
     undecided,
 )
-from scheduler.futures.answers import answered, awaited_answer
-from scheduler.futures.sleeping import Sleeper
-from scheduler.reading.task_info import AttemptInfo, TaskInfo
-from scheduler.reading.task_state import TaskState
-from scheduler.records.receipt import CommandReceipt
-from scheduler.services.recurring.state import Recurring
+from hourhand.scheduler.futures.answers import answered, awaited_answer
+from hourhand.scheduler.futures.sleeping import Sleeper
+from hourhand.scheduler.reading.task_info import AttemptInfo, TaskInfo
+from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.scheduler.records.receipt import CommandReceipt
+from hourhand.scheduler.services.recurring.state import Recurring
 
 
 class TaskReads:

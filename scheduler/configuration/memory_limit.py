@@ -8,10 +8,10 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from actors.model.budget import NodeBudget
-from actors.model.settings import TreeSettings
-from scheduler.configuration.cgroup import CGROUP, MOUNT, cgroup_texts
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.settings import TreeSettings
+from hourhand.scheduler.configuration.cgroup import CGROUP, MOUNT, cgroup_texts
+from hourhand.scheduler.configuration.settings import Settings
 
 _SHARE = 4
 """The other three parts are for the interpreter and its libraries (about 50 MB), for user code, and

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, requires
 from typing import Concatenate, ParamSpec, TypeVar
 
-from actors.model.errors import DependencyMissing
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.errors import DependencyMissing
+from hourhand.scheduler.configuration.settings import Settings
 
 EXTRA_OF = {
     "aiohttp": "http",

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel
 
-from actors.model.display import shown
-from actors.model.errors import SettingsInvalid
-from scheduler.configuration.settings import Settings, is_file
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.scheduler.configuration.settings import Settings, is_file
 
 
 class SettingPlace(NamedTuple):

@@ -20,12 +20,13 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from actors.model.display import message_of, shown
-from actors.model.errors import SettingsInvalid
-from actors.model.problem_words import problem_text
-from actors.model.settings import Group, TreeSettings
-from actors.model.suggestion import did_you_mean
-from scheduler.configuration.door_settings import (
+from hourhand.actors.model.display import message_of, shown
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.problem_words import problem_text
+from hourhand.actors.model.public import public
+from hourhand.actors.model.settings import Group, TreeSettings
+from hourhand.actors.model.suggestion import did_you_mean
+from hourhand.scheduler.configuration.door_settings import (
     TOPIC_NAME,
     AdminSettings,
     BucketSettings,
@@ -36,7 +37,7 @@ from scheduler.configuration.door_settings import (
     TimerSettings,
     with_events_apart,
 )
-from scheduler.configuration.security import (
+from hourhand.scheduler.configuration.security import (
     LoginSettings,
     OAuthSettings,
     TlsSettings,
@@ -44,7 +45,7 @@ from scheduler.configuration.security import (
 )
 
 if TYPE_CHECKING:
-    from scheduler.configuration.settings_dicts import (
+    from hourhand.scheduler.configuration.settings_dicts import (
         AdminSettingsDict,
         BucketSettingsDict,
         CassandraSettingsDict,
@@ -243,6 +244,7 @@ class ClientSettings(Group):
     """Unacknowledged records of ``schedule_tasks``."""
 
 
+@public("hourhand")
 class Settings(BaseSettings):
     """All settings of a node or client. The default needs no server.
 

@@ -10,13 +10,13 @@ from typing import Literal, TypedDict
 
 from pydantic import SecretStr
 
-from actors.model.settings import (
+from hourhand.actors.model.settings import (
     ExecutionSettings,
     RecoverySettings,
     WatermarkSettings,
     WindowSettings,
 )
-from scheduler.configuration.security import OAuthSettings, TlsSettings
+from hourhand.scheduler.configuration.security import OAuthSettings, TlsSettings
 
 
 class TopicSettingsDict(TypedDict, total=False):

@@ -6,7 +6,7 @@ It never asks anybody.
 
 from typing import NamedTuple
 
-from actors.model.log_offset import broker_offset, era_of, kept_offset
+from hourhand.actors.model.log_offset import broker_offset, era_of, kept_offset
 
 
 class Noted(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from actors.ports.clock import Clock
+from hourhand.actors.ports.clock import Clock
 
 Part = TypeVar("Part")
 

@@ -6,7 +6,7 @@ other never looks. Decides whether another store is refused; it never asks for o
 
 from typing import NamedTuple
 
-from actors.model.errors import GroupShared
+from hourhand.actors.model.errors import GroupShared
 
 
 class StoreIdentity(NamedTuple):

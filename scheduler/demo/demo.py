@@ -14,25 +14,25 @@ from pathlib import Path
 
 from rich.console import Console
 
-from actors.model.errors import InvalidTask
-from actors.model.instant import from_millis
-from actors.model.status import CommandOutcome
-from actors.model.task import Task
-from scheduler import wiring
-from scheduler.client.client import Receipt, SchedulerClient
-from scheduler.configuration.settings import (
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.status import CommandOutcome
+from hourhand.actors.model.task import Task
+from hourhand.scheduler import wiring
+from hourhand.scheduler.client.client import Receipt, SchedulerClient
+from hourhand.scheduler.configuration.settings import (
     ClientSettings,
     EmbeddedSettings,
     Settings,
     TopicSettings,
 )
-from scheduler.demo import audit as demo_audit
-from scheduler.demo import screen as demo_screen
-from scheduler.demo.audit import Planned, Run
-from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
-from scheduler.demo.records import FOLDER_VARIABLE, RecordReader
-from scheduler.demo.screen import LATE_MS, DemoProgress, Screen
-from scheduler.process.interrupts import interruptible, interrupts_held
+from hourhand.scheduler.demo import audit as demo_audit
+from hourhand.scheduler.demo import screen as demo_screen
+from hourhand.scheduler.demo.audit import Planned, Run
+from hourhand.scheduler.demo.node import NodeFailed, NodeProcess, node_environment
+from hourhand.scheduler.demo.records import FOLDER_VARIABLE, RecordReader
+from hourhand.scheduler.demo.screen import LATE_MS, DemoProgress, Screen
+from hourhand.scheduler.process.interrupts import interruptible, interrupts_held
 
 DUE_SPREAD_MS = 15_000
 """From the first task's time to the last one's."""

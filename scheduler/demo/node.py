@@ -25,7 +25,7 @@ def node_environment(settings: Mapping[str, str]) -> dict[str, str]:
     The child finds the packages where this process found them, in any folder.
     """
     kept = {name: text for name, text in os.environ.items() if not name.startswith("HOURHAND_")}
-    paths = [str(Path(__file__).resolve().parents[2]), kept.get("PYTHONPATH", "")]
+    paths = [str(Path(__file__).absolute().parents[3]), kept.get("PYTHONPATH", "")]
     return {**kept, **settings, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
@@ -52,7 +52,7 @@ class NodeProcess:
             # A session of its own shields it from the terminal's Ctrl-C: its starter stops it in
             # order.
             self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-m", "scheduler", *command, *chosen],
+                [sys.executable, "-m", "hourhand", *command, *chosen],
                 # A settings file of the user's own must not be found.
                 cwd=log.parent,
                 env=dict(environment),

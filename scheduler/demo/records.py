@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 import tenacity
 
-from actors.model.backoff import RetryPolicy
-from actors.model.instant import to_millis
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler import wiring
-from scheduler.demo.audit import Run
-from scheduler.executors.registry import Hourhand
-from scheduler.process.pause import pause
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.instant import to_millis
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.demo.audit import Run
+from hourhand.scheduler.executors.registry import Hourhand
+from hourhand.scheduler.process.pause import pause
 
 Made = TypeVar("Made")
 

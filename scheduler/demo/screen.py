@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from scheduler.demo.audit import Findings, Lateness, Run
+from hourhand.scheduler.demo.audit import Findings, Lateness, Run
 
 LATE_MS = 1_000
 """Delay from which a start counts as late on the screen."""

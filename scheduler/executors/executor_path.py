@@ -12,11 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from actors.model.display import log_raised
-from actors.model.errors import InvalidExecutor
-from actors.model.executor_attributes import attribute_complaint
-from actors.model.task_executor import TaskExecutor
-from scheduler.process.user_code import is_interrupt
+from hourhand.actors.model.display import log_raised
+from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.actors.model.executor_attributes import attribute_complaint
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.process.user_code import is_interrupt
 
 logger = logging.getLogger("hourhand.node")
 
@@ -66,13 +66,13 @@ def found_at(path: str) -> object:
 
 
 def _hidden_hint(module_name: str, folder: Path) -> str:
-    """Return advice if the user's module has the name of one of Hourhand's packages."""
+    """Return advice if the user's module has the name of Hourhand's package."""
     top = module_name.partition(".")[0]
-    if top not in {"actors", "hourhand", "scheduler"}:
+    if top != "hourhand":
         return ""
     own = next((own for own in (folder / f"{top}.py", folder / top) if own.exists()), None)
     found = f"; {own} is hidden by it: rename that" if own else ""
-    return f" ({top!r} is a package of Hourhand{found})"
+    return f" ({top!r} is the package of Hourhand{found})"
 
 
 def tried_factory(name: str, found: object) -> ExecutorFactory:

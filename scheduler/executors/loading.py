@@ -7,11 +7,11 @@ registry. Other modules check that they can run a task.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from actors.model.errors import InvalidExecutor
-from actors.model.task_executor import TaskExecutor
-from scheduler.executors.executor_path import checked_factory, found_at
-from scheduler.executors.registry import Hourhand, TaskFunction
-from scheduler.executors.user_executors import TaskKind
+from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.executors.executor_path import checked_factory, found_at
+from hourhand.scheduler.executors.registry import Hourhand, TaskFunction
+from hourhand.scheduler.executors.user_executors import TaskKind
 
 
 class LoadedExecutors(NamedTuple):

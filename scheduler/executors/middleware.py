@@ -23,32 +23,34 @@ from contextlib import (
 from dataclasses import dataclass
 from datetime import timedelta
 
-from actors.model.backoff import RetryPolicy
-from actors.model.batch_executor import BatchOutcome
-from actors.model.display import log_raised
-from actors.model.events import Event, RetriesExhausted
-from actors.model.executor_attributes import unmade_policy_of
-from actors.model.key import TaskKey
-from actors.model.outcome import Outcome
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler.payloads.codec import OpenedTooLarge
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.payloads.open_budget import NoRoom, OpenedHere
-from scheduler.payloads.sealed_checkpoints import SealedCheckpoints
-from scheduler.payloads.sealed_results import (
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.batch_executor import BatchOutcome
+from hourhand.actors.model.display import log_raised
+from hourhand.actors.model.events import Event, RetriesExhausted
+from hourhand.actors.model.executor_attributes import unmade_policy_of
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.public import public
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.payloads.codec import OpenedTooLarge
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.payloads.open_budget import NoRoom, OpenedHere
+from hourhand.scheduler.payloads.sealed_checkpoints import SealedCheckpoints
+from hourhand.scheduler.payloads.sealed_results import (
     has_value,
     sealed_or_failed,
     sealed_outcome,
     sealed_outcome_async,
 )
-from scheduler.ports.batches import BatchedAttempt, Batches, BatchLimits, TaskNotRun
-from scheduler.process.user_code import runs_async
+from hourhand.scheduler.ports.batches import BatchedAttempt, Batches, BatchLimits, TaskNotRun
+from hourhand.scheduler.process.user_code import runs_async
 
 logger = logging.getLogger("hourhand.middleware")
 _NO_ROOM = "there is no room for its opened data beside that of its batch"
 
 
+@public("hourhand")
 @dataclass(frozen=True, slots=True)
 class AttemptContext:
     """One attempt, as middleware sees it."""
@@ -70,6 +72,7 @@ class AttemptContext:
         return self.task.kind
 
 
+@public("hourhand")
 class Middleware:
     """Base class of middleware; one instance serves all attempts of a node.
 

@@ -13,12 +13,12 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 from pydantic import ValidationError
 
-from actors.model.display import message_of, shown
-from actors.model.errors import InvalidExecutor, PayloadInvalid
-from actors.model.problem_words import problems_text
-from actors.model.task import Task
-from scheduler.executors.payload_difference import difference
-from scheduler.executors.payload_types import payload_type
+from hourhand.actors.model.display import message_of, shown
+from hourhand.actors.model.errors import InvalidExecutor, PayloadInvalid
+from hourhand.actors.model.problem_words import problems_text
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.executors.payload_difference import difference
+from hourhand.scheduler.executors.payload_types import payload_type
 
 
 class Payload:

@@ -9,15 +9,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from actors.model.display import shown
-from actors.model.errors import InvalidExecutor
-from actors.model.settings import ExecutionSettings
-from scheduler.executors.executor_path import TriedFactory, found_at
-from scheduler.executors.middleware import Middleware
-from scheduler.executors.registry import Hourhand, TaskFunction
-from scheduler.executors.user_executors import Executors, UserExecutors, payloads_of
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.ports.user_places import ProcessPlan, UserPlaces
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.scheduler.executors.executor_path import TriedFactory, found_at
+from hourhand.scheduler.executors.middleware import Middleware
+from hourhand.scheduler.executors.registry import Hourhand, TaskFunction
+from hourhand.scheduler.executors.user_executors import Executors, UserExecutors, payloads_of
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.ports.user_places import ProcessPlan, UserPlaces
 
 _ADVICE = "define it at the top level of a module, or give it run_in='thread'"
 

@@ -12,27 +12,28 @@ from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
-from actors.model.backoff import RetryPolicy
-from actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
-from actors.model.checkpoint_value import checkpoint_text
-from actors.model.display import shown
-from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected
-from actors.model.flow import FairShare, FlowRule, Limit
-from actors.model.interruption import is_asked_to_end
-from actors.model.outcome import Outcome
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler.executors.middleware import Middleware
-from scheduler.executors.payload import BatchSignature, Signature
-from scheduler.executors.user_executors import (
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
+from hourhand.actors.model.checkpoint_value import checkpoint_text
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidExecutor, InvalidTask, NotConnected
+from hourhand.actors.model.flow import FairShare, FlowRule, Limit
+from hourhand.actors.model.interruption import is_asked_to_end
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.public import public
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.executors.middleware import Middleware
+from hourhand.scheduler.executors.payload import BatchSignature, Signature
+from hourhand.scheduler.executors.user_executors import (
     ExecutorRegistry,
     TaskKind,
     check_kind,
     payloads_of,
 )
-from scheduler.futures.light_future import LightFuture
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.records.receipt import Receipt
+from hourhand.scheduler.futures.light_future import LightFuture
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.records.receipt import Receipt
 
 P = TypeVar("P")
 P_contra = TypeVar("P_contra", contravariant=True)
@@ -64,6 +65,7 @@ class Scheduling(Protocol):
         """Append a task."""
 
 
+@public("hourhand")
 class Hourhand(ExecutorRegistry):
     """A registry: a mapping of kinds to what runs them, filled by its decorators.
 
@@ -301,6 +303,7 @@ def _attributes(flow: FlowRule) -> dict[str, Any]:
     return {"limits": flow.limits, "priority": flow.priority, "fair": flow.fair}
 
 
+@public("hourhand")
 class TaskFunction(Generic[P_contra]):
     """A registered function: a call runs it at once, unchanged; ``schedule`` runs it later."""
 

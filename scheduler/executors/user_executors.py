@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from inspect import getattr_static
 
-from actors.model.batch_executor import BatchExecutor
-from actors.model.display import shown
-from actors.model.errors import InvalidExecutor, UnknownKind
-from actors.model.executor_attributes import (
+from hourhand.actors.model.batch_executor import BatchExecutor
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidExecutor, UnknownKind
+from hourhand.actors.model.executor_attributes import (
     EXPIRES_AFTER_NEEDED,
     declared_expires_after_of,
     declared_policy_of,
@@ -22,25 +22,37 @@ from actors.model.executor_attributes import (
     is_expires_after,
     whole_ms,
 )
-from actors.model.flow import FairShare, FlowRule, FlowRules, Limit
-from actors.model.kind import checked_kind
-from actors.model.sealed import refuse_sealed
-from actors.model.suggestion import did_you_mean
-from actors.model.task_executor import TaskExecutor
-from scheduler.executors.batches import KindBatches, declared_limits_of, run_tasks_max_of
-from scheduler.executors.executor_path import ExecutorFactory, class_of, made_by, tried_factory
-from scheduler.executors.guests import GuestKind
-from scheduler.executors.middleware import Middleware, MiddlewareStack, OpeningBatches, opening
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.ports.batches import Batches, BatchMember
-from scheduler.ports.processes import ProcessBatches, ProcessMember
-from scheduler.process.user_code import is_coroutine_method
+from hourhand.actors.model.flow import FairShare, FlowRule, FlowRules, Limit
+from hourhand.actors.model.kind import checked_kind
+from hourhand.actors.model.public import public
+from hourhand.actors.model.sealed import refuse_sealed
+from hourhand.actors.model.suggestion import did_you_mean
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.executors.batches import KindBatches, declared_limits_of, run_tasks_max_of
+from hourhand.scheduler.executors.executor_path import (
+    ExecutorFactory,
+    class_of,
+    made_by,
+    tried_factory,
+)
+from hourhand.scheduler.executors.guests import GuestKind
+from hourhand.scheduler.executors.middleware import (
+    Middleware,
+    MiddlewareStack,
+    OpeningBatches,
+    opening,
+)
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.ports.batches import Batches, BatchMember
+from hourhand.scheduler.ports.processes import ProcessBatches, ProcessMember
+from hourhand.scheduler.process.user_code import is_coroutine_method
 
 _MILLISECOND = timedelta(milliseconds=1)
 _NAMED_MAX = 20
 """Kinds that an error message lists."""
 
 
+@public("hourhand")
 @dataclass(frozen=True, slots=True)
 class TaskKind:
     """The options of one kind of task: its executor, concurrency, limits and order.

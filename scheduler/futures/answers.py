@@ -7,7 +7,7 @@ caller's.
 from concurrent.futures import Future
 from typing import TypeVar
 
-from actors.model.errors import StoreUnavailable
+from hourhand.actors.model.errors import StoreUnavailable
 
 LOOK_S = 10.0
 """Seconds for figures that change all the time and are read again soon."""
@@ -32,7 +32,7 @@ def answered(
 async def awaited_answer(future: "Future[Answer]", limit_s: float = REQUEST_S) -> Answer:
     """Return the answer of store or log, awaited; StoreUnavailable as ``answered``."""
     # Imported here: a program that never awaits need not load asyncio.
-    from scheduler.futures.awaiting import settled
+    from hourhand.scheduler.futures.awaiting import settled
 
     try:
         return await settled(future, limit_s)

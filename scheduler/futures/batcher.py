@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, Protocol, TypeVar
 
-from scheduler.futures.light_future import LightFuture, failed
+from hourhand.scheduler.futures.light_future import LightFuture, failed
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")

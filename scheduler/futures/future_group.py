@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
-from actors.model.codec import Headers
-from actors.model.errors import HourhandError
-from actors.model.partition import partition_of
-from actors.ports.log import AppendListener, Position
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.ports.log import AppendListener, Position
 
 
 class FutureGroup:

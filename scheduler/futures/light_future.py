@@ -14,16 +14,16 @@ from concurrent.futures._base import FINISHED, RUNNING
 from threading import Condition, RLock
 from typing import Any, Self, TypeVar
 
-from actors.model.display import class_name_of, log_raised, message_of
-from actors.model.errors import HourhandError
-from scheduler.process import forking
-from scheduler.process.user_code import is_interrupt
+from hourhand.actors.model.display import class_name_of, log_raised, message_of
+from hourhand.actors.model.errors import HourhandError
+from hourhand.scheduler.process import forking
+from hourhand.scheduler.process.user_code import is_interrupt
 
 logger = logging.getLogger("hourhand.client")
 _callback_logger = logging.getLogger("concurrent.futures")
 """The standard library's logger, which reports the same."""
 
-_OWN_PACKAGES = frozenset({"actors", "hourhand", "scheduler"})
+_OWN_PACKAGE = "hourhand"
 
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def _place_of_call() -> str:
         top = frame.f_globals.get("__name__", "").partition(".")[0]
         if top in {"threading", "concurrent"}:
             break
-        if top not in _OWN_PACKAGES:
+        if top != _OWN_PACKAGE:
             return f" ({frame.f_code.co_filename}:{frame.f_lineno})"
         frame = frame.f_back  # type: ignore[assignment]
     return ""
@@ -136,7 +136,7 @@ class LightFuture(Future[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         # Imported here: a program that never awaits need not load asyncio.
-        from scheduler.futures.awaiting import settled
+        from hourhand.scheduler.futures.awaiting import settled
 
         return settled(self).__await__()
 

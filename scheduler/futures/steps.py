@@ -8,7 +8,7 @@ from collections.abc import Generator
 from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar
 
-from scheduler.futures.light_future import LightFuture
+from hourhand.scheduler.futures.light_future import LightFuture
 
 T = TypeVar("T")
 

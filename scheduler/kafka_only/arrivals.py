@@ -12,20 +12,25 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from actors.model.budget import PartitionBudget
-from actors.model.codec import LogRecord, record_bytes
-from actors.model.events import RelayRecordRefused
-from actors.ports.telemetry import Telemetry
-from scheduler.configuration.door_settings import RelaySettings
-from scheduler.kafka_only.bucket_layout import Layout
-from scheduler.kafka_only.dead_letters import Letters
-from scheduler.kafka_only.envelope import Envelope, pending
-from scheduler.kafka_only.marker import Marker
-from scheduler.kafka_only.ports import Outgoing
-from scheduler.kafka_only.step_timing import INTAKE_GATHER_MS
-from scheduler.kafka_only.waiting import BucketRules, StepPlan
-from scheduler.services.relay.claim_state import place_of
-from scheduler.services.relay.headers import Malformed, RelayAction, RelayRequest, request_of
+from hourhand.actors.model.budget import PartitionBudget
+from hourhand.actors.model.codec import LogRecord, record_bytes
+from hourhand.actors.model.events import RelayRecordRefused
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.configuration.door_settings import RelaySettings
+from hourhand.scheduler.kafka_only.bucket_layout import Layout
+from hourhand.scheduler.kafka_only.dead_letters import Letters
+from hourhand.scheduler.kafka_only.envelope import Envelope, pending
+from hourhand.scheduler.kafka_only.marker import Marker
+from hourhand.scheduler.kafka_only.ports import Outgoing
+from hourhand.scheduler.kafka_only.step_timing import INTAKE_GATHER_MS
+from hourhand.scheduler.kafka_only.waiting import BucketRules, StepPlan
+from hourhand.scheduler.services.relay.claim_state import place_of
+from hourhand.scheduler.services.relay.headers import (
+    Malformed,
+    RelayAction,
+    RelayRequest,
+    request_of,
+)
 
 logger = logging.getLogger("hourhand.relay")
 

@@ -4,10 +4,10 @@ A letter that is refused itself is retried once without the message, which may b
 is refused too, its record is held.
 """
 
-from actors.model.codec import Headers, LogRecord
-from actors.model.errors import LogUnavailable
-from scheduler.kafka_only.ports import Outgoing
-from scheduler.ports.dead_letters import LEFT_OUT, letter_headers
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.scheduler.kafka_only.ports import Outgoing
+from hourhand.scheduler.ports.dead_letters import LEFT_OUT, letter_headers
 
 
 class Letters:

@@ -6,10 +6,10 @@ nothing is encoded twice and a message takes little more than its own size.
 
 import msgspec
 
-from actors.model.codec import LogRecord
-from scheduler.kafka_only.bucket_layout import Layout
-from scheduler.kafka_only.ports import Outgoing
-from scheduler.services.relay.message import Message
+from hourhand.actors.model.codec import LogRecord
+from hourhand.scheduler.kafka_only.bucket_layout import Layout
+from hourhand.scheduler.kafka_only.ports import Outgoing
+from hourhand.scheduler.services.relay.message import Message
 
 ENVELOPE_HEADER = "hourhandSlip"
 

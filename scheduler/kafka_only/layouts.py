@@ -9,12 +9,17 @@ import logging
 import threading
 from collections.abc import Callable
 
-from actors.model.errors import TopicMissing
-from actors.ports.clock import Clock
-from scheduler.configuration.door_settings import BucketSettings
-from scheduler.kafka_only.bucket_layout import Layout, bucket_to_split, decode_layout, encode_layout
-from scheduler.kafka_only.ports import BucketAdmin, Outgoing
-from scheduler.process.guarded_loop import run_guarded
+from hourhand.actors.model.errors import TopicMissing
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.configuration.door_settings import BucketSettings
+from hourhand.scheduler.kafka_only.bucket_layout import (
+    Layout,
+    bucket_to_split,
+    decode_layout,
+    encode_layout,
+)
+from hourhand.scheduler.kafka_only.ports import BucketAdmin, Outgoing
+from hourhand.scheduler.process.guarded_loop import run_guarded
 
 logger = logging.getLogger("hourhand.buckets")
 

@@ -1,7 +1,7 @@
 """One member of a group: it reads a topic and hands each partition's records to its owner.
 
 Decides which partitions are read: those that have begun, and whose owner has room. It is the one
-thread that polls; implements ``actors.ports.log.AssignmentListener``.
+thread that polls; implements ``hourhand.actors.ports.log.AssignmentListener``.
 """
 
 import logging
@@ -10,19 +10,24 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
-from actors.kernel.futures import gather
-from actors.model.codec import LogRecord
-from actors.model.errors import HourhandError
-from actors.model.events import AssignmentReceived, OwnerBegan, PartitionLost, PartitionRevoked
-from actors.model.partition import partitions_text
-from actors.ports.clock import Clock
-from actors.ports.log import StartPosition
-from actors.ports.telemetry import Telemetry
-from scheduler.futures.light_future import then
-from scheduler.kafka_only.marker import Marker
-from scheduler.kafka_only.owner import Owner
-from scheduler.kafka_only.ports import HeldLog
-from scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded, run_guarded
+from hourhand.actors.kernel.futures import gather
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.events import (
+    AssignmentReceived,
+    OwnerBegan,
+    PartitionLost,
+    PartitionRevoked,
+)
+from hourhand.actors.model.partition import partitions_text
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import StartPosition
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.futures.light_future import then
+from hourhand.scheduler.kafka_only.marker import Marker
+from hourhand.scheduler.kafka_only.owner import Owner
+from hourhand.scheduler.kafka_only.ports import HeldLog
+from hourhand.scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded, run_guarded
 
 logger = logging.getLogger("hourhand.buckets")
 

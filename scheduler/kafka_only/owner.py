@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
-from actors.model.codec import LogRecord, record_bytes
-from actors.model.errors import HourhandError
-from actors.ports.clock import Clock
-from actors.ports.log import StartPosition
-from scheduler.kafka_only.layouts import LayoutBook
-from scheduler.kafka_only.marker import Marker
-from scheduler.kafka_only.ports import Fenced, Outgoing
-from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.step_timing import SETTLE_MS, wait_ms
-from scheduler.process.pause import pause
+from hourhand.actors.model.codec import LogRecord, record_bytes
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import StartPosition
+from hourhand.scheduler.kafka_only.layouts import LayoutBook
+from hourhand.scheduler.kafka_only.marker import Marker
+from hourhand.scheduler.kafka_only.ports import Fenced, Outgoing
+from hourhand.scheduler.kafka_only.scanner import Scanner
+from hourhand.scheduler.kafka_only.step_timing import SETTLE_MS, wait_ms
+from hourhand.scheduler.process.pause import pause
 
 logger = logging.getLogger("hourhand.buckets")
 

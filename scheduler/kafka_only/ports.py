@@ -6,8 +6,8 @@ from typing import Protocol
 
 import msgspec
 
-from actors.model.codec import Headers
-from actors.ports.log import AssignmentListener, Polled, Position, StartPosition
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.ports.log import AssignmentListener, Polled, Position, StartPosition
 
 
 class Outgoing(msgspec.Struct, frozen=True):

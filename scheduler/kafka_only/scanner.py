@@ -11,17 +11,17 @@ from typing import Protocol
 
 import msgspec
 
-from actors.model.budget import PartitionBudget
-from actors.model.codec import LogRecord
-from actors.model.errors import HourhandError, LogUnavailable
-from actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
-from actors.ports.clock import Clock
-from actors.ports.log import StartPosition
-from actors.ports.telemetry import Telemetry
-from scheduler.kafka_only.bucket_layout import Layout
-from scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
-from scheduler.kafka_only.ports import Fenced, Outgoing, PartitionTransactions, Refused
-from scheduler.kafka_only.waiting import StepPlan
+from hourhand.actors.model.budget import PartitionBudget
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.errors import HourhandError, LogUnavailable
+from hourhand.actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import StartPosition
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.kafka_only.bucket_layout import Layout
+from hourhand.scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
+from hourhand.scheduler.kafka_only.ports import Fenced, Outgoing, PartitionTransactions, Refused
+from hourhand.scheduler.kafka_only.waiting import StepPlan
 
 
 class Planner(Protocol):

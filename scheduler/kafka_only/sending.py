@@ -3,17 +3,17 @@
 Decides the bucket, and refuses delays beyond retention.
 """
 
-from actors.model.errors import InvalidTask
-from actors.model.key import TaskKey
-from actors.ports.clock import Clock
-from scheduler.configuration.settings import Settings
-from scheduler.futures.light_future import LightFuture, failed, then
-from scheduler.kafka_only.envelope import Envelope, pending
-from scheduler.kafka_only.layouts import LayoutBook
-from scheduler.kafka_only.ports import BucketStorage
-from scheduler.records.receipt import Receipt
-from scheduler.services.relay.message import Message, ordering_id_of
-from scheduler.services.system_tasks import unique_in_order
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.light_future import LightFuture, failed, then
+from hourhand.scheduler.kafka_only.envelope import Envelope, pending
+from hourhand.scheduler.kafka_only.layouts import LayoutBook
+from hourhand.scheduler.kafka_only.ports import BucketStorage
+from hourhand.scheduler.records.receipt import Receipt
+from hourhand.scheduler.services.relay.message import Message, ordering_id_of
+from hourhand.scheduler.services.system_tasks import unique_in_order
 
 
 class BucketSender:

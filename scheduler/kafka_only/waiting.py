@@ -12,15 +12,15 @@ from enum import Enum, auto
 
 import msgspec
 
-from actors.model.budget import PartitionBudget
-from actors.model.codec import LogRecord, record_bytes
-from scheduler.kafka_only.bucket_layout import Layout, ripe_ms
-from scheduler.kafka_only.dead_letters import Letters
-from scheduler.kafka_only.envelope import Envelope, NoEnvelope, pending, read_envelope
-from scheduler.kafka_only.marker import Marker
-from scheduler.kafka_only.ports import Outgoing
-from scheduler.kafka_only.step_timing import MOVE_GATHER_MS
-from scheduler.services.relay.message import Message
+from hourhand.actors.model.budget import PartitionBudget
+from hourhand.actors.model.codec import LogRecord, record_bytes
+from hourhand.scheduler.kafka_only.bucket_layout import Layout, ripe_ms
+from hourhand.scheduler.kafka_only.dead_letters import Letters
+from hourhand.scheduler.kafka_only.envelope import Envelope, NoEnvelope, pending, read_envelope
+from hourhand.scheduler.kafka_only.marker import Marker
+from hourhand.scheduler.kafka_only.ports import Outgoing
+from hourhand.scheduler.kafka_only.step_timing import MOVE_GATHER_MS
+from hourhand.scheduler.services.relay.message import Message
 
 
 class BucketRules(msgspec.Struct, frozen=True):

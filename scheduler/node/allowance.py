@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from actors.model.flow import Limit, LimitKey
-from scheduler.node.attempts import RunningAttempt
+from hourhand.actors.model.flow import Limit, LimitKey
+from hourhand.scheduler.node.attempts import RunningAttempt
 
 NEVER_MS = math.inf
 """The time of an event that only another event can cause."""

@@ -17,10 +17,10 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from actors.model.display import log_raised
-from scheduler.node.machine import MACHINE, Machine
-from scheduler.node.worker_threads import own_clock
-from scheduler.node.worker_watch import WorkerLoad
+from hourhand.actors.model.display import log_raised
+from hourhand.scheduler.node.machine import MACHINE, Machine
+from hourhand.scheduler.node.worker_threads import own_clock
+from hourhand.scheduler.node.worker_watch import WorkerLoad
 
 logger = logging.getLogger("hourhand.runner")
 

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.interruption import ask_to_end, forget_asked
-from actors.model.key import TaskKey
-from actors.model.task_checkpoint import TaskCheckpoint
-from actors.ports.runner import AttemptListener, Executable
-from scheduler.node.endings import cancelled, not_started
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.interruption import ask_to_end, forget_asked
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.ports.runner import AttemptListener, Executable
+from hourhand.scheduler.node.endings import cancelled, not_started
 
 _CANCELLED = frozenset({Ending.FAILED, Ending.TIMED_OUT})
 """Possible endings of code that was cancelled from outside; they say nothing about the task."""

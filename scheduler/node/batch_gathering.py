@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.stages import Following, RunningBatch
-from scheduler.ports.batches import Batches, InBatches
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.stages import Following, RunningBatch
+from hourhand.scheduler.ports.batches import Batches, InBatches
 
 
 class _Gathered:

@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from functools import partial
 
-from actors.model.batch_executor import BatchOutcome
-from actors.model.display import log_raised
-from actors.model.executor_attributes import timeout_ms_of
-from scheduler.node.async_loop import LoopThread
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.calls import Begun, Calls, batched
-from scheduler.node.machine import MACHINE, Machine
-from scheduler.node.stages import RunningBatch
-from scheduler.node.worker_threads import own_clock
+from hourhand.actors.model.batch_executor import BatchOutcome
+from hourhand.actors.model.display import log_raised
+from hourhand.actors.model.executor_attributes import timeout_ms_of
+from hourhand.scheduler.node.async_loop import LoopThread
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.calls import Begun, Calls, batched
+from hourhand.scheduler.node.machine import MACHINE, Machine
+from hourhand.scheduler.node.stages import RunningBatch
+from hourhand.scheduler.node.worker_threads import own_clock
 
 logger = logging.getLogger("hourhand.runner")
 

@@ -12,27 +12,27 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.backoff import JITTER
-from actors.model.batch_executor import BatchOutcome
-from actors.model.display import UNSHOWN_STACK, log_raised
-from actors.model.errors import CannotRunHere
-from actors.model.events import AttemptFailed, AttemptStarted
-from actors.model.executor_attributes import policy_of
-from actors.model.sealed import is_sealed, refuse_sealed
-from actors.ports.clock import Clock
-from actors.ports.telemetry import Telemetry
-from scheduler.node.attempts import AttemptRegistry, RunningAttempt
-from scheduler.node.endings import (
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.backoff import JITTER
+from hourhand.actors.model.batch_executor import BatchOutcome
+from hourhand.actors.model.display import UNSHOWN_STACK, log_raised
+from hourhand.actors.model.errors import CannotRunHere
+from hourhand.actors.model.events import AttemptFailed, AttemptStarted
+from hourhand.actors.model.executor_attributes import policy_of
+from hourhand.actors.model.sealed import is_sealed, refuse_sealed
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.node.attempts import AttemptRegistry, RunningAttempt
+from hourhand.scheduler.node.endings import (
     ERROR_STACK_CHARS_MAX,
     ended_badly,
     ended_well,
     not_started,
     ruling_on,
 )
-from scheduler.node.silence import NEVER_STUCK, SilenceLimits, StuckAttempts
-from scheduler.ports.batches import BatchedAttempt, BatchMember, TaskNotRun
-from scheduler.process.forking import process
+from hourhand.scheduler.node.silence import NEVER_STUCK, SilenceLimits, StuckAttempts
+from hourhand.scheduler.ports.batches import BatchedAttempt, BatchMember, TaskNotRun
+from hourhand.scheduler.process.forking import process
 
 logger = logging.getLogger("hourhand.runner")
 

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from actors.model.attempts import CheckpointMade
-from actors.model.task_checkpoint import TaskCheckpoint
-from actors.ports.clock import Clock
-from actors.ports.runner import CheckpointListener
-from scheduler.node.attempts import MadeCheckpoints, RunningAttempt
+from hourhand.actors.model.attempts import CheckpointMade
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.runner import CheckpointListener
+from hourhand.scheduler.node.attempts import MadeCheckpoints, RunningAttempt
 
 EVERY_MS = 1_000
 """Milliseconds between two hand-overs of checkpoints."""

@@ -7,7 +7,7 @@ interpreter.  Changes nothing itself.
 
 from collections.abc import Callable, Mapping
 
-from actors.ports.clock import Clock
+from hourhand.actors.ports.clock import Clock
 
 WINDOW_MS = 100.0
 """Shortest window; attempts count that run at both ends of one."""

@@ -3,8 +3,8 @@
 Decides nothing.
 """
 
-from actors.model.interruption import note_attempt
-from scheduler.node.attempts import RunningAttempt
+from hourhand.actors.model.interruption import note_attempt
+from hourhand.scheduler.node.attempts import RunningAttempt
 
 
 def tell_attempt(running: RunningAttempt) -> None:

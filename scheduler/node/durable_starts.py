@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from actors.model.attempts import Attempt, StartRecorder
-from actors.model.flow import FlowRules
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.stages import Following
-from scheduler.node.system_executor import SystemExecutor
-from scheduler.node.waiting_attempts import waiting_attempts
-from scheduler.ports.processes import is_in_process
+from hourhand.actors.model.attempts import Attempt, StartRecorder
+from hourhand.actors.model.flow import FlowRules
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.stages import Following
+from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.scheduler.node.waiting_attempts import waiting_attempts
+from hourhand.scheduler.ports.processes import is_in_process
 
 START_DEADLINE_S = 30.0
 """Longest wait for a start to become durable; then the attempt is refused."""

@@ -12,19 +12,19 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextvars import Context
 from functools import partial
 
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.errors import HourhandError
-from actors.model.executor_attributes import timeout_ms_of
-from actors.model.task import FRESH
-from actors.ports.clock import Clock
-from scheduler.node.async_loop import LoopThread
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.calls import Calls
-from scheduler.node.current_attempt import tell_attempt
-from scheduler.node.durable_starts import START_DEADLINE_S
-from scheduler.node.endings import not_started
-from scheduler.node.machine import MACHINE, Machine
-from scheduler.process.forking import end_child, process
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.executor_attributes import timeout_ms_of
+from hourhand.actors.model.task import FRESH
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.node.async_loop import LoopThread
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.current_attempt import tell_attempt
+from hourhand.scheduler.node.durable_starts import START_DEADLINE_S
+from hourhand.scheduler.node.endings import not_started
+from hourhand.scheduler.node.machine import MACHINE, Machine
+from hourhand.scheduler.process.forking import end_child, process
 
 Watch = Callable[[RunningAttempt, int | None], Callable[[], object] | None]
 """Watches an attempt with a timeout in milliseconds; returns a function that ends the watch."""

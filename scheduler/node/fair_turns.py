@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from actors.model.flow import FlowRules
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.stages import Following, Workers
-from scheduler.node.waiting_attempts import AttemptsByFlow
+from hourhand.actors.model.flow import FlowRules
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.stages import Following, Workers
+from hourhand.scheduler.node.waiting_attempts import AttemptsByFlow
 
 
 class FairTurns:

@@ -9,12 +9,12 @@ import threading
 from concurrent.futures import Future
 from functools import partial
 
-from actors.model.display import log_raised
-from actors.model.outcome import Outcome
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.calls import Calls
-from scheduler.node.machine import MACHINE, Machine
-from scheduler.node.system_executor import ImmediateWork
+from hourhand.actors.model.display import log_raised
+from hourhand.actors.model.outcome import Outcome
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.machine import MACHINE, Machine
+from hourhand.scheduler.node.system_executor import ImmediateWork
 
 logger = logging.getLogger("hourhand.runner")
 

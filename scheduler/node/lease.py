@@ -9,12 +9,12 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 
-from actors.model.attempts import Attempt
-from actors.model.errors import HourhandError
-from actors.model.operator_config import OperatorConfig
-from actors.model.pauses import PartitionPause
-from actors.ports.clock import Clock
-from actors.ports.oversight import OversightStore
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.pauses import PartitionPause
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.oversight import OversightStore
 
 logger = logging.getLogger("hourhand.node")
 

@@ -13,23 +13,23 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple
 
-from actors.model.attempts import Attempt
-from actors.model.flow import LimitKey
-from actors.model.limit_change import LimitChange
-from actors.model.oversight import LimitLoan, NodeReport
-from actors.model.task import StoredTask
-from scheduler.node.allowance import (
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.flow import LimitKey
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.oversight import LimitLoan, NodeReport
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.node.allowance import (
     NEVER_MS,
     Allowance,
     Ticket,
     first_lacking,
     reserve_all,
 )
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.loans import LOAN_MS
-from scheduler.node.node_limits import NodeLimits
-from scheduler.node.shares import NO_RATES, ChangedLimit, NodeRates, Shares, node_limit_of
-from scheduler.node.stages import Following
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.loans import LOAN_MS
+from hourhand.scheduler.node.node_limits import NodeLimits
+from hourhand.scheduler.node.shares import NO_RATES, ChangedLimit, NodeRates, Shares, node_limit_of
+from hourhand.scheduler.node.stages import Following
 
 VALUES_MAX = 100_000
 """Values of keys with an allowance of their own; further values share some, which limits them more

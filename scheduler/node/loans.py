@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Protocol
 
-from actors.model.flow import LimitKey
-from actors.model.oversight import LimitLoan, NodeReport
+from hourhand.actors.model.flow import LimitKey
+from hourhand.actors.model.oversight import LimitLoan, NodeReport
 
 LOAN_MS = 5_000.0
 """Duration of a loan.  All nodes must agree on it, so versions with different durations could not

@@ -13,10 +13,10 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 
-from actors.kernel.actor import System
-from actors.kernel.ref import Ref
-from actors.kernel.supervision import FailureListener
-from actors.messages import (
+from hourhand.actors.kernel.actor import System
+from hourhand.actors.kernel.ref import Ref
+from hourhand.actors.kernel.supervision import FailureListener
+from hourhand.actors.messages import (
     AssignPartitions,
     ForgetPartitions,
     PartitionsHeld,
@@ -27,18 +27,18 @@ from actors.messages import (
     RevokePartitions,
     TasksPersisted,
 )
-from actors.model.codec import LogRecord
-from actors.model.errors import HourhandError, OwnershipLost
-from actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
-from actors.model.holds import Hold
-from actors.model.ownership import Claim, Ownership
-from actors.model.partition import partitions_text
-from actors.ports.clock import Clock
-from actors.ports.effects import Effects
-from actors.ports.log import TaskLog
-from actors.topic_supervisor import TopicSupervisor
-from scheduler.consumer.reading import PeriodicCommits, durable_offsets
-from scheduler.node.holdings import (
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.errors import HourhandError, OwnershipLost
+from hourhand.actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
+from hourhand.actors.model.holds import Hold
+from hourhand.actors.model.ownership import Claim, Ownership
+from hourhand.actors.model.partition import partitions_text
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.ports.log import TaskLog
+from hourhand.actors.topic_supervisor import TopicSupervisor
+from hourhand.scheduler.consumer.reading import PeriodicCommits, durable_offsets
+from hourhand.scheduler.node.holdings import (
     Claiming,
     Held,
     Holding,
@@ -48,8 +48,8 @@ from scheduler.node.holdings import (
     hold_back,
     poll_ms,
 )
-from scheduler.node.lease import ConfigWatch, Lease
-from scheduler.node.tree_state import BatchesInFlight, Rebuilds
+from hourhand.scheduler.node.lease import ConfigWatch, Lease
+from hourhand.scheduler.node.tree_state import BatchesInFlight, Rebuilds
 
 logger = logging.getLogger("hourhand.node")
 
@@ -59,7 +59,7 @@ _STOPPING_COMMIT_MS = 100
 
 
 class Node:
-    """Implements ``actors.ports.log.AssignmentListener`` and ``actors.messages.Recipient``."""
+    """Implements ``AssignmentListener`` of the log's port, and ``Recipient`` of the messages."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from actors.model.flow import FlowRules
+from hourhand.actors.model.flow import FlowRules
 
 
 class OwnedPartitions(Protocol):

@@ -5,15 +5,15 @@ Decides which fields are believed, because a process runs user code.
 
 from msgspec.structs import replace
 
-from actors.model.attempts import AttemptEnded, Ending
-from actors.model.display import UNSHOWN_STACK, storable_text
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.endings import (
+from hourhand.actors.model.attempts import AttemptEnded, Ending
+from hourhand.actors.model.display import UNSHOWN_STACK, storable_text
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.endings import (
     ERROR_MESSAGE_CHARS_MAX,
     ERROR_STACK_CHARS_MAX,
     REASON_CHARS_MAX,
 )
-from scheduler.node.process_frames import FrameBroken, SentEnd, SentFailure
+from hourhand.scheduler.node.process_frames import FrameBroken, SentEnd, SentFailure
 
 
 def sent_end(place: int, ended: AttemptEnded, *, is_begun: bool, is_told: bool) -> SentEnd:

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from actors.model.backoff import RetryRuling
-from actors.model.task import AttemptState
+from hourhand.actors.model.backoff import RetryRuling
+from hourhand.actors.model.task import AttemptState
 
 FRAMES_VERSION = 2
 """Version of these records; a process of another version is refused."""

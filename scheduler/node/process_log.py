@@ -6,10 +6,10 @@ Decides nothing: the node's levels and handlers do.
 import logging
 from contextvars import Context
 
-from actors.model.interruption import note_attempt
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.process_frames import Logged
-from scheduler.node.remote_errors import RemoteError
+from hourhand.actors.model.interruption import note_attempt
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.process_frames import Logged
+from hourhand.scheduler.node.remote_errors import RemoteError
 
 
 def log_line(line: Logged, running: RunningAttempt | None) -> None:

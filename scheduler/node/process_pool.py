@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.backoff import JITTER, growing_pause_ms
-from actors.model.errors import ProcessDied, ProcessTooLarge
-from actors.model.events import AttemptAbandoned, AttemptFailed
-from actors.model.settings import ExecutionSettings
-from actors.model.task import FRESH
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.calls import Calls
-from scheduler.node.endings import not_started
-from scheduler.node.process_ends import read_end, timed_out
-from scheduler.node.process_frames import (
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.backoff import JITTER, growing_pause_ms
+from hourhand.actors.model.errors import ProcessDied, ProcessTooLarge
+from hourhand.actors.model.events import AttemptAbandoned, AttemptFailed
+from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.actors.model.task import FRESH
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.endings import not_started
+from hourhand.scheduler.node.process_ends import read_end, timed_out
+from hourhand.scheduler.node.process_frames import (
     PIPE_LOST_CODE,
     Ended,
     EndedProcess,
@@ -37,12 +37,12 @@ from scheduler.node.process_frames import (
     Work,
     frame,
 )
-from scheduler.node.process_page import ProcessPage
-from scheduler.node.remote_errors import remote_error, signal_name
-from scheduler.node.silence import Silence
-from scheduler.node.stages import RunningBatch
-from scheduler.node.worker_watch import WorkerLoad
-from scheduler.ports.processes import ProcessBatches
+from hourhand.scheduler.node.process_page import ProcessPage
+from hourhand.scheduler.node.remote_errors import remote_error, signal_name
+from hourhand.scheduler.node.silence import Silence
+from hourhand.scheduler.node.stages import RunningBatch
+from hourhand.scheduler.node.worker_watch import WorkerLoad
+from hourhand.scheduler.ports.processes import ProcessBatches
 
 logger = logging.getLogger("hourhand.processes")
 

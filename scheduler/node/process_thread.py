@@ -16,14 +16,14 @@ from contextlib import suppress
 from contextvars import Context
 from functools import partial
 
-from actors.model.display import log_raised
-from actors.model.errors import InvalidExecutor, SettingsInvalid
-from actors.model.json_text import SEALED_TEXT_BYTES_MAX
-from actors.model.settings import ExecutionSettings, RecoverySettings
-from scheduler.node.async_loop import PostedJobs
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.calls import Calls
-from scheduler.node.process_frames import (
+from hourhand.actors.model.display import log_raised
+from hourhand.actors.model.errors import InvalidExecutor, SettingsInvalid
+from hourhand.actors.model.json_text import SEALED_TEXT_BYTES_MAX
+from hourhand.actors.model.settings import ExecutionSettings, RecoverySettings
+from hourhand.scheduler.node.async_loop import PostedJobs
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.process_frames import (
     ANSWER_BYTES_MAX,
     FRAMES_VERSION,
     TICKET_BYTES,
@@ -41,15 +41,15 @@ from scheduler.node.process_frames import (
     frame,
     read_record,
 )
-from scheduler.node.process_page import ProcessPage
-from scheduler.node.process_pool import ProcessPool, job_of, job_of_batch
-from scheduler.node.stages import RunningBatch
-from scheduler.node.worker_watch import WorkerLoad
-from scheduler.ports.user_places import ProcessPlan
+from hourhand.scheduler.node.process_page import ProcessPage
+from hourhand.scheduler.node.process_pool import ProcessPool, job_of, job_of_batch
+from hourhand.scheduler.node.stages import RunningBatch
+from hourhand.scheduler.node.worker_watch import WorkerLoad
+from hourhand.scheduler.ports.user_places import ProcessPlan
 
 logger = logging.getLogger("hourhand.processes")
 
-GUARDIAN = "scheduler.worker.guardian"
+GUARDIAN = "hourhand.scheduler.worker.guardian"
 """The program that keeps the processes."""
 _GUARDIAN_CODE = (
     "import sys; sys.path[:] = sys.argv[1].split(chr(10));"

@@ -8,27 +8,27 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-from actors.model.attempts import Attempt
-from actors.model.events import AttemptAbandoned, LimitChanged
-from actors.model.flow import Limit
-from actors.model.operator_config import OperatorConfig
-from actors.model.settings import ExecutionSettings
-from actors.model.task_checkpoint import TaskCheckpoint
-from actors.ports.runner import AttemptListener, CheckpointListener, Executable
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.batch_gathering import BatchGathering
-from scheduler.node.calls import Calls
-from scheduler.node.checkpoints import NodeCheckpoints
-from scheduler.node.durable_starts import DurableStarts
-from scheduler.node.fair_turns import FairTurns
-from scheduler.node.limiter import Limited, Limiter
-from scheduler.node.loans import LoanDesk
-from scheduler.node.node_limits import NO_LIMITS, NodeLimits
-from scheduler.node.shares import NodeRates
-from scheduler.node.stages import Following, Workers
-from scheduler.node.system_executor import SystemExecutor, SystemWork
-from scheduler.node.worker_watch import WorkerLoad, WorkerPool
-from scheduler.ports.batches import BatchMember
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.events import AttemptAbandoned, LimitChanged
+from hourhand.actors.model.flow import Limit
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.ports.runner import AttemptListener, CheckpointListener, Executable
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.batch_gathering import BatchGathering
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.checkpoints import NodeCheckpoints
+from hourhand.scheduler.node.durable_starts import DurableStarts
+from hourhand.scheduler.node.fair_turns import FairTurns
+from hourhand.scheduler.node.limiter import Limited, Limiter
+from hourhand.scheduler.node.loans import LoanDesk
+from hourhand.scheduler.node.node_limits import NO_LIMITS, NodeLimits
+from hourhand.scheduler.node.shares import NodeRates
+from hourhand.scheduler.node.stages import Following, Workers
+from hourhand.scheduler.node.system_executor import SystemExecutor, SystemWork
+from hourhand.scheduler.node.worker_watch import WorkerLoad, WorkerPool
+from hourhand.scheduler.ports.batches import BatchMember
 
 _PATIENCE = 10
 """A task that waits for another task counts as slow only after this many times the usual time: to
@@ -49,7 +49,7 @@ class AttemptNow(NamedTuple):
 
 
 class NodeRunner:
-    """Implements ``actors.ports.runner.Runner``, with any kind of workers."""
+    """Implements ``hourhand.actors.ports.runner.Runner``, with any kind of workers."""
 
     def __init__(
         self,

@@ -9,13 +9,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from actors.model.errors import InvalidTask
-from actors.model.flow import Limit, LimitKey
-from actors.model.limit_change import LimitChange
-from actors.model.oversight import NodeReport, RateShare
-from scheduler.node.allowance import NEVER_MS, Portion
-from scheduler.node.loans import KEPT, LOAN_MS, Loans
-from scheduler.node.node_limits import NodeLimits
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.flow import Limit, LimitKey
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.oversight import NodeReport, RateShare
+from hourhand.scheduler.node.allowance import NEVER_MS, Portion
+from hourhand.scheduler.node.loans import KEPT, LOAN_MS, Loans
+from hourhand.scheduler.node.node_limits import NodeLimits
 
 logger = logging.getLogger("hourhand.runner")
 

@@ -11,15 +11,15 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import NamedTuple
 
-from actors.model.attempts import Attempt
-from actors.model.display import class_name_of, message_of
-from actors.model.events import AttemptStuck
-from actors.ports.clock import Clock
-from actors.ports.telemetry import Telemetry
-from scheduler.node.attempts import AttemptRegistry, RunningAttempt
-from scheduler.node.system_executor import SystemExecutor
-from scheduler.ports.batches import BatchMember
-from scheduler.ports.processes import is_in_process
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.display import class_name_of, message_of
+from hourhand.actors.model.events import AttemptStuck
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.node.attempts import AttemptRegistry, RunningAttempt
+from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.scheduler.ports.batches import BatchMember
+from hourhand.scheduler.ports.processes import is_in_process
 
 STOOD_STILL_MS = 2_000.0
 """The node stood still where two looks are further apart."""

@@ -7,8 +7,8 @@ their interfaces, and decides nothing.
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
-from scheduler.node.attempts import RunningAttempt
-from scheduler.ports.batches import Batches
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.ports.batches import Batches
 
 Following = Callable[[Sequence[RunningAttempt]], None]
 """``enter`` of the next stage, which takes the attempts that a stage hands on."""

@@ -10,12 +10,12 @@ from typing import ClassVar
 
 import tenacity
 
-from actors.model.backoff import ATTEMPTS_ALLOWED, RetryPolicy, wait_half_jittered
-from actors.model.definition import Definition
-from actors.model.interruption import current_attempt
-from actors.model.outcome import Outcome
-from actors.model.task import StoredTask
-from actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.backoff import ATTEMPTS_ALLOWED, RetryPolicy, wait_half_jittered
+from hourhand.actors.model.definition import Definition
+from hourhand.actors.model.interruption import current_attempt
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_executor import TaskExecutor
 
 ImmediateWork = Callable[[], "Future[Outcome | None]"]
 """Does the work of a task without waiting; the future resolves to the outcome."""

@@ -8,10 +8,10 @@ import random
 import threading
 from collections.abc import Sequence
 
-from actors.model.backoff import growing_pause_ms
-from actors.model.budget import NodeBudget
-from actors.model.codec import LogRecord, record_bytes
-from actors.model.settings import RecoverySettings
+from hourhand.actors.model.backoff import growing_pause_ms
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.codec import LogRecord, record_bytes
+from hourhand.actors.model.settings import RecoverySettings
 
 POLL_RECORDS_MAX = 2_000
 RECORDS_IN_FLIGHT_MAX = 20_000

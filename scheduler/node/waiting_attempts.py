@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from actors.model.fair_order import FairOrder
-from actors.model.flow import FlowRules
-from scheduler.node.attempts import RunningAttempt
+from hourhand.actors.model.fair_order import FairOrder
+from hourhand.actors.model.flow import FlowRules
+from hourhand.scheduler.node.attempts import RunningAttempt
 
 
 class WaitingAttempts(Protocol):

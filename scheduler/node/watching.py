@@ -6,14 +6,14 @@ Decides which watches look in each round of the node, and nothing about their fi
 from collections.abc import Callable
 from functools import partial
 
-from actors.ports.clock import Clock
-from actors.ports.telemetry import Telemetry
-from scheduler.node.computing_watch import ComputingWatch
-from scheduler.node.runner import NodeRunner
-from scheduler.node.silence import SilenceWatch
-from scheduler.node.worker_watch import LoopWatch, WorkerWatch
-from scheduler.node.workers import NodeWorkers
-from scheduler.process.switch_interval import process_interval
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.node.computing_watch import ComputingWatch
+from hourhand.scheduler.node.runner import NodeRunner
+from hourhand.scheduler.node.silence import SilenceWatch
+from hourhand.scheduler.node.worker_watch import LoopWatch, WorkerWatch
+from hourhand.scheduler.node.workers import NodeWorkers
+from hourhand.scheduler.process.switch_interval import process_interval
 
 
 class NodeWatch:

@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from actors.model.display import log_raised
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.machine import MACHINE, Machine
-from scheduler.node.worker_watch import WorkerLoad
+from hourhand.actors.model.display import log_raised
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.machine import MACHINE, Machine
+from hourhand.scheduler.node.worker_watch import WorkerLoad
 
 logger = logging.getLogger("hourhand.runner")
 

@@ -7,10 +7,10 @@ attempt.  Changes nothing.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from actors.model.attempts import Attempt
-from actors.model.events import LoopBlocked, LoopFreed, WorkersExhausted, WorkersFreed
-from actors.ports.clock import Clock
-from actors.ports.telemetry import Telemetry
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.events import LoopBlocked, LoopFreed, WorkersExhausted, WorkersFreed
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.telemetry import Telemetry
 
 WAITED_MS = 1_000
 """A longer wait for a worker is reported: user code delays other attempts."""

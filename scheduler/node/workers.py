@@ -8,22 +8,22 @@ of an outcome.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from actors.model.events import AttemptStuck
-from actors.model.settings import ExecutionSettings
-from scheduler.node.async_loop import LoopThread
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.batch_threads import BatchThreads
-from scheduler.node.calls import Calls
-from scheduler.node.executor_calls import ExecutorCalls, left_ms
-from scheduler.node.fast_path import FastPath
-from scheduler.node.machine import MACHINE, Machine
-from scheduler.node.process_thread import ProcessThread
-from scheduler.node.stages import RunningBatch
-from scheduler.node.system_executor import SystemExecutor
-from scheduler.node.worker_threads import WorkerThreads
-from scheduler.node.worker_watch import LoopAtHand, WorkerPool
-from scheduler.ports.processes import ProcessBatches, is_in_process
-from scheduler.process.user_code import runs_async
+from hourhand.actors.model.events import AttemptStuck
+from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.scheduler.node.async_loop import LoopThread
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.batch_threads import BatchThreads
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.executor_calls import ExecutorCalls, left_ms
+from hourhand.scheduler.node.fast_path import FastPath
+from hourhand.scheduler.node.machine import MACHINE, Machine
+from hourhand.scheduler.node.process_thread import ProcessThread
+from hourhand.scheduler.node.stages import RunningBatch
+from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.scheduler.node.worker_threads import WorkerThreads
+from hourhand.scheduler.node.worker_watch import LoopAtHand, WorkerPool
+from hourhand.scheduler.ports.processes import ProcessBatches, is_in_process
+from hourhand.scheduler.process.user_code import runs_async
 
 THREADS, ASYNC, PROCESSES = "threads", "async", "processes"
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from actors.ports.clock import Clock
+from hourhand.actors.ports.clock import Clock
 
 STORE_TIMEOUT_S = 5.0
 STORE_ASKED_EVERY_MS = 1_000

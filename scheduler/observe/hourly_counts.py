@@ -9,15 +9,15 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.codec import CommandKind
-from actors.model.errors import HourhandError
-from actors.model.events import CommandDecided, TaskClosed, TasksStored, TasksSucceeded
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.status import CommandOutcome, CompletionResult
-from actors.model.tally import SECOND_MS, HourTally, TallyChange
-from actors.ports.oversight import TallyStore
-from scheduler.futures.answers import LOOK_S, answered
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.codec import CommandKind
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.events import CommandDecided, TaskClosed, TasksStored, TasksSucceeded
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.tally import SECOND_MS, HourTally, TallyChange
+from hourhand.actors.ports.oversight import TallyStore
+from hourhand.scheduler.futures.answers import LOOK_S, answered
 
 logger = logging.getLogger("hourhand.tallies")
 

@@ -9,8 +9,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from actors.model.oversight import LATENESS_MS
-from scheduler.observe.metric_catalogue import CATALOGUE, Kind, Metric
+from hourhand.actors.model.oversight import LATENESS_MS
+from hourhand.scheduler.observe.metric_catalogue import CATALOGUE, Kind, Metric
 
 Labels = tuple[str, ...]
 OTHER = "other"

@@ -11,24 +11,24 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from actors.model import events
-from actors.model.display import log_raised
-from actors.model.events import Event
-from actors.model.oversight import LATENESS_MS, RateShare
-from actors.model.status import AttemptResult
-from actors.ports.clock import Clock
-from actors.ports.telemetry import Telemetry
-from scheduler.observe.hourly_counts import HourlyCounts
-from scheduler.observe.meters import OF_A_PARTITION, BoundedLabels, Meters
-from scheduler.observe.metric_catalogue import (
+from hourhand.actors.model import events
+from hourhand.actors.model.display import log_raised
+from hourhand.actors.model.events import Event
+from hourhand.actors.model.oversight import LATENESS_MS, RateShare
+from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.observe.hourly_counts import HourlyCounts
+from hourhand.scheduler.observe.meters import OF_A_PARTITION, BoundedLabels, Meters
+from hourhand.scheduler.observe.metric_catalogue import (
     ATTEMPT_RESULTS,
     ERROR_CLASSES_MAX,
     KINDS_MAX,
     TIMER_TAGS_MAX,
 )
-from scheduler.observe.self_check import PARTITION_EVENTS, SHARE_MASK, SelfCheck
-from scheduler.observe.troubles import NodeTroubles
-from scheduler.process.user_code import is_interrupt
+from hourhand.scheduler.observe.self_check import PARTITION_EVENTS, SHARE_MASK, SelfCheck
+from hourhand.scheduler.observe.troubles import NodeTroubles
+from hourhand.scheduler.process.user_code import is_interrupt
 
 _DEAD_LETTER = "dead_letter"
 _SUCCESS = AttemptResult.SUCCESS.value

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from actors.model.codec import Headers
-from actors.ports.log import LogWriter, TaskLog
-from actors.ports.runner import Runner
-from actors.ports.store import Stores
-from scheduler.observe.health import Health, NodeProbes
-from scheduler.observe.node_telemetry import NodeTelemetry
-from scheduler.ports.messages import MessageWriter
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.ports.log import LogWriter, TaskLog
+from hourhand.actors.ports.runner import Runner
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.observe.health import Health, NodeProbes
+from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
+from hourhand.scheduler.ports.messages import MessageWriter
 
 
 class Observation:

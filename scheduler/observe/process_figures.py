@@ -5,9 +5,9 @@ Decides what is told of them. Both are read when somebody asks, so an attempt pa
 
 from collections.abc import Callable, Mapping
 
-from actors.model.oversight import PoolReport
-from scheduler.node.process_pool import PoolFigures
-from scheduler.observe.metric_catalogue import PROCESS_DEATHS
+from hourhand.actors.model.oversight import PoolReport
+from hourhand.scheduler.node.process_pool import PoolFigures
+from hourhand.scheduler.observe.metric_catalogue import PROCESS_DEATHS
 
 
 def pool_measures(read: Callable[[], PoolFigures]) -> dict[str, Callable[[], Mapping[str, float]]]:

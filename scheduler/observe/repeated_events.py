@@ -11,8 +11,8 @@ from logging import INFO
 from threading import Lock
 from typing import NamedTuple
 
-from actors.model.display import class_name_of, message_of
-from actors.model.events import (
+from hourhand.actors.model.display import class_name_of, message_of
+from hourhand.actors.model.events import (
     AttemptAbandoned,
     AttemptFailed,
     AttemptFinished,

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from actors.model.codec import Command, LogRecord, decode_record
-from actors.model.errors import PoisonRecord
-from actors.model.events import (
+from hourhand.actors.model.codec import Command, LogRecord, decode_record
+from hourhand.actors.model.errors import PoisonRecord
+from hourhand.actors.model.events import (
     AttemptAbandoned,
     AttemptFinished,
     AttemptStarted,
@@ -31,11 +31,11 @@ from actors.model.events import (
     TaskClosed,
     WatermarkAdvanced,
 )
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.status import Completion
-from actors.ports.clock import Clock
-from actors.ports.store import Stores
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import Completion
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.store import Stores
 
 SHARE_MASK = 1023
 """Ordering ids are watched by the low bits of their hash, which every string keeps."""

@@ -8,8 +8,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from actors.model.bucket import hour_of
-from actors.model.events import (
+from hourhand.actors.model.bucket import hour_of
+from hourhand.actors.model.events import (
     AttemptFinished,
     CatchUpEnded,
     CommandDecided,
@@ -21,10 +21,10 @@ from actors.model.events import (
     TreeRebuilt,
     WindowLoaded,
 )
-from actors.model.key import TaskKey
-from actors.model.oversight import Moment, TroubledTask
-from actors.model.status import CommandOutcome
-from actors.ports.clock import Clock
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.oversight import Moment, TroubledTask
+from hourhand.actors.model.status import CommandOutcome
+from hourhand.actors.ports.clock import Clock
 
 TROUBLED_MAX = 5_000
 """Failing and blocked tasks that a node keeps; later ones are left out."""

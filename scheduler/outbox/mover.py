@@ -16,24 +16,25 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from actors.model.errors import (
+from hourhand.actors.model.errors import (
     CallerError,
     HourhandError,
     OutboxUnavailable,
     PoisonRecord,
 )
-from actors.model.key import TaskKey
-from actors.ports.clock import Clock
-from actors.ports.log import LogWriter
-from scheduler import wiring
-from scheduler.configuration.settings import Settings, require_settings
-from scheduler.observe.health import Dispatching, NodeProbes
-from scheduler.observe.observation import Observation
-from scheduler.outbox.opening import open_outbox
-from scheduler.outbox.ports import ClaimedRows, OutboxLag, OutboxRow, OutboxTable
-from scheduler.outbox.refused import RefusedRows, key_of
-from scheduler.process.guarded_loop import run_guarded
-from scheduler.process.interrupts import signals_taken_by
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.public import public
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import LogWriter
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.settings import Settings, require_settings
+from hourhand.scheduler.observe.health import Dispatching, NodeProbes
+from hourhand.scheduler.observe.observation import Observation
+from hourhand.scheduler.outbox.opening import open_outbox
+from hourhand.scheduler.outbox.ports import ClaimedRows, OutboxLag, OutboxRow, OutboxTable
+from hourhand.scheduler.outbox.refused import RefusedRows, key_of
+from hourhand.scheduler.process.guarded_loop import run_guarded
+from hourhand.scheduler.process.interrupts import signals_taken_by
 
 logger = logging.getLogger("hourhand.outbox")
 
@@ -220,6 +221,7 @@ def _by_key(claimed: ClaimedRows, sent: _SentRows) -> list[_KeyRows]:
     return list(found.values())
 
 
+@public("hourhand.outbox")
 class OutboxMover:
     """Moves committed rows to the log, on a thread, from entry to exit as a context manager.
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from actors.model.errors import SettingsInvalid
-from actors.ports.clock import Clock
-from scheduler.configuration.optional_dependencies import required_by
-from scheduler.configuration.settings import Settings
-from scheduler.outbox.ports import OutboxTable
-from scheduler.outbox.sqlite import SqliteOutbox
-from scheduler.outbox.table import Dialect
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.configuration.optional_dependencies import required_by
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.outbox.ports import OutboxTable
+from hourhand.scheduler.outbox.sqlite import SqliteOutbox
+from hourhand.scheduler.outbox.table import Dialect
 
 if TYPE_CHECKING:
-    from scheduler.outbox.postgres import PostgresOutbox
+    from hourhand.scheduler.outbox.postgres import PostgresOutbox
 
 _SCHEME = re.compile("[a-z][a-z0-9+]{0,19}", re.ASCII | re.IGNORECASE)
 _SQLITE = "sqlite:///"
@@ -46,7 +46,7 @@ def migrate_outbox(settings: Settings, clock: Clock) -> list[str]:
 
 def _postgres(settings: Settings, clock: Clock) -> "PostgresOutbox":
     with required_by("an outbox in PostgreSQL"):
-        from scheduler.outbox.postgres import PostgresOutbox
+        from hourhand.scheduler.outbox.postgres import PostgresOutbox
     delivery_ms = settings.kafka.delivery_timeout_ms
     return PostgresOutbox(_url(settings), settings.outbox.table, clock, delivery_ms)
 

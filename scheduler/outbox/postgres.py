@@ -19,11 +19,11 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from actors.model.errors import OutboxUnavailable, SettingsInvalid
-from actors.ports.clock import Clock
-from scheduler.outbox.ports import ROWS_COUNTED_MAX, ClaimedRows, OutboxLag, OutboxRow
-from scheduler.outbox.sqlite import table_missing
-from scheduler.outbox.table import LANES, SCHEMA_VERSION, Dialect, migration_statements
+from hourhand.actors.model.errors import OutboxUnavailable, SettingsInvalid
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.outbox.ports import ROWS_COUNTED_MAX, ClaimedRows, OutboxLag, OutboxRow
+from hourhand.scheduler.outbox.sqlite import table_missing
+from hourhand.scheduler.outbox.table import LANES, SCHEMA_VERSION, Dialect, migration_statements
 
 logger = logging.getLogger("hourhand.outbox")
 

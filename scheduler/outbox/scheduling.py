@@ -9,17 +9,24 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 
-from actors.model.codec import Command, CommandKind, encode_command
-from actors.model.display import shown
-from actors.model.errors import UnknownConnection
-from actors.model.key import TaskKey
-from actors.model.task import Task
-from actors.ports.clock import Clock
-from scheduler import wiring
-from scheduler.configuration.settings import Settings, require_settings
-from scheduler.outbox.table import Dialect, dialect_of, insert_statement, lock_of, row_values
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.records.admission import admission, checked_key, refuse_large
+from hourhand.actors.model.codec import Command, CommandKind, encode_command
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import UnknownConnection
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.public import public
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.settings import Settings, require_settings
+from hourhand.scheduler.outbox.table import (
+    Dialect,
+    dialect_of,
+    insert_statement,
+    lock_of,
+    row_values,
+)
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.records.admission import admission, checked_key, refuse_large
 
 _TAKEN = (
     "hourhand.outbox takes a connection of sqlite3, psycopg, psycopg2, SQLAlchemy (Connection or"
@@ -123,6 +130,7 @@ def _libraries_of(connection: Any) -> frozenset[str]:
 _Records = list[tuple[TaskKey, bytes]]
 
 
+@public("hourhand.outbox")
 class Outbox:
     """Writes tasks and cancellations into the outbox's table; used from any thread.
 

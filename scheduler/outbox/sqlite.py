@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from actors.model.errors import OutboxUnavailable, SchemaMissing, SettingsInvalid
-from scheduler.outbox.ports import ROWS_COUNTED_MAX, ClaimedRows, OutboxLag, OutboxRow
-from scheduler.outbox.table import SCHEMA_VERSION, Dialect, migration_statements
+from hourhand.actors.model.errors import OutboxUnavailable, SchemaMissing, SettingsInvalid
+from hourhand.scheduler.outbox.ports import ROWS_COUNTED_MAX, ClaimedRows, OutboxLag, OutboxRow
+from hourhand.scheduler.outbox.table import SCHEMA_VERSION, Dialect, migration_statements
 
 logger = logging.getLogger("hourhand.outbox")
 

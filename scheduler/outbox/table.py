@@ -10,9 +10,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from hashlib import blake2b
 
-from actors.model.display import shown
-from actors.model.errors import SettingsInvalid
-from actors.model.key import TaskKey
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.key import TaskKey
 
 SCHEMA_VERSION = 2
 """Version of the table that this version reads and writes."""

@@ -9,15 +9,17 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Self
 
-from actors.model.errors import PayloadDamaged, SettingsInvalid
-from scheduler.configuration.optional_dependencies import required_by
-from scheduler.payloads.codec import EncodedPayload
+from hourhand.actors.model.errors import PayloadDamaged, SettingsInvalid
+from hourhand.actors.model.public import public
+from hourhand.scheduler.configuration.optional_dependencies import required_by
+from hourhand.scheduler.payloads.codec import EncodedPayload
 
 _NONCE_BYTES = 12
 _KEY_BYTES = frozenset({16, 24, 32})
 _is_key_id = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
 
 
+@public("hourhand.payloads")
 class AesGcm:
     """Encrypts data, and binds it to its task: it opens only as that task's data.
 

@@ -10,15 +10,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from actors.model.display import shown
-from actors.model.errors import PayloadDamaged, SettingsInvalid
-from scheduler.configuration.optional_dependencies import required_by
-from scheduler.payloads.codec import EncodedPayload, OpenedTooLarge
-from scheduler.process.durable_names import sync_folder, sync_folder_and_above
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import PayloadDamaged, SettingsInvalid
+from hourhand.actors.model.public import public
+from hourhand.scheduler.configuration.optional_dependencies import required_by
+from hourhand.scheduler.payloads.codec import EncodedPayload, OpenedTooLarge
+from hourhand.scheduler.process.durable_names import sync_folder, sync_folder_and_above
 
 _DIGEST_CHARS = 64
 
 
+@public("hourhand.payloads")
 class ClaimCheck:
     """Keeps data above ``threshold_bytes`` in a store, and its name in the record.
 

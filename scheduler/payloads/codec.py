@@ -5,11 +5,15 @@ Decides nothing.
 
 from typing import NamedTuple, Protocol, cast
 
+from hourhand.actors.model.public import public
 
+
+@public("hourhand.payloads")
 class OpenedTooLarge(Exception):
     """The result of a step is larger than allowed."""
 
 
+@public("hourhand.payloads")
 class EncodedPayload(NamedTuple):
     """The result of a step."""
 
@@ -18,6 +22,7 @@ class EncodedPayload(NamedTuple):
     """The id of the key that was used, by which the data is opened later; it is not encrypted."""
 
 
+@public("hourhand.payloads")
 class PayloadCodec(Protocol):
     """One step; used from many threads at once.
 
@@ -47,6 +52,7 @@ class PayloadCodec(Protocol):
         """Return the data that ``encode`` was given."""
 
 
+@public("hourhand.payloads")
 class BoundedCodec(Protocol):
     """A step that limits its size while it decodes, because few bytes may expand to many."""
 

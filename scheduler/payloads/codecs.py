@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from actors.model.codec import encode_object
-from actors.model.display import message_of, shown
-from actors.model.errors import (
+from hourhand.actors.model.codec import encode_object
+from hourhand.actors.model.display import message_of, shown
+from hourhand.actors.model.errors import (
     HourhandError,
     InvalidResult,
     PayloadDamaged,
@@ -23,8 +23,9 @@ from actors.model.errors import (
     SettingsInvalid,
     TaskTooLarge,
 )
-from actors.model.json_text import TEXT_BYTES_MAX
-from actors.model.sealed import (
+from hourhand.actors.model.json_text import TEXT_BYTES_MAX
+from hourhand.actors.model.public import public
+from hourhand.actors.model.sealed import (
     MEMBER,
     SealedData,
     SealedMembers,
@@ -34,9 +35,9 @@ from actors.model.sealed import (
     member_of_before,
     with_envelope,
 )
-from actors.model.task import Task
-from scheduler.payloads.codec import OpenedTooLarge, PayloadCodec, bounded_form
-from scheduler.payloads.open_budget import SMALL_BYTES, NoRoom, OpenBudget, OpenedHere
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.payloads.codec import OpenedTooLarge, PayloadCodec, bounded_form
+from hourhand.scheduler.payloads.open_budget import SMALL_BYTES, NoRoom, OpenBudget, OpenedHere
 
 Bound = Literal["task", "recurring"]
 Data = dict[str, Any]
@@ -52,6 +53,7 @@ _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
 
+@public("hourhand.payloads")
 class PayloadCodecs:
     """Seals the data of tasks that are scheduled, and opens it for the code that runs them.
 

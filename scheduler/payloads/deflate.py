@@ -5,9 +5,10 @@ Decides when it helps: data that would not get smaller stays unchanged.
 
 import zlib
 
-from actors.model.display import shown
-from actors.model.errors import PayloadDamaged, SettingsInvalid
-from scheduler.payloads.codec import EncodedPayload, OpenedTooLarge
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import PayloadDamaged, SettingsInvalid
+from hourhand.actors.model.public import public
+from hourhand.scheduler.payloads.codec import EncodedPayload, OpenedTooLarge
 
 DATA_BYTES_MAX = 256 * 1024 * 1024
 """Limit for unpacked data: a few bytes may expand to any number of them."""
@@ -15,6 +16,7 @@ _LEVELS = range(1, 10)
 _SMALLEST_BYTES = 64
 
 
+@public("hourhand.payloads")
 class Deflate:
     """Compresses data; put it before encryption, because encrypted data does not get smaller.
 

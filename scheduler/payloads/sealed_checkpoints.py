@@ -5,9 +5,9 @@ Decides where codecs are called: by the code that makes or reads a checkpoint, n
 
 import asyncio
 
-from actors.model.checkpoint_value import AttemptCheckpoints
-from actors.model.task import Task
-from scheduler.payloads.codecs import PayloadCodecs
+from hourhand.actors.model.checkpoint_value import AttemptCheckpoints
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
 
 
 class SealedCheckpoints:

@@ -7,11 +7,11 @@ never on an event loop where one may wait.
 import asyncio
 from collections.abc import Awaitable
 
-from actors.model.batch_executor import BatchOutcome
-from actors.model.outcome import Done, Outcome, SealedDone
-from actors.model.task import Task
-from actors.model.task_result import result_text
-from scheduler.payloads.codecs import PayloadCodecs
+from hourhand.actors.model.batch_executor import BatchOutcome
+from hourhand.actors.model.outcome import Done, Outcome, SealedDone
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_result import result_text
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
 
 
 def has_value(outcome: object) -> bool:

@@ -17,23 +17,23 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from actors.model.attempts import attempt_state
-from actors.model.codec import Command, LogRecord, decode_record
-from actors.model.commands import Decision, KnownTask, decide, split_runs
-from actors.model.errors import PoisonRecord
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from actors.model.key import TaskKey, first_key_at
-from actors.model.pair_search import PAIR_PAGE_ROWS, PairSearch
-from actors.model.partition import partition_of
-from actors.model.status import CommandOutcome, Completion, RecordedOutcome
-from actors.model.task import AttemptState, StoredTask
-from actors.ports.log import LogWriter
-from actors.ports.store import Stores
-from scheduler import wiring
-from scheduler.futures.answers import JOB_S, answered
-from scheduler.pipeline.copying import Destination, attempt_number
-from scheduler.pipeline.state_tables import records_of
-from scheduler.pipeline.transform_move import moved_command, moved_task
+from hourhand.actors.model.attempts import attempt_state
+from hourhand.actors.model.codec import Command, LogRecord, decode_record
+from hourhand.actors.model.commands import Decision, KnownTask, decide, split_runs
+from hourhand.actors.model.errors import PoisonRecord
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.pair_search import PAIR_PAGE_ROWS, PairSearch
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import CommandOutcome, Completion, RecordedOutcome
+from hourhand.actors.model.task import AttemptState, StoredTask
+from hourhand.actors.ports.log import LogWriter
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler import wiring
+from hourhand.scheduler.futures.answers import JOB_S, answered
+from hourhand.scheduler.pipeline.copying import Destination, attempt_number
+from hourhand.scheduler.pipeline.state_tables import records_of
+from hourhand.scheduler.pipeline.transform_move import moved_command, moved_task
 
 _PIECE_RECORDS = 1_000
 _APPLIED = "partition int, earliest bigint, records bigint, poison bigint, elsewhere bigint"

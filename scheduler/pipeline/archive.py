@@ -17,18 +17,24 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from actors.model.bucket import hour_of
-from actors.model.errors import StoreUnavailable
-from actors.model.instant import INSTANT_MIN_MS, format_instant, from_millis
-from actors.model.ownership import Claim
-from scheduler import wiring
-from scheduler.futures.answers import JOB_S, answered
-from scheduler.pipeline.columns import columns_of
-from scheduler.pipeline.job import JobOptions, Summary, partition_count, read_table, spark_job
-from scheduler.pipeline.options import Options
-from scheduler.pipeline.reading import opened_bulk
-from scheduler.pipeline.transform_archive import REACH, fingerprint, within_reach
-from scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
+from hourhand.actors.model.bucket import hour_of
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.instant import INSTANT_MIN_MS, format_instant, from_millis
+from hourhand.actors.model.ownership import Claim
+from hourhand.scheduler import wiring
+from hourhand.scheduler.futures.answers import JOB_S, answered
+from hourhand.scheduler.pipeline.columns import columns_of
+from hourhand.scheduler.pipeline.job import (
+    JobOptions,
+    Summary,
+    partition_count,
+    read_table,
+    spark_job,
+)
+from hourhand.scheduler.pipeline.options import Options
+from hourhand.scheduler.pipeline.reading import opened_bulk
+from hourhand.scheduler.pipeline.transform_archive import REACH, fingerprint, within_reach
+from hourhand.scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
 
 REMOVED = (BulkTable.TASKS, BulkTable.ATTEMPTS)
 """The tables of which copied rows are removed."""

@@ -12,11 +12,11 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from actors.model.errors import InvalidInput
-from actors.model.instant import from_millis
-from scheduler import wiring
-from scheduler.futures.answers import JOB_S, answered
-from scheduler.pipeline.job import (
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.instant import from_millis
+from hourhand.scheduler import wiring
+from hourhand.scheduler.futures.answers import JOB_S, answered
+from hourhand.scheduler.pipeline.job import (
     EXAMPLES_MAX,
     JobOptions,
     Summary,
@@ -24,7 +24,7 @@ from scheduler.pipeline.job import (
     read_table,
     spark_job,
 )
-from scheduler.pipeline.transform_load import with_partition
+from hourhand.scheduler.pipeline.transform_load import with_partition
 
 KEY = ("partition", "scheduled_time", "ordering_id", "uniqueness_key")
 FINDING = ("kind", *KEY, "detail")

@@ -21,20 +21,20 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from actors.model.bucket import HOUR_MS
-from actors.model.display import shown
-from actors.model.errors import SettingsInvalid
-from actors.model.expiry import HOLDING_KIND, carried_expiry
-from actors.model.kind import MEMBER as KIND_MEMBER
-from actors.model.kind import carried_kind
-from actors.model.priority import MEMBER as PRIORITY_MEMBER
-from actors.model.priority import carried_priority
-from actors.model.row_text import data_of
-from actors.model.sealed import MEMBER as SEAL_MEMBER
-from actors.model.sealed import split_envelope
-from actors.model.trace import RESERVED
-from scheduler.pipeline.options import STATES
-from scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.expiry import HOLDING_KIND, carried_expiry
+from hourhand.actors.model.kind import MEMBER as KIND_MEMBER
+from hourhand.actors.model.kind import carried_kind
+from hourhand.actors.model.priority import MEMBER as PRIORITY_MEMBER
+from hourhand.actors.model.priority import carried_priority
+from hourhand.actors.model.row_text import data_of
+from hourhand.actors.model.sealed import MEMBER as SEAL_MEMBER
+from hourhand.actors.model.sealed import split_envelope
+from hourhand.actors.model.trace import RESERVED
+from hourhand.scheduler.pipeline.options import STATES
+from hourhand.scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
 
 
 class Column(NamedTuple):

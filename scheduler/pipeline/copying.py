@@ -14,17 +14,22 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from actors.model.key import TaskKey
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from actors.model.task import StoredTask
-from actors.ports.store import Stores
-from scheduler import wiring
-from scheduler.futures.answers import JOB_S, answered
-from scheduler.pipeline.columns import stored_columns_of
-from scheduler.pipeline.options import Options
-from scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES, definitions_of, outcomes_of
-from scheduler.ports.bulk import COLUMNS, BulkTable
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler import wiring
+from hourhand.scheduler.futures.answers import JOB_S, answered
+from hourhand.scheduler.pipeline.columns import stored_columns_of
+from hourhand.scheduler.pipeline.options import Options
+from hourhand.scheduler.pipeline.state_tables import (
+    DEFINITIONS,
+    OUTCOMES,
+    definitions_of,
+    outcomes_of,
+)
+from hourhand.scheduler.ports.bulk import COLUMNS, BulkTable
 
 _IN_FLIGHT_MAX = 64
 _ATTEMPT_SHIFT = 32

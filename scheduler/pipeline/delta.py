@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from actors.model.display import shown
-from actors.model.errors import InvalidInput, StoreUnavailable
-from scheduler.configuration.optional_dependencies import required_by
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidInput, StoreUnavailable
+from hourhand.scheduler.configuration.optional_dependencies import required_by
 
 PARQUET, DELTA = "parquet", "delta"
 _FORMATS = (PARQUET, DELTA)

@@ -18,23 +18,40 @@ from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from actors.model.errors import InvalidInput, StoreUnavailable
-from actors.model.instant import format_instant
-from scheduler import wiring
-from scheduler.pipeline.delta import PARQUET, check_format, finish_table, written_as_instants
-from scheduler.pipeline.job import JobOptions, Summary, spark_job
-from scheduler.pipeline.options import Options
-from scheduler.pipeline.quiescence import SETTLE_S, Quiescence, at_rest, log_name, store_name
-from scheduler.pipeline.state_frames import (
+from hourhand.actors.model.errors import InvalidInput, StoreUnavailable
+from hourhand.actors.model.instant import format_instant
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.delta import (
+    PARQUET,
+    check_format,
+    finish_table,
+    written_as_instants,
+)
+from hourhand.scheduler.pipeline.job import JobOptions, Summary, spark_job
+from hourhand.scheduler.pipeline.options import Options
+from hourhand.scheduler.pipeline.quiescence import (
+    SETTLE_S,
+    Quiescence,
+    at_rest,
+    log_name,
+    store_name,
+)
+from hourhand.scheduler.pipeline.state_frames import (
     definitions_frame,
     log_frame,
     outcomes_frame,
     owners_frame,
     rows_frame,
 )
-from scheduler.pipeline.state_tables import DEFINITIONS, LOG, OUTCOMES, OWNERS, STATE_TABLES
-from scheduler.pipeline.transform_archive import fingerprint
-from scheduler.ports.bulk import BulkTable
+from hourhand.scheduler.pipeline.state_tables import (
+    DEFINITIONS,
+    LOG,
+    OUTCOMES,
+    OWNERS,
+    STATE_TABLES,
+)
+from hourhand.scheduler.pipeline.transform_archive import fingerprint
+from hourhand.scheduler.ports.bulk import BulkTable
 
 FORMAT_NAME = "hourhand-export"
 FORMAT_VERSION = 1

@@ -34,11 +34,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from actors.model.errors import LogUnavailable, SettingsInvalid
-from scheduler import wiring
-from scheduler.pipeline.job import JobOptions, Summary, raise_readable, spark_job
-from scheduler.pipeline.options import Options, parse_options
-from scheduler.ports.messages import TopicReader
+from hourhand.actors.model.errors import LogUnavailable, SettingsInvalid
+from hourhand.actors.model.public import public
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.job import JobOptions, Summary, raise_readable, spark_job
+from hourhand.scheduler.pipeline.options import Options, parse_options
+from hourhand.scheduler.ports.messages import TopicReader
 
 _LOOK_S = 1
 _STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -89,6 +90,7 @@ Offset = dict[str, Any]
 """``{"next": {partition: offset}, "read_ms": …}``, as Spark stores it."""
 
 
+@public("hourhand.pipeline")
 def events_of(records: DataFrame) -> DataFrame:
     """Return a row for each record, with ``date``: of the event, or else of the reading."""
     place = f.concat_ws("-", f.lit(UNREAD), "topic_partition", "topic_offset")

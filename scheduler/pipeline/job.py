@@ -16,12 +16,12 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from actors.model import errors
-from actors.model.errors import HourhandError, InvalidInput, SparkFailed, SparkNotStarted
-from scheduler import wiring
-from scheduler.pipeline.options import Options
-from scheduler.pipeline.session import open_session
-from scheduler.pipeline.source import FORMAT
+from hourhand.actors.model import errors
+from hourhand.actors.model.errors import HourhandError, InvalidInput, SparkFailed, SparkNotStarted
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.options import Options
+from hourhand.scheduler.pipeline.session import open_session
+from hourhand.scheduler.pipeline.source import FORMAT
 
 Say = Callable[[str], None]
 Summary = dict[str, Any]

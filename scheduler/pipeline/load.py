@@ -15,20 +15,26 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
-from actors.model.errors import InvalidInput
-from actors.model.instant import INSTANT_MIN_MS
-from scheduler import wiring
-from scheduler.pipeline.job import EXAMPLES_MAX, JobOptions, Summary, partition_count, spark_job
-from scheduler.pipeline.reading import read_metrics
-from scheduler.pipeline.source import FORMAT
-from scheduler.pipeline.transform_load import (
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.instant import INSTANT_MIN_MS
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.job import (
+    EXAMPLES_MAX,
+    JobOptions,
+    Summary,
+    partition_count,
+    spark_job,
+)
+from hourhand.scheduler.pipeline.reading import read_metrics
+from hourhand.scheduler.pipeline.source import FORMAT
+from hourhand.scheduler.pipeline.transform_load import (
     CORRUPT,
     counts,
     judged_columns,
     judged_lines,
     without_duplicates,
 )
-from scheduler.pipeline.validation import LoadRules, checked_timezone
+from hourhand.scheduler.pipeline.validation import LoadRules, checked_timezone
 
 FORMATS = {
     ".parquet": "parquet",

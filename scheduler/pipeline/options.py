@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actors.model.display import shown
-from actors.model.errors import SettingsInvalid
-from scheduler.configuration.overrides import nested_values, place_of
-from scheduler.configuration.settings import CONFIG_VARIABLE, Settings
-from scheduler.ports.bulk import BulkTable
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.scheduler.configuration.overrides import nested_values, place_of
+from hourhand.scheduler.configuration.settings import CONFIG_VARIABLE, Settings
+from hourhand.scheduler.ports.bulk import BulkTable
 
 STATES = "states"
 """A computed table: every key with the state that its rows make up together."""

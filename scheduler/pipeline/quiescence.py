@@ -11,17 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from actors.model.errors import InstallationBusy, InvalidInput
-from actors.model.limit_change import LimitChange
-from actors.model.operator_config import OperatorConfig
-from actors.model.ownership import Claim
-from actors.model.pauses import Pause
-from scheduler import wiring
-from scheduler.configuration.settings import Settings
-from scheduler.futures.answers import JOB_S, answered
-from scheduler.pipeline.options import Options
-from scheduler.ports.transfer import UNFINISHED, LogTail, Span
-from scheduler.process.pause import pause
+from hourhand.actors.model.errors import InstallationBusy, InvalidInput
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.pauses import Pause
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.answers import JOB_S, answered
+from hourhand.scheduler.pipeline.options import Options
+from hourhand.scheduler.ports.transfer import UNFINISHED, LogTail, Span
+from hourhand.scheduler.process.pause import pause
 
 SETTLE_S = 1.0
 """Pause between two looks at the ends of the log: a running client writes more often."""

@@ -30,23 +30,23 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from actors.model.ownership import Claim
-from actors.model.partition import partition_of
-from scheduler import wiring
-from scheduler.configuration.settings import Settings
-from scheduler.futures.answers import JOB_S, answered
-from scheduler.pipeline.columns import (
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.answers import JOB_S, answered
+from hourhand.scheduler.pipeline.columns import (
     BucketCount,
     arrow_schema_of,
     batch_of,
     batch_of_columns,
     stored_names,
 )
-from scheduler.pipeline.options import STATES, Options
-from scheduler.pipeline.states import OPEN_STATES, state_rows
-from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
+from hourhand.scheduler.pipeline.options import STATES, Options
+from hourhand.scheduler.pipeline.states import OPEN_STATES, state_rows
+from hourhand.scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
 
 _TASKS_WANTED = 32
 """Number of Spark tasks by default."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
 
-from actors.model.errors import InvalidInput, SettingsInvalid
-from scheduler import wiring
-from scheduler.configuration.settings import Settings
-from scheduler.pipeline.job import JobOptions, Summary, spark_job
-from scheduler.pipeline.options import Options
-from scheduler.pipeline.quiescence import (
+from hourhand.actors.model.errors import InvalidInput, SettingsInvalid
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.pipeline.job import JobOptions, Summary, spark_job
+from hourhand.scheduler.pipeline.options import Options
+from hourhand.scheduler.pipeline.quiescence import (
     SETTLE_S,
     Quiescence,
     QuiescentState,
@@ -24,9 +24,14 @@ from scheduler.pipeline.quiescence import (
     log_name,
     store_name,
 )
-from scheduler.pipeline.restore import COPIED, Contents, Restore, opened_target
-from scheduler.pipeline.state_frames import definitions_frame, log_frame, outcomes_frame, rows_frame
-from scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES
+from hourhand.scheduler.pipeline.restore import COPIED, Contents, Restore, opened_target
+from hourhand.scheduler.pipeline.state_frames import (
+    definitions_frame,
+    log_frame,
+    outcomes_frame,
+    rows_frame,
+)
+from hourhand.scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES
 
 PARTITIONS_MAX = 1_000
 

@@ -21,12 +21,17 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from actors.model.errors import InvalidInput
-from actors.model.instant import from_millis
-from scheduler import wiring
-from scheduler.pipeline.delta import PARQUET, check_format, finish_table, written_as_instants
-from scheduler.pipeline.job import JobOptions, Summary, read_table, spark_job
-from scheduler.pipeline.states import OPEN_STATES
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.instant import from_millis
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.delta import (
+    PARQUET,
+    check_format,
+    finish_table,
+    written_as_instants,
+)
+from hourhand.scheduler.pipeline.job import JobOptions, Summary, read_table, spark_job
+from hourhand.scheduler.pipeline.states import OPEN_STATES
 
 TOP = 20
 """Number of listed ordering ids and causes."""

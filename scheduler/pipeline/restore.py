@@ -20,23 +20,34 @@ import msgspec
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from actors.model.errors import InstallationBusy, InvalidInput, SettingsInvalid, StoreUnavailable
-from actors.model.limit_change import LimitChange
-from actors.model.operator_config import OperatorConfig
-from actors.model.ownership import EPOCH_SHIFT, Claim, Straggler, Watermark, initial_watermark
-from actors.model.partition import partition_of
-from actors.model.pauses import Pause, PauseScope
-from scheduler import wiring
-from scheduler.configuration.settings import Settings
-from scheduler.futures.answers import JOB_S, answered
-from scheduler.pipeline.applying import apply_log
-from scheduler.pipeline.copying import Destination, write_rows
-from scheduler.pipeline.export import Manifest, read_exported, read_manifest
-from scheduler.pipeline.job import JobOptions, Say, Summary, spark_job
-from scheduler.pipeline.options import Options
-from scheduler.pipeline.quiescence import keep_nodes_out, log_name, store_name
-from scheduler.pipeline.state_frames import definitions_frame, outcomes_frame, rows_frame
-from scheduler.pipeline.state_tables import (
+from hourhand.actors.model.errors import (
+    InstallationBusy,
+    InvalidInput,
+    SettingsInvalid,
+    StoreUnavailable,
+)
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.ownership import (
+    EPOCH_SHIFT,
+    Claim,
+    Straggler,
+    Watermark,
+    initial_watermark,
+)
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.answers import JOB_S, answered
+from hourhand.scheduler.pipeline.applying import apply_log
+from hourhand.scheduler.pipeline.copying import Destination, write_rows
+from hourhand.scheduler.pipeline.export import Manifest, read_exported, read_manifest
+from hourhand.scheduler.pipeline.job import JobOptions, Say, Summary, spark_job
+from hourhand.scheduler.pipeline.options import Options
+from hourhand.scheduler.pipeline.quiescence import keep_nodes_out, log_name, store_name
+from hourhand.scheduler.pipeline.state_frames import definitions_frame, outcomes_frame, rows_frame
+from hourhand.scheduler.pipeline.state_tables import (
     DEFINITIONS,
     LOG,
     OUTCOMES,
@@ -44,10 +55,10 @@ from scheduler.pipeline.state_tables import (
     claims_of,
     compared_columns,
 )
-from scheduler.pipeline.transform_archive import fingerprint, fingerprint_columns
-from scheduler.pipeline.transform_move import lasting, moved
-from scheduler.ports.bulk import BulkTable
-from scheduler.ports.transfer import TransferStore
+from hourhand.scheduler.pipeline.transform_archive import fingerprint, fingerprint_columns
+from hourhand.scheduler.pipeline.transform_move import lasting, moved
+from hourhand.scheduler.ports.bulk import BulkTable
+from hourhand.scheduler.ports.transfer import TransferStore
 
 COPIED = (*(table.value for table in BulkTable), DEFINITIONS, OUTCOMES)
 """Tables that are copied, in this order."""

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from actors.model.errors import SparkNotStarted
-from scheduler.pipeline.source import HourhandDataSource
+from hourhand.actors.model.errors import SparkNotStarted
+from hourhand.actors.model.public import public
+from hourhand.scheduler.pipeline.source import HourhandDataSource
 
 _NEEDED = {
     # Times are instants; a session zone would shift times without a zone.
@@ -37,6 +38,7 @@ _LOCAL = {
 }
 
 
+@public("hourhand.pipeline")
 def open_session(
     name: str, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
@@ -60,6 +62,7 @@ def open_session(
     return register(spark)
 
 
+@public("hourhand.pipeline")
 def register(spark: SparkSession) -> SparkSession:
     """Make ``format("hourhand")`` known to a session of the caller's, and return it."""
     for key, value in _NEEDED.items():

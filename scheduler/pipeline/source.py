@@ -28,17 +28,17 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from actors.model.display import shown
-from actors.model.errors import InvalidTask, SettingsInvalid
-from actors.model.instant import INSTANT_MIN_MS
-from actors.model.key import TaskKey
-from actors.model.task import StoredTask
-from scheduler import wiring
-from scheduler.configuration.settings import Settings
-from scheduler.pipeline.columns import WRITTEN, schema_of
-from scheduler.pipeline.options import Options, parse_options
-from scheduler.pipeline.reading import HourhandReader, note_metrics
-from scheduler.pipeline.sink import (
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidTask, SettingsInvalid
+from hourhand.actors.model.instant import INSTANT_MIN_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.pipeline.columns import WRITTEN, schema_of
+from hourhand.scheduler.pipeline.options import Options, parse_options
+from hourhand.scheduler.pipeline.reading import HourhandReader, note_metrics
+from hourhand.scheduler.pipeline.sink import (
     NO_OFFSET,
     Looked,
     SinkCounts,
@@ -46,10 +46,10 @@ from scheduler.pipeline.sink import (
     TaskSink,
     bulk_write_time,
 )
-from scheduler.pipeline.transform_load import times_of
-from scheduler.pipeline.validation import LoadRules, plain_tasks, validate
-from scheduler.ports.bulk import BulkTable
-from scheduler.process.pause import pause
+from hourhand.scheduler.pipeline.transform_load import times_of
+from hourhand.scheduler.pipeline.validation import LoadRules, plain_tasks, validate
+from hourhand.scheduler.ports.bulk import BulkTable
+from hourhand.scheduler.process.pause import pause
 
 FORMAT = "hourhand"
 _CHUNK_ROWS = 5_000

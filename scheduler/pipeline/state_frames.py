@@ -11,12 +11,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from actors.model.ownership import Claim
-from scheduler import wiring
-from scheduler.pipeline.columns import arrow_schema_of, stored_columns_of
-from scheduler.pipeline.options import Options
-from scheduler.pipeline.reading import HourhandReader
-from scheduler.pipeline.state_tables import (
+from hourhand.actors.model.ownership import Claim
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.columns import arrow_schema_of, stored_columns_of
+from hourhand.scheduler.pipeline.options import Options
+from hourhand.scheduler.pipeline.reading import HourhandReader
+from hourhand.scheduler.pipeline.state_tables import (
     DEFINITION_SCHEMA,
     LOG_SCHEMA,
     OUTCOME_SCHEMA,
@@ -25,7 +25,7 @@ from scheduler.pipeline.state_tables import (
     owner_table,
     record_batch,
 )
-from scheduler.ports.transfer import Span
+from hourhand.scheduler.ports.transfer import Span
 
 _OUTCOME_SHARES = 16
 _TASKS_PER_CORE = 3

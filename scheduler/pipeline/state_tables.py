@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from actors.model.codec import LogRecord
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
-from actors.model.key import TaskKey
-from actors.model.ownership import Claim, Straggler, Watermark
-from actors.model.status import CommandOutcome, RecordedOutcome
-from scheduler.pipeline.columns import stored_columns_of
-from scheduler.ports.bulk import BulkTable
-from scheduler.ports.transfer import OutcomeRow
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Claim, Straggler, Watermark
+from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.scheduler.pipeline.columns import stored_columns_of
+from hourhand.scheduler.ports.bulk import BulkTable
+from hourhand.scheduler.ports.transfer import OutcomeRow
 
 DEFINITIONS, OUTCOMES, OWNERS, LOG = "definitions", "outcomes", "owners", "log"
 STATE_TABLES = (*(table.value for table in BulkTable), DEFINITIONS, OUTCOMES, OWNERS, LOG)

@@ -21,10 +21,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from actors.model.errors import InvalidTask
-from actors.model.partition import partition_of
-from scheduler.pipeline.columns import hours_of, instants_of
-from scheduler.pipeline.validation import (
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.public import public
+from hourhand.scheduler.pipeline.columns import hours_of, instants_of
+from hourhand.scheduler.pipeline.validation import (
     FIELDS,
     OPTIONAL,
     LoadRules,
@@ -121,6 +122,7 @@ def without_duplicates(judged: DataFrame, writers: int) -> DataFrame:
     return numbered.withColumn("reason", f.coalesce("reason", repeated)).drop("number")
 
 
+@public("hourhand.pipeline")
 def by_bucket(tasks: DataFrame, writers: int) -> DataFrame:
     """Sort tasks with columns partition and hour so that each bucket is written at once."""
     return tasks.repartition(writers, "partition", "hour").sortWithinPartitions(

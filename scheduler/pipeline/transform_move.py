@@ -16,15 +16,15 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from actors.model.codec import Command
-from actors.model.definition import RESERVED, Definition, DefinitionKind, ordering_id_parts
-from actors.model.errors import InvalidInput
-from actors.model.key import TaskKey
-from actors.model.log_offset import RECORDS_MAX
-from actors.model.partition import partition_of
-from actors.model.status import RecordedOutcome
-from actors.model.task import StoredTask
-from scheduler.pipeline.state_tables import (
+from hourhand.actors.model.codec import Command
+from hourhand.actors.model.definition import RESERVED, Definition, DefinitionKind, ordering_id_parts
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.log_offset import RECORDS_MAX
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import RecordedOutcome
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.pipeline.state_tables import (
     DEFINITIONS,
     OUTCOMES,
     definition_batch,

@@ -5,9 +5,9 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from actors.model.codec import Headers, LogRecord
-from actors.model.log_offset import broker_offset
-from actors.ports.log import Position
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.log_offset import broker_offset
+from hourhand.actors.ports.log import Position
 
 REASON_HEADER = "hourhandReason"
 ORIGIN_HEADERS = ("hourhandTopic", "hourhandPartition", "hourhandOffset")

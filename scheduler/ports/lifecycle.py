@@ -11,13 +11,13 @@ from typing import Protocol
 
 import msgspec
 
-from actors.model.instant import format_instant
-from actors.model.key import TaskKey
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from actors.model.task import StoredTask
-from actors.ports.store import Stores
-from actors.ports.telemetry import Telemetry
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores
+from hourhand.actors.ports.telemetry import Telemetry
 
 LIFECYCLE_VERSION = 1
 _ID_BYTES = 16

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NoReturn
 
-from actors.model.backoff import RetryPolicy
-from actors.model.batch_executor import BatchOutcome
-from actors.model.outcome import Outcome
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from actors.ports.runner import Executable
-from scheduler.ports.batches import BatchedAttempt, BatchLimits, BatchMember
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.batch_executor import BatchOutcome
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.ports.runner import Executable
+from hourhand.scheduler.ports.batches import BatchedAttempt, BatchLimits, BatchMember
 
 
 class ProcessMember(TaskExecutor):

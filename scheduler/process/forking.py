@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from actors.model.errors import UsedAfterFork
+from hourhand.actors.model.errors import UsedAfterFork
 
 
 class _Process:

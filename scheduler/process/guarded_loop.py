@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from actors.model.errors import HourhandError
+from hourhand.actors.model.errors import HourhandError
 
 FAILED_PAUSE_S = 1.0
 """Pause between a failed round and the next one."""

@@ -7,7 +7,7 @@ end.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from actors.model.errors import InvalidExecutor
+from hourhand.actors.model.errors import InvalidExecutor
 
 
 class _CodeLoading:

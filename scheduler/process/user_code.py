@@ -7,7 +7,7 @@ import inspect
 import threading
 from functools import lru_cache
 
-from actors.ports.runner import Executable
+from hourhand.actors.ports.runner import Executable
 
 
 def is_interrupt(error: BaseException) -> bool:

@@ -14,18 +14,18 @@ from itertools import chain, islice
 
 import msgspec
 
-from actors.model.display import storable_text
-from actors.model.instant import INSTANT_MIN_MS
-from actors.model.key import TaskKey, first_key_at
-from actors.model.partition import partition_of
-from actors.model.status import AttemptRecord, Completion
-from actors.model.task import StoredTask
-from actors.ports.store import Stores
-from scheduler.futures.answers import answered
-from scheduler.reading.partition_reader import PartitionReader, by_key
-from scheduler.reading.task_filter import TaskFilter
-from scheduler.reading.task_info import TaskInfo
-from scheduler.reading.task_state import (
+from hourhand.actors.model.display import storable_text
+from hourhand.actors.model.instant import INSTANT_MIN_MS
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import AttemptRecord, Completion
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.reading.partition_reader import PartitionReader, by_key
+from hourhand.scheduler.reading.task_filter import TaskFilter
+from hourhand.scheduler.reading.task_info import TaskInfo
+from hourhand.scheduler.reading.task_state import (
     OPEN_STATES,
     NodesWord,
     TaskState,

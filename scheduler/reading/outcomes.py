@@ -6,13 +6,18 @@ the caller decides the meaning of a missing row.
 
 from msgspec.structs import replace
 
-from actors.model.key import TaskKey, TaskPair
-from actors.model.log_offset import RECORDS_MAX, era_of, kept_offset
-from actors.model.ownership import Claim
-from actors.model.status import AttemptResult, CommandOutcome, CompletionResult, RecordedOutcome
-from actors.ports.store import Stores
-from scheduler.futures.steps import Steps
-from scheduler.reading.pairs import several_keys
+from hourhand.actors.model.key import TaskKey, TaskPair
+from hourhand.actors.model.log_offset import RECORDS_MAX, era_of, kept_offset
+from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.status import (
+    AttemptResult,
+    CommandOutcome,
+    CompletionResult,
+    RecordedOutcome,
+)
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.futures.steps import Steps
+from hourhand.scheduler.reading.pairs import several_keys
 
 
 def found_outcome(

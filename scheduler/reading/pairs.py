@@ -5,16 +5,16 @@ Decides only the reads: the owner of their partition decides which of them a com
 
 from collections.abc import Sequence
 
-from actors.model.display import shown
-from actors.model.errors import SeveralTasks, TaskNotFound
-from actors.model.instant import INSTANT_MAX_MS
-from actors.model.key import TaskKey, TaskPair, first_key_at
-from actors.model.ownership import Claim
-from actors.model.status import CommandOutcome, RecordedOutcome
-from actors.ports.store import Stores
-from scheduler.futures.steps import Steps
-from scheduler.reading.partition_reader import first_kept_key, first_open_key
-from scheduler.reading.task_state import OPEN_STATES, TaskState, state_of
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import SeveralTasks, TaskNotFound
+from hourhand.actors.model.instant import INSTANT_MAX_MS
+from hourhand.actors.model.key import TaskKey, TaskPair, first_key_at
+from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.futures.steps import Steps
+from hourhand.scheduler.reading.partition_reader import first_kept_key, first_open_key
+from hourhand.scheduler.reading.task_state import OPEN_STATES, TaskState, state_of
 
 _PAGE_ROWS = 1_000
 _LAST = first_key_at(INSTANT_MAX_MS + 1)

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain, groupby
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.instant import INSTANT_MIN_MS
-from actors.model.key import TaskKey, first_key_at
-from actors.model.ownership import Claim, Watermark
-from actors.model.status import AttemptRecord, Completion
-from actors.model.task import StoredTask
-from actors.ports.store import Stores, TaskPage
-from scheduler.futures.answers import answered
-from scheduler.reading.task_state import TaskView, view_of
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.instant import INSTANT_MIN_MS
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.ownership import Claim, Watermark
+from hourhand.actors.model.status import AttemptRecord, Completion
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores, TaskPage
+from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.reading.task_state import TaskView, view_of
 
 _EMPTY_HOURS_MAX = 64
 """Most hours in one request after empty ones; a single full hour may be very large."""

@@ -4,10 +4,10 @@ The store's own number counts: a topic whose partitions were raised has another 
 earlier rows would not be found.
 """
 
-from actors.model.errors import PartitionCountChanged
-from actors.model.partition import partition_of
-from actors.ports.store import OwnershipStore
-from scheduler.futures.steps import Steps
+from hourhand.actors.model.errors import PartitionCountChanged
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.ports.store import OwnershipStore
+from hourhand.scheduler.futures.steps import Steps
 
 
 def placing_count(store: OwnershipStore, counted: int) -> Steps[int]:

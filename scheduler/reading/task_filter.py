@@ -6,9 +6,9 @@ Pure; reads nothing.
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from actors.model.definition import RESERVED
-from actors.model.status import AttemptRecord
-from scheduler.reading.task_state import TaskState, TaskView
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.status import AttemptRecord
+from hourhand.scheduler.reading.task_state import TaskState, TaskView
 
 _WELL = frozenset({TaskState.SUCCESS, TaskState.MOVED})
 

@@ -11,14 +11,16 @@ from typing import Any, Self
 
 import msgspec
 
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
-from actors.model.json_text import shown_value
-from actors.model.key import TaskKey
-from actors.model.sealed import is_sealed
-from actors.model.status import AttemptRecord, AttemptResult
-from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
+from hourhand.actors.model.json_text import shown_value
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.public import public
+from hourhand.actors.model.sealed import is_sealed
+from hourhand.actors.model.status import AttemptRecord, AttemptResult
+from hourhand.scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView
 
 
+@public("hourhand")
 class Absence(StrEnum):
     """The reason why nothing is stored of a task."""
 
@@ -32,6 +34,7 @@ class Absence(StrEnum):
     and is a dead letter, or it was due long ago and never scheduled."""
 
 
+@public("hourhand")
 class AttemptInfo(msgspec.Struct, frozen=True):
     """One attempt at a task."""
 
@@ -70,6 +73,7 @@ class AttemptInfo(msgspec.Struct, frozen=True):
         )
 
 
+@public("hourhand")
 class TaskInfo(msgspec.Struct, frozen=True):
     """A stored task; a first attempt that runs right now still shows as pending."""
 

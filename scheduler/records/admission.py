@@ -8,19 +8,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import ParamSpec
 
-from actors.model.codec import encode_parts
-from actors.model.definition import RESERVED
-from actors.model.display import duration_text, message_of, shown
-from actors.model.errors import InvalidKey, InvalidTask, TaskInThePast, TaskTooLarge
-from actors.model.expiry import Expiry
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
-from actors.model.key import TaskKey, TaskPair
-from actors.model.kind import checked_kind
-from actors.model.priority import checked_priority
-from actors.model.task import ID_BYTES_MAX, Task, checked_expires, expiry_of
-from actors.ports.clock import Clock
-from scheduler.configuration.settings import ClientSettings
-from scheduler.payloads.codecs import PayloadCodecs
+from hourhand.actors.model.codec import encode_parts
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.display import duration_text, message_of, shown
+from hourhand.actors.model.errors import InvalidKey, InvalidTask, TaskInThePast, TaskTooLarge
+from hourhand.actors.model.expiry import Expiry
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
+from hourhand.actors.model.key import TaskKey, TaskPair
+from hourhand.actors.model.kind import checked_kind
+from hourhand.actors.model.priority import checked_priority
+from hourhand.actors.model.task import ID_BYTES_MAX, Task, checked_expires, expiry_of
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.configuration.settings import ClientSettings
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
 
 _P = ParamSpec("_P")
 

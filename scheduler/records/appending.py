@@ -6,11 +6,17 @@ client it refuses neither the past nor a size; the node runs everything that rea
 
 from concurrent.futures import Future
 
-from actors.model.codec import Command, CommandKind, encode_command, encode_json, encode_task
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.task import Task
-from actors.ports.log import LogWriter, Position
+from hourhand.actors.model.codec import (
+    Command,
+    CommandKind,
+    encode_command,
+    encode_json,
+    encode_task,
+)
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.log import LogWriter, Position
 
 
 class TaskAppender:

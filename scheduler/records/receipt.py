@@ -7,15 +7,17 @@ from typing import Any
 
 import msgspec
 
-from actors.model.errors import CallerError, HourhandError
-from actors.model.events import LogCalled, TaskEnqueued
-from actors.model.key import TaskKey, TaskPair
-from actors.ports.clock import Clock
-from actors.ports.log import Position
-from actors.ports.telemetry import Telemetry
-from scheduler.futures.light_future import LightFuture
+from hourhand.actors.model.errors import CallerError, HourhandError
+from hourhand.actors.model.events import LogCalled, TaskEnqueued
+from hourhand.actors.model.key import TaskKey, TaskPair
+from hourhand.actors.model.public import public
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import Position
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.futures.light_future import LightFuture
 
 
+@public("hourhand")
 class Receipt(msgspec.Struct, frozen=True, gc=False):
     """Proof that the log holds a task or command: its place, and its key."""
 
@@ -24,6 +26,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     offset: int
 
 
+@public("hourhand")
 class PairReceipt(msgspec.Struct, frozen=True, gc=False):
     """Proof that the log holds a command for the one open task of a pair of ids.
 

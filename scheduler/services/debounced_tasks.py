@@ -16,15 +16,15 @@ from datetime import timedelta
 
 import msgspec
 
-from actors.model.definition import Definition, DefinitionKind
-from actors.model.errors import InvalidKey
-from actors.model.instant import from_millis
-from actors.model.outcome import Drop, Outcome
-from actors.model.sealed import envelope_in
-from actors.model.task import Task
-from scheduler.futures.awaiting import settled
-from scheduler.node.system_executor import SystemExecutor
-from scheduler.services.requested_tasks import (
+from hourhand.actors.model.definition import Definition, DefinitionKind
+from hourhand.actors.model.errors import InvalidKey
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.outcome import Drop, Outcome
+from hourhand.actors.model.sealed import envelope_in
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.futures.awaiting import settled
+from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.scheduler.services.requested_tasks import (
     ROW_KEPT_MS,
     RequestedTask,
     expires_text,
@@ -32,7 +32,7 @@ from scheduler.services.requested_tasks import (
     name_of_request,
     window_ms,
 )
-from scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.services.system_tasks import SystemDependencies
 
 _WINDOW_END = "end:"
 """Prefix of the uniqueness key of a window's end; the key of its call follows."""

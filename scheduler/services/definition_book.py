@@ -11,15 +11,15 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
-from actors.kernel.futures import gather
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
-from actors.model.display import shown, storable_text
-from actors.model.partition import partition_of
-from actors.ports.clock import Clock
-from actors.ports.definitions import DefinitionPage, DefinitionStore
-from scheduler.futures.answers import answered
-from scheduler.futures.batcher import Batcher
-from scheduler.futures.light_future import then
+from hourhand.actors.kernel.futures import gather
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.display import shown, storable_text
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.definitions import DefinitionPage, DefinitionStore
+from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.futures.batcher import Batcher
+from hourhand.scheduler.futures.light_future import then
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")

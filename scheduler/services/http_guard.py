@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from actors.ports.clock import Clock
-from scheduler.configuration.door_settings import LOOPBACK
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.configuration.door_settings import LOOPBACK
 
 STRANGERS_MAX = 1_000
 """Addresses whose requests are counted; above this number the least recent ones are forgotten."""

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 
 import msgspec
 
-from actors.model.definition import DefinitionKind, DefinitionName, ordering_id_parts
-from actors.model.display import shown
-from actors.model.errors import InvalidTask
-from actors.model.expiry import read_expiry
-from actors.model.key import TaskKey
-from actors.model.priority import PRIORITY_MAX
-from actors.model.sealed import SealedData, sealed_with
-from actors.model.task import Task, expires_of
+from hourhand.actors.model.definition import DefinitionKind, DefinitionName, ordering_id_parts
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.expiry import read_expiry
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.priority import PRIORITY_MAX
+from hourhand.actors.model.sealed import SealedData, sealed_with
+from hourhand.actors.model.task import Task, expires_of
 
 WINDOW_MS_MAX = 366 * 86_400_000
 ROW_KEPT_MS = 10 * 86_400_000

@@ -10,35 +10,35 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from threading import Lock
 
-from actors.model.definition import DefinitionKind
-from actors.ports.clock import Clock
-from actors.ports.log import LogWriter
-from actors.ports.store import Stores
-from actors.ports.telemetry import Telemetry
-from scheduler.configuration.door_settings import TimerSettings
-from scheduler.configuration.optional_dependencies import required_by
-from scheduler.configuration.settings import Settings
-from scheduler.ports.messages import MessageWriter
-from scheduler.records.appending import TaskAppender
-from scheduler.services.debounced_tasks import DecideDebounced
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.recurring.executor import RunRecurring
-from scheduler.services.relay.claim_state import DecidedHere
-from scheduler.services.relay.claims import DecideClaims
-from scheduler.services.relay.delivery import DeliverMessage
-from scheduler.services.relay.gathering import CLAIMS
-from scheduler.services.relay.message import SEND
-from scheduler.services.relay.shares import SharedMessages
-from scheduler.services.system_tasks import (
+from hourhand.actors.model.definition import DefinitionKind
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import LogWriter
+from hourhand.actors.ports.store import Stores
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.configuration.optional_dependencies import required_by
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.ports.messages import MessageWriter
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.debounced_tasks import DecideDebounced
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.recurring.executor import RunRecurring
+from hourhand.scheduler.services.relay.claim_state import DecidedHere
+from hourhand.scheduler.services.relay.claims import DecideClaims
+from hourhand.scheduler.services.relay.delivery import DeliverMessage
+from hourhand.scheduler.services.relay.gathering import CLAIMS
+from hourhand.scheduler.services.relay.message import SEND
+from hourhand.scheduler.services.relay.shares import SharedMessages
+from hourhand.scheduler.services.system_tasks import (
     ExecutorFactory,
     RoutedFactory,
     SystemDependencies,
     UserFactory,
     routed,
 )
-from scheduler.services.timers.calls import CALL, CallBack
-from scheduler.services.timers.executor import Caller, RunTimer
-from scheduler.services.unique_tasks import DecideUnique
+from hourhand.scheduler.services.timers.calls import CALL, CallBack
+from hourhand.scheduler.services.timers.executor import Caller, RunTimer
+from hourhand.scheduler.services.unique_tasks import DecideUnique
 
 
 def open_caller(
@@ -46,7 +46,7 @@ def open_caller(
 ) -> Caller:
     """Open the HTTP client for callbacks; SettingsInvalid if it is not installed."""
     with required_by("a timer, which calls back over HTTP,"):
-        from scheduler.services.timers.callbacks import HttpCaller
+        from hourhand.scheduler.services.timers.callbacks import HttpCaller
     return HttpCaller(settings, clock, trace)
 
 

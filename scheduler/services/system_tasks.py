@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
-from actors.model.definition import ordering_id_parts
-from actors.model.errors import UnknownKind
-from actors.model.task_executor import TaskExecutor
-from actors.ports.clock import Clock
-from actors.ports.telemetry import Telemetry
-from scheduler.records.appending import TaskAppender
-from scheduler.services.definition_book import DefinitionBook
+from hourhand.actors.model.definition import ordering_id_parts
+from hourhand.actors.model.errors import UnknownKind
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
 
 _numbers = count()
 

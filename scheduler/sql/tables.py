@@ -11,12 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from actors.model.errors import InvalidInput
-from actors.model.instant import format_instant, to_millis
-from actors.model.sealed import MEMBER as SEALED
-from scheduler.client.client import SchedulerClient
-from scheduler.reading.task_info import TaskInfo
-from scheduler.sql.database import QueriedTable, ReadOnlyDatabase
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.instant import format_instant, to_millis
+from hourhand.actors.model.sealed import MEMBER as SEALED
+from hourhand.scheduler.client.client import SchedulerClient
+from hourhand.scheduler.reading.task_info import TaskInfo
+from hourhand.scheduler.sql.database import QueriedTable, ReadOnlyDatabase
 
 EXPORTED = ("tasks", "statuses", "attempts", "definitions", "outcomes", "owners", "log")
 

@@ -18,41 +18,42 @@ from functools import partial
 from random import Random
 from typing import Any, Self
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.attempts import Attempt
-from actors.model.bucket import HOUR_MS
-from actors.model.checkpoint_value import checkpoint_text, checkpoint_value
-from actors.model.codec import encode_data
-from actors.model.display import shown
-from actors.model.errors import InvalidTask
-from actors.model.events import BatchPersisted, CommandDecided, Event, TaskClosed
-from actors.model.flow import Limit
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
-from actors.model.interruption import ask_to_end, forget_asked, note_attempt
-from actors.model.key import TaskKey, first_key_at
-from actors.model.limit_change import LimitChange
-from actors.model.operator_config import OperatorConfig
-from actors.model.settings import TreeSettings
-from actors.model.status import AttemptResult, CompletionResult
-from actors.model.suggestion import did_you_mean
-from actors.model.task import StoredTask, Task
-from actors.model.task_executor import TaskExecutor
-from actors.ports.effects import Effects
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.memory.writer import MemoryMessages, MemoryWriter
-from scheduler.adapters.telemetry import LoggingTelemetry
-from scheduler.client.client import ClientPorts, Receipt, SchedulerClient
-from scheduler.configuration.settings import Settings
-from scheduler.executors.middleware import Middleware
-from scheduler.executors.user_executors import Executors, UserExecutors, payloads_of
-from scheduler.futures.light_future import LightFuture
-from scheduler.futures.sleeping import Sleeper
-from scheduler.node.calls import Calls
-from scheduler.node.silence import SilenceLimits
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.services.system_registry import SystemTaskRegistry
-from scheduler.testing.recording import (
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.checkpoint_value import checkpoint_text, checkpoint_value
+from hourhand.actors.model.codec import encode_data
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.events import BatchPersisted, CommandDecided, Event, TaskClosed
+from hourhand.actors.model.flow import Limit
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
+from hourhand.actors.model.interruption import ask_to_end, forget_asked, note_attempt
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.public import public
+from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.suggestion import did_you_mean
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.ports.effects import Effects
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryMessages, MemoryWriter
+from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
+from hourhand.scheduler.client.client import ClientPorts, Receipt, SchedulerClient
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.executors.middleware import Middleware
+from hourhand.scheduler.executors.user_executors import Executors, UserExecutors, payloads_of
+from hourhand.scheduler.futures.light_future import LightFuture
+from hourhand.scheduler.futures.sleeping import Sleeper
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.silence import SilenceLimits
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.services.system_registry import SystemTaskRegistry
+from hourhand.scheduler.testing.recording import (
     LISTED_MAX,
     Execution,
     Executions,
@@ -62,8 +63,8 @@ from scheduler.testing.recording import (
     RefusedTask,
     explained,
 )
-from scheduler.testing.scripted import NextAttempts, Scripts
-from scheduler.testing.virtual import (
+from hourhand.scheduler.testing.scripted import NextAttempts, Scripts
+from hourhand.scheduler.testing.virtual import (
     ROUNDS_MAX,
     VIRTUAL_GROUP,
     RecordingCaller,
@@ -75,7 +76,7 @@ from scheduler.testing.virtual import (
     virtual_kinds,
     virtual_tree,
 )
-from scheduler.testing.virtual_processes import VirtualProcesses
+from hourhand.scheduler.testing.virtual_processes import VirtualProcesses
 
 __all__ = [
     "Execution",
@@ -101,6 +102,7 @@ class _VirtualSleeper(Sleeper):
         self.sleep(pause_s)
 
 
+@public("hourhand.testing")
 class VirtualScheduler:
     """A scheduler for tests: one node, a client, and a clock that the test moves.
 
@@ -578,6 +580,7 @@ class _KitCheckpoints:
         self._made.append(checkpoint_value(text))
 
 
+@public("hourhand.testing")
 def execute_task(
     executor: TaskExecutor,
     task: Task,

@@ -11,17 +11,18 @@ from datetime import datetime
 from textwrap import indent
 from typing import Any, TypeVar
 
-from actors.model.attempts import Attempt
-from actors.model.display import class_name_of, message_of, shown, stack_of
-from actors.model.errors import HourhandError
-from actors.model.events import AttemptFailed, AttemptFinished, Event, single_events
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey
-from actors.model.status import AttemptResult
-from actors.model.task import Task
-from actors.ports.telemetry import Telemetry
-from scheduler.client.client import SchedulerClient
-from scheduler.node.endings import ERROR_MESSAGE_CHARS_MAX, ERROR_STACK_CHARS_MAX
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.display import class_name_of, message_of, shown, stack_of
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.events import AttemptFailed, AttemptFinished, Event, single_events
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.public import public
+from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.client.client import SchedulerClient
+from hourhand.scheduler.node.endings import ERROR_MESSAGE_CHARS_MAX, ERROR_STACK_CHARS_MAX
 
 Told = TypeVar("Told", bound=Event)
 
@@ -29,6 +30,7 @@ LISTED_MAX = 5
 """Attempts and refusals in a message; if there are more it lists the last ones."""
 
 
+@public("hourhand.testing")
 @dataclass(frozen=True, slots=True)
 class Execution:
     """One attempt that ran."""
@@ -91,6 +93,7 @@ class LastAttempts:
         return [*lines, *(indent(str(each), "  ") for each in shown_last)]
 
 
+@public("hourhand.testing")
 class RecordingTelemetry:
     """Keeps every event, in order, and passes it on to ``told``; implements ``Telemetry``."""
 
@@ -152,6 +155,7 @@ def _execution_of(
     return Execution(*ended, class_name_of(error), message, stack, task)
 
 
+@public("hourhand.testing")
 @dataclass(frozen=True, slots=True)
 class RefusedTask:
     """A task that the client refused, and the reason."""

@@ -7,10 +7,11 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from actors.model.display import shown
-from actors.model.errors import InvalidTask
-from actors.model.suggestion import did_you_mean
-from actors.model.task import StoredTask
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.public import public
+from hourhand.actors.model.suggestion import did_you_mean
+from hourhand.actors.model.task import StoredTask
 
 _SIGNALS = {each.name: int(each) for each in signal.Signals}
 _EXIT_CODE_MAX = 255
@@ -64,6 +65,7 @@ class Scripts:
         return None
 
 
+@public("hourhand.testing")
 class NextAttempts:
     """The next attempts of some tasks, whose process a test has die or hang.
 

@@ -18,36 +18,36 @@ from contextvars import Context
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from actors.kernel.simulated import SimulatedSystem, VirtualClock
-from actors.kernel.supervision import FailureListener
-from actors.model.attempts import Attempt
-from actors.model.backoff import JITTER
-from actors.model.bucket import HOUR_MS
-from actors.model.flow import FlowRules
-from actors.model.instant import INSTANT_MAX_MS
-from actors.model.settings import ExecutionSettings, TreeSettings
-from actors.ports.clock import Clock
-from actors.ports.effects import Effects
-from actors.ports.store import Stores
-from actors.ports.telemetry import Telemetry
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.log import MemoryLog
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.configuration.settings import GroupSettings, Settings
-from scheduler.futures.light_future import resolve
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.calls import Calls, batched
-from scheduler.node.current_attempt import tell_attempt
-from scheduler.node.lease import Lease
-from scheduler.node.node import Node
-from scheduler.node.node_limits import NO_LIMITS, NodeLimits
-from scheduler.node.runner import NodeRunner
-from scheduler.node.stages import RunningBatch
-from scheduler.ports.messages import MessageWriter
-from scheduler.ports.processes import ProcessBatches, is_in_process
-from scheduler.process.forking import end_child
-from scheduler.services.system_registry import SystemTaskRegistry
-from scheduler.services.timers.executor import CallbackFailed, Caller
+from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
+from hourhand.actors.kernel.supervision import FailureListener
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.backoff import JITTER
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.instant import INSTANT_MAX_MS
+from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.ports.store import Stores
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.log import MemoryLog
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.configuration.settings import GroupSettings, Settings
+from hourhand.scheduler.futures.light_future import resolve
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.calls import Calls, batched
+from hourhand.scheduler.node.current_attempt import tell_attempt
+from hourhand.scheduler.node.lease import Lease
+from hourhand.scheduler.node.node import Node
+from hourhand.scheduler.node.node_limits import NO_LIMITS, NodeLimits
+from hourhand.scheduler.node.runner import NodeRunner
+from hourhand.scheduler.node.stages import RunningBatch
+from hourhand.scheduler.ports.messages import MessageWriter
+from hourhand.scheduler.ports.processes import ProcessBatches, is_in_process
+from hourhand.scheduler.process.forking import end_child
+from hourhand.scheduler.services.system_registry import SystemTaskRegistry
+from hourhand.scheduler.services.timers.executor import CallbackFailed, Caller
 
 _FOR_EVER_MS = 10**15
 _BOUNDLESS = 10**15

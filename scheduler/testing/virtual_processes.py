@@ -11,16 +11,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from actors.model.attempts import Attempt, AttemptEnded
-from actors.model.events import AttemptFailed, AttemptStarted
-from actors.model.executor_attributes import timeout_ms_of
-from actors.model.settings import TreeSettings
-from actors.model.task_executor import TaskExecutor
-from scheduler.executors.user_executors import UserExecutors
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.calls import Begun, Calls
-from scheduler.node.process_ends import sent_end
-from scheduler.node.process_frames import (
+from hourhand.actors.model.attempts import Attempt, AttemptEnded
+from hourhand.actors.model.events import AttemptFailed, AttemptStarted
+from hourhand.actors.model.executor_attributes import timeout_ms_of
+from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.executors.user_executors import UserExecutors
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.calls import Begun, Calls
+from hourhand.scheduler.node.process_ends import sent_end
+from hourhand.scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
     Ended,
     EndedProcess,
@@ -28,8 +28,8 @@ from scheduler.node.process_frames import (
     Work,
     read_record,
 )
-from scheduler.node.process_page import PagePlace, ProcessPage
-from scheduler.node.process_pool import (
+from hourhand.scheduler.node.process_page import PagePlace, ProcessPage
+from hourhand.scheduler.node.process_pool import (
     NO_DEADLINE,
     RECALLED_MS,
     TOLD_MS,
@@ -37,12 +37,12 @@ from scheduler.node.process_pool import (
     job_of,
     job_of_batch,
 )
-from scheduler.node.silence import STOOD_STILL_MS
-from scheduler.node.stages import RunningBatch
-from scheduler.ports.batches import BatchMember
-from scheduler.testing.recording import RecordingTelemetry
-from scheduler.testing.scripted import Scripts
-from scheduler.testing.virtual import VirtualWorkers
+from hourhand.scheduler.node.silence import STOOD_STILL_MS
+from hourhand.scheduler.node.stages import RunningBatch
+from hourhand.scheduler.ports.batches import BatchMember
+from hourhand.scheduler.testing.recording import RecordingTelemetry
+from hourhand.scheduler.testing.scripted import Scripts
+from hourhand.scheduler.testing.virtual import VirtualWorkers
 
 PLACES = 32
 """Processes of a virtual node whose settings give no number: its machine's cores choose nothing."""

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from scheduler.node.process_frames import (
+from hourhand.scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
     EndedProcess,
     FrameBroken,
@@ -27,12 +27,12 @@ from scheduler.node.process_frames import (
     frame,
     read_record,
 )
-from scheduler.node.process_page import ProcessPage
-from scheduler.ports.user_places import ProcessPlan
-from scheduler.process.dying import die_with_parent
-from scheduler.process.resident import resident_bytes
-from scheduler.wiring import open_clock
-from scheduler.worker.process import become
+from hourhand.scheduler.node.process_page import ProcessPage
+from hourhand.scheduler.ports.user_places import ProcessPlan
+from hourhand.scheduler.process.dying import die_with_parent
+from hourhand.scheduler.process.resident import resident_bytes
+from hourhand.scheduler.wiring import open_clock
+from hourhand.scheduler.worker.process import become
 
 LOOK_MS_MAX = 1_000.0
 LOOK_MS_MIN = 1.0

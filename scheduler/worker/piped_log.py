@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from actors.model.display import logged_stack, storable_text
-from actors.model.interruption import current_attempt
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.process_frames import FrameKind, Logged
-from scheduler.ports.user_places import ProcessPlan
+from hourhand.actors.model.display import logged_stack, storable_text
+from hourhand.actors.model.interruption import current_attempt
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.process_frames import FrameKind, Logged
+from hourhand.scheduler.ports.user_places import ProcessPlan
 
 LINE_CHARS_MAX = 32_000
 

@@ -13,23 +13,23 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from actors.model.attempts import Attempt, AttemptEnded, CheckpointMade
-from actors.model.display import message_of
-from actors.model.events import AttemptFailed, AttemptStarted, Event
-from actors.model.interruption import look_too
-from actors.model.key import TaskKey
-from actors.model.task import FRESH, StoredTask
-from actors.model.task_checkpoint import TaskCheckpoint
-from actors.model.task_executor import TaskExecutor
-from scheduler.executors.user_executors import UserExecutors
-from scheduler.node.async_loop import LoopThread
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.batch_threads import BatchThreads
-from scheduler.node.calls import Calls
-from scheduler.node.checkpoints import NodeCheckpoints
-from scheduler.node.executor_calls import ExecutorCalls
-from scheduler.node.process_ends import sent_end
-from scheduler.node.process_frames import (
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, CheckpointMade
+from hourhand.actors.model.display import message_of
+from hourhand.actors.model.events import AttemptFailed, AttemptStarted, Event
+from hourhand.actors.model.interruption import look_too
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import FRESH, StoredTask
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.executors.user_executors import UserExecutors
+from hourhand.scheduler.node.async_loop import LoopThread
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.batch_threads import BatchThreads
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.checkpoints import NodeCheckpoints
+from hourhand.scheduler.node.executor_calls import ExecutorCalls
+from hourhand.scheduler.node.process_ends import sent_end
+from hourhand.scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
     FRAMES_VERSION,
     PIPE_LOST_CODE,
@@ -45,16 +45,16 @@ from scheduler.node.process_frames import (
     frame,
     read_record,
 )
-from scheduler.node.process_page import PagePlace, ProcessPage
-from scheduler.node.stages import RunningBatch
-from scheduler.ports.batches import BatchMember
-from scheduler.ports.user_places import ProcessPlan
-from scheduler.process.dying import be_killed_first
-from scheduler.process.resident import resident_bytes
-from scheduler.process.user_code import runs_async
-from scheduler.wiring import open_clock
-from scheduler.worker.piped_log import log_to
-from scheduler.worker.user_loading import loaded
+from hourhand.scheduler.node.process_page import PagePlace, ProcessPage
+from hourhand.scheduler.node.stages import RunningBatch
+from hourhand.scheduler.ports.batches import BatchMember
+from hourhand.scheduler.ports.user_places import ProcessPlan
+from hourhand.scheduler.process.dying import be_killed_first
+from hourhand.scheduler.process.resident import resident_bytes
+from hourhand.scheduler.process.user_code import runs_async
+from hourhand.scheduler.wiring import open_clock
+from hourhand.scheduler.worker.piped_log import log_to
+from hourhand.scheduler.worker.user_loading import loaded
 
 _ASKED_LOOK_S = 0.05
 """Interval of checks whether an async attempt is asked to end."""

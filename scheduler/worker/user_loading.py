@@ -9,15 +9,15 @@ import types
 from multiprocessing import spawn
 from typing import cast
 
-from scheduler.executors.executor_path import ExecutorFactory, found_at
-from scheduler.executors.loading import load_executors
-from scheduler.executors.middleware import Middleware
-from scheduler.executors.process_plan import executor_at
-from scheduler.executors.registry import Hourhand
-from scheduler.executors.user_executors import UserExecutors
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.ports.user_places import ProcessPlan, UserPlaces
-from scheduler.process import loading
+from hourhand.scheduler.executors.executor_path import ExecutorFactory, found_at
+from hourhand.scheduler.executors.loading import load_executors
+from hourhand.scheduler.executors.middleware import Middleware
+from hourhand.scheduler.executors.process_plan import executor_at
+from hourhand.scheduler.executors.registry import Hourhand
+from hourhand.scheduler.executors.user_executors import UserExecutors
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.ports.user_places import ProcessPlan, UserPlaces
+from hourhand.scheduler.process import loading
 
 _MAIN_NAME = "__mp_main__"
 """The name under which multiprocessing runs the module of a program, so that the code

@@ -13,26 +13,26 @@ from typing import cast
 
 import msgspec
 
-from actors.kernel.simulated import SimulatedSystem, VirtualClock
-from actors.model.attempts import Attempt, Ending
-from actors.model.errors import OwnershipLost, StoreUnavailable, UnknownKind
-from actors.model.events import (
+from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
+from hourhand.actors.model.attempts import Attempt, Ending
+from hourhand.actors.model.errors import OwnershipLost, StoreUnavailable, UnknownKind
+from hourhand.actors.model.events import (
     CatchUpEnded,
     Event,
     PartitionAssigned,
     PartitionRevoked,
     RetriesExhausted,
 )
-from actors.model.flow import FlowRules
-from actors.model.key import TaskKey
-from actors.model.operator_config import OperatorConfig
-from actors.model.pauses import Pause, PauseScope
-from actors.ports.effects import Effects
-from actors.ports.store import ScheduleStore, Stores, TaskPage
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.ports.store import ScheduleStore, Stores, TaskPage
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.configuration.settings import Settings
 from tests.box.configurations import Configuration
 from tests.box.deliveries import SlowDeliveries
 from tests.box.hand_runner import HandRun, HandRunner

@@ -8,8 +8,8 @@ import random
 from collections import Counter
 from typing import Any
 
-from actors.model.errors import LogUnavailable, StoreUnavailable
-from scheduler.adapters.memory.delivery import Request
+from hourhand.actors.model.errors import LogUnavailable, StoreUnavailable
+from hourhand.scheduler.adapters.memory.delivery import Request
 
 _LOG = frozenset({"append", "dead_letter"})
 _READS = ("load_", "find_", "read_")

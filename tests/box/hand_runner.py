@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.executor_attributes import policy_of
-from actors.model.key import TaskKey
-from actors.ports.runner import AttemptListener, CheckpointListener, Executable
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.executor_attributes import policy_of
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.ports.runner import AttemptListener, CheckpointListener, Executable
 
 
 class Step(Enum):

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from datetime import timedelta
 
-from actors.model.backoff import RetryPolicy
-from actors.model.flow import FairShare, FlowRule, FlowRules, Limit
-from actors.model.outcome import Outcome
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.flow import FairShare, FlowRule, FlowRules, Limit
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
 
 PLAIN, BLOCKING, LETTER = None, "blocking", "letter"
 PAIR, SWARM, RUN, LIMITED = "pair", "swarm", "run", "limited"

@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.attempts import Ending
-from actors.model.codec import Command, CommandKind
-from actors.model.key import TaskKey
-from actors.model.status import CommandOutcome, CompletionResult
-from actors.model.task import StoredTask
-from scheduler.adapters.memory.stores import MemoryStores
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.attempts import Ending
+from hourhand.actors.model.codec import Command, CommandKind
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.adapters.memory.stores import MemoryStores
 from tests.box.hand_runner import HandRun, Step, batch_before
 from tests.box.kinds import PLACES
 from tests.box.owner import PARTITION, PartitionOwner, Stand

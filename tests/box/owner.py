@@ -8,9 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from enum import Enum, auto
 
-from actors.kernel.ref import Ref
-from actors.kernel.simulated import SimulatedSystem
-from actors.messages import (
+from hourhand.actors.kernel.ref import Ref
+from hourhand.actors.kernel.simulated import SimulatedSystem
+from hourhand.actors.messages import (
     AssignPartitions,
     ForgetPartitions,
     PartitionsHeld,
@@ -21,14 +21,14 @@ from actors.messages import (
     RevokePartitions,
     TasksPersisted,
 )
-from actors.model.attempts import Attempt
-from actors.model.errors import HourhandError, OwnershipLost
-from actors.model.events import PartitionAssigned, PartitionRevoked
-from actors.model.operator_config import OperatorConfig
-from actors.model.ownership import Assignment, Claim, Ownership
-from actors.ports.effects import Effects
-from actors.topic_supervisor import TopicSupervisor
-from scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.errors import HourhandError, OwnershipLost
+from hourhand.actors.model.events import PartitionAssigned, PartitionRevoked
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.ownership import Assignment, Claim, Ownership
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.topic_supervisor import TopicSupervisor
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 
 PARTITION = 0
 REBUILD_PAUSE_MS = 100.0

@@ -7,11 +7,17 @@ import random
 import zlib
 from collections.abc import Iterator
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.codec import Command, CommandKind, LogRecord, encode_command, encode_parts
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.codec import (
+    Command,
+    CommandKind,
+    LogRecord,
+    encode_command,
+    encode_parts,
+)
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from tests.box.configurations import Configuration
 from tests.box.kinds import PLAIN, TENANT
 from tests.box.ledger import Ledger

@@ -7,8 +7,8 @@ from playwright.sync_api import Browser, Page
 
 from examples.demo_dashboard.executor import DashboardExecutor
 from examples.demo_dashboard.pictures import Seen, open_page
-from scheduler import Scheduler, Settings
-from scheduler.cli.http_running import AdminRunning
+from hourhand import Scheduler, Settings
+from hourhand.scheduler.cli.http_running import AdminRunning
 from tests.browser.importing import Importing
 from tests.browser.looking import Looking
 from tests.servers.chromium import open_browser

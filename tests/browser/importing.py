@@ -2,7 +2,7 @@
 
 import threading
 
-from scheduler import Task, TaskExecutor
+from hourhand import Task, TaskExecutor
 
 TOTAL = 1_000
 _STEP_S = 0.1

@@ -6,10 +6,10 @@ from urllib.parse import quote
 
 from playwright.sync_api import Locator, Page
 
-from actors.model.key import TaskKey
-from scheduler import Scheduler, Task
-from scheduler.cli.http_running import AdminRunning
-from scheduler.reading.inspector import TaskState
+from hourhand import Scheduler, Task
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.cli.http_running import AdminRunning
+from hourhand.scheduler.reading.inspector import TaskState
 
 WAIT_MS = 20_000
 _ACCEPTED_S = 60.0

@@ -6,8 +6,8 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from scheduler import Scheduler, Settings
-from scheduler.cli.http_running import TimersRunning
+from hourhand import Scheduler, Settings
+from hourhand.scheduler.cli.http_running import TimersRunning
 from tests.browser.looking import WAIT_MS, Looking
 from tests.browser.test_actions import an_id
 

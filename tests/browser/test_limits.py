@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator
 
-from scheduler import Hourhand, Limit, Scheduler, Settings
+from hourhand import Hourhand, Limit, Scheduler, Settings
 from tests.browser.looking import Looking
 from tests.unit.scheduler.cli.commands import invoke, settings_of
 

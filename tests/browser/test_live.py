@@ -13,8 +13,8 @@ from examples.demo_dashboard.executor import SPEC
 from examples.demo_dashboard.load import BROKEN
 from examples.demo_dashboard.pictures import Seen, open_page
 from examples.demo_doors.stage import Stage
-from scheduler import Settings
-from scheduler.cli.http_running import AdminRunning
+from hourhand import Settings
+from hourhand.scheduler.cli.http_running import AdminRunning
 from tests.browser.looking import WAIT_MS, Looking
 from tests.browser.test_actions import an_id
 

@@ -7,11 +7,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from actors.model.instant import parse_instant
 from examples.demo_dashboard.pictures import SCREENS, Scheme, Seen, open_page, show
-from scheduler import Settings
-from scheduler.cli.http_running import AdminRunning
-from scheduler.reading.inspector import TaskState
+from hourhand import Settings
+from hourhand.actors.model.instant import parse_instant
+from hourhand.scheduler.cli.http_running import AdminRunning
+from hourhand.scheduler.reading.inspector import TaskState
 from tests.browser.looking import Looking
 
 pytestmark = pytest.mark.browser

@@ -5,9 +5,9 @@ import uuid
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from scheduler import Settings
-from scheduler.cli.http_running import AdminRunning
-from scheduler.reading.inspector import TaskState
+from hourhand import Settings
+from hourhand.scheduler.cli.http_running import AdminRunning
+from hourhand.scheduler.reading.inspector import TaskState
 from tests.browser.importing import TOTAL
 from tests.browser.looking import Looking
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from examples.demo_dashboard.pictures import SCREENS, Scheme, Seen, open_page, show, write
-from scheduler.cli.http_running import AdminRunning
+from hourhand.scheduler.cli.http_running import AdminRunning
 from tests.browser.looking import Looking
 
 pytestmark = pytest.mark.browser

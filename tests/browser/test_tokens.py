@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from scheduler import Settings
-from scheduler.cli.http_running import AdminRunning
+from hourhand import Settings
+from hourhand.scheduler.cli.http_running import AdminRunning
 
 pytestmark = pytest.mark.browser
 READ, WRITE = "r" * 32, "w" * 32

@@ -17,8 +17,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from scheduler import HourhandError
-from scheduler.demo.node import NodeFailed
+from hourhand import HourhandError
+from hourhand.scheduler.demo.node import NodeFailed
 from tests.chaos.auditor import audit
 from tests.chaos.causes import Rules
 from tests.chaos.installation import GroupProtocol, open_servers

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from actors.model.outcome import Done
-from scheduler import Limit, Retry, Task, TaskExecutor
-from scheduler.demo.records import made_once
+from hourhand import Limit, Retry, Task, TaskExecutor
+from hourhand.actors.model.outcome import Done
+from hourhand.scheduler.demo.records import made_once
 from tests.chaos.limits_auditor import BURST, PER_S
 from tests.chaos.records import AttemptRecorder, now_us
 

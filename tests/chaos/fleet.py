@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
+from hourhand.scheduler.demo.node import NodeFailed, NodeProcess, node_environment
 from tests.chaos.executor import (
     FOLDER_VARIABLE,
     LIMITED_KIND,

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from scheduler import Settings, wiring
-from scheduler.adapters.kafka.topics import topic_warnings
-from scheduler.configuration.door_settings import RelaySettings
-from scheduler.configuration.settings import (
+from hourhand import Settings
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.kafka.topics import topic_warnings
+from hourhand.scheduler.configuration.door_settings import RelaySettings
+from hourhand.scheduler.configuration.settings import (
     CassandraSettings,
     GroupSettings,
     KafkaSettings,

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from actors.model.errors import CallerError
-from scheduler import SchedulerClient, Settings, Task
+from hourhand import SchedulerClient, Settings, Task
+from hourhand.actors.model.errors import CallerError
 from tests.chaos.executor import LIMITED_KIND, PROCESS_KIND
 from tests.chaos.history import Answer, Offer, Work
 from tests.chaos.records import OFFERS_FILE, Appender, now_us, wall_us, write_offer

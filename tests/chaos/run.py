@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.configuration.settings import Settings
 from tests.chaos.doors_history import DoorsHistory
 from tests.chaos.doors_load import DoorsLoad
 from tests.chaos.fleet import Fleet

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.configuration.settings import Settings
 from tests.chaos.auditor import audit
 from tests.chaos.causes import Rules
 from tests.chaos.history import Offer

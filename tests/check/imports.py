@@ -4,7 +4,9 @@ from pathlib import Path
 
 import grimp
 
-PACKAGES = ("actors", "hourhand", "scheduler", "tests", "benchmarks", "examples")
+from tests.mirror import module_of
+
+PACKAGES = ("hourhand", "tests", "benchmarks", "examples")
 
 
 class Imports:
@@ -18,12 +20,14 @@ class Imports:
 
     def importers(self, file: str) -> list[str]:
         """Return the files that import this one; none for a file that is not there any more."""
-        module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        module = module_of(file)
         if module not in self._graph.modules:
             return []
         return sorted(map(self._file, self._graph.find_modules_that_directly_import(module)))
 
     def _file(self, module: str) -> str:
-        path = module.replace(".", "/")
-        package = f"{path}/__init__.py"
-        return package if (self._root / package).is_file() else f"{path}.py"
+        path = self._root.joinpath(*module.split("."))
+        package = path / "__init__.py"
+        file = package if package.is_file() else path.with_suffix(".py")
+        # A package of Hourhand is a link to a folder at the top.
+        return file.resolve().relative_to(self._root.resolve()).as_posix()

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from actors.model.bucket import HOUR_MS
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from actors.model.key import TaskKey
-from actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from actors.model.task import StoredTask
-from actors.ports.store import Stores
-from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
 from tests.conformance.store_values import HOUR_START_MS, done, write_time
 
 EVER = (INSTANT_MIN_MS, INSTANT_MAX_MS + 1)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey
-from actors.model.task_checkpoint import TaskCheckpoint
-from actors.ports.store import Stores
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import (
     AWKWARD_IDS,
     FAR_MS,

@@ -1,10 +1,10 @@
 """What every clock must do; bind it by subclassing ``ClockContract`` with a ``clock`` fixture."""
 
-from actors.ports.clock import Clock
+from hourhand.actors.ports.clock import Clock
 
 
 class ClockContract:
-    """The contract of ``actors.ports.clock.Clock``."""
+    """The contract of ``hourhand.actors.ports.clock.Clock``."""
 
     def test_the_wall_clock_is_whole_milliseconds(self, clock: Clock) -> None:
         """A fraction would make two readings of one moment differ."""

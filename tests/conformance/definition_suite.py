@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
-from actors.ports.store import Stores
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import AWKWARD_IDS, HOUR_START_MS, StoreSuite, done
 
 NOW_MS = HOUR_START_MS

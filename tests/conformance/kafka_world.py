@@ -11,13 +11,13 @@ import tenacity
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from actors.model.codec import Headers, LogRecord
-from actors.ports.clock import Clock
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.kafka.log import KafkaLog
-from scheduler.adapters.kafka.topics import create_topics, topic_identity
-from scheduler.adapters.kafka.writer import KafkaWriter
-from scheduler.configuration.settings import (
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.kafka.log import KafkaLog
+from hourhand.scheduler.adapters.kafka.topics import create_topics, topic_identity
+from hourhand.scheduler.adapters.kafka.writer import KafkaWriter
+from hourhand.scheduler.configuration.settings import (
     ClientSettings,
     GroupSettings,
     KafkaSettings,

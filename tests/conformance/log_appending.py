@@ -8,11 +8,11 @@ from concurrent.futures import wait as wait_futures
 
 import pytest
 
-from actors.model.codec import LogRecord
-from actors.model.errors import HourhandError, TaskTooLarge
-from actors.model.partition import partition_of
-from actors.ports.log import Position
-from scheduler.futures.light_future import LightFuture
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.errors import HourhandError, TaskTooLarge
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.ports.log import Position
+from hourhand.scheduler.futures.light_future import LightFuture
 from tests.conformance.log_bench import WAIT_S, Bench, LogWorld, append_all, poll_until
 
 

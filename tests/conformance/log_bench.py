@@ -10,11 +10,11 @@ from concurrent.futures import wait as wait_futures
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from actors.model.codec import Headers, LogRecord
-from actors.model.errors import LogUnavailable
-from actors.ports.clock import Clock
-from actors.ports.log import LogWriter, Polled, StartPosition, TaskLog
-from scheduler.configuration.settings import GroupSettings
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import LogWriter, Polled, StartPosition, TaskLog
+from hourhand.scheduler.configuration.settings import GroupSettings
 
 WAIT_S = 60.0
 """Longest wait for anything that must happen."""

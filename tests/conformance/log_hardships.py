@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.model.errors import HourhandError
-from actors.ports.log import StartPosition
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.ports.log import StartPosition
 from tests.conformance.log_bench import WAIT_S, Bench, LogWorld, append_all, poll_for, poll_until
 
 QUIET_S = 0.5

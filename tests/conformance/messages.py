@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.model.codec import Headers
-from scheduler.ports.messages import MessageWriter
+from hourhand.actors.model.codec import Headers
+from hourhand.scheduler.ports.messages import MessageWriter
 
 TOPIC = "conformance-messages"
 Found = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from actors.model.codec import Command, CommandKind, LogRecord, decode_record
-from actors.model.errors import InvalidTask, SchemaMissing, TaskInThePast, TaskTooLarge
-from actors.model.task import StoredTask
-from scheduler.configuration.settings import Settings
-from scheduler.outbox.ports import OutboxTable
-from scheduler.outbox.scheduling import Outbox
-from scheduler.outbox.table import Dialect, migration_statements
+from hourhand.actors.model.codec import Command, CommandKind, LogRecord, decode_record
+from hourhand.actors.model.errors import InvalidTask, SchemaMissing, TaskInThePast, TaskTooLarge
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.outbox.ports import OutboxTable
+from hourhand.scheduler.outbox.scheduling import Outbox
+from hourhand.scheduler.outbox.table import Dialect, migration_statements
 from tests.builders import NOW_MS, a_task
 from tests.unit.scheduler.client.client_world import StandingClock
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey
-from actors.model.limit_change import LimitChange
-from actors.model.operator_config import OperatorConfig
-from actors.model.oversight import (
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.oversight import (
     AuditEntry,
     AuditPlace,
     Moment,
@@ -22,10 +22,10 @@ from actors.model.oversight import (
     RunningTask,
     TroubledTask,
 )
-from actors.model.pauses import Pause, PauseScope
-from actors.model.tally import HourTally
-from actors.ports.oversight import REPORT_KEPT_MS
-from actors.ports.store import Stores
+from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.tally import HourTally
+from hourhand.actors.ports.oversight import REPORT_KEPT_MS
+from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import AWKWARD_IDS, HOUR_START_MS, StoreSuite, done, write_time
 
 NOW_MS = HOUR_START_MS

@@ -9,12 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from actors.model.bucket import HOUR_MS
-from actors.model.errors import OwnershipLost
-from actors.model.key import TaskKey
-from actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
-from actors.model.status import CommandOutcome, RecordedOutcome
-from actors.ports.store import Stores
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.errors import OwnershipLost
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
+from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import (
     AWKWARD_IDS,
     FAR_MS,

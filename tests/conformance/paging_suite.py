@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey, first_key_at
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from actors.model.task import StoredTask
-from actors.ports.store import Stores, TaskPage
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores, TaskPage
 from tests.conformance.store_values import (
     AWKWARD_IDS,
     FAR_MS,

@@ -8,19 +8,19 @@ from itertools import pairwise
 
 import pytest
 
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey, TaskPair
-from actors.model.ownership import Straggler, Watermark
-from actors.model.partition import partition_of
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from actors.model.task import StoredTask
-from actors.ports.store import Stores
-from scheduler.client.task_queries import found_attempts, found_task
-from scheduler.futures.steps import begun
-from scheduler.reading.inspector import Inspector
-from scheduler.reading.pairs import open_keys
-from scheduler.reading.task_info import Absence, TaskInfo
-from scheduler.reading.task_state import OPEN_STATES, TaskState
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey, TaskPair
+from hourhand.actors.model.ownership import Straggler, Watermark
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.client.task_queries import found_attempts, found_task
+from hourhand.scheduler.futures.steps import begun
+from hourhand.scheduler.reading.inspector import Inspector
+from hourhand.scheduler.reading.pairs import open_keys
+from hourhand.scheduler.reading.task_info import Absence, TaskInfo
+from hourhand.scheduler.reading.task_state import OPEN_STATES, TaskState
 from tests.conformance.store_values import FAR_MS, HOUR_START_MS, done, task_at, write_time
 
 _PARTITIONS = 1_000_000

@@ -9,10 +9,10 @@ from time import monotonic
 import pytest
 from msgspec.structs import replace
 
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey
-from actors.model.task_result import StoredResult
-from actors.ports.store import Stores
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import (
     AWKWARD_IDS,
     HOUR_START_MS,

@@ -11,11 +11,11 @@ from datetime import timedelta
 import pytest
 import tenacity
 
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.backoff import RetryPolicy, RetryRuling
-from actors.model.outcome import Done, Drop, Outcome, Retry
-from actors.model.task import AttemptState, Task
-from actors.ports.runner import Runner
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.backoff import RetryPolicy, RetryRuling
+from hourhand.actors.model.outcome import Done, Drop, Outcome, Retry
+from hourhand.actors.model.task import AttemptState, Task
+from hourhand.actors.ports.runner import Runner
 from tests.builders import RecordingExecutable, a_stored_task, an_attempt
 
 TIMEOUT_S = 60.0
@@ -65,7 +65,7 @@ def _by_error(state: tenacity.RetryCallState) -> float:
 
 
 class RunnerContract:
-    """The contract of ``actors.ports.runner.Runner``."""
+    """The contract of ``hourhand.actors.ports.runner.Runner``."""
 
     def test_the_executor_sees_the_task_its_attempt_and_its_fence(self, bench: RunnerBench) -> None:
         """User code knows nothing else of where it runs."""

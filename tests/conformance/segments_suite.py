@@ -8,14 +8,14 @@ from typing import cast
 
 from hypothesis import strategies as st
 
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.status import Completion, CompletionResult
-from actors.ports.store import Stores
-from scheduler.adapters.completion_segments import SEGMENT_ROWS_MIN
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.ports.bulk import Bucket, BulkStore, BulkTable
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.completion_segments import SEGMENT_ROWS_MIN
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.ports.bulk import Bucket, BulkStore, BulkTable
 
 HOUR = 491_834 * HOUR_MS
 KEYS = [

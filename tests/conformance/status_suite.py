@@ -9,17 +9,17 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey
-from actors.model.status import (
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import (
     FAILED_RESULTS,
     AttemptRecord,
     AttemptResult,
     Completion,
     CompletionResult,
 )
-from actors.model.task import ID_BYTES_MAX
-from actors.ports.store import Stores
+from hourhand.actors.model.task import ID_BYTES_MAX
+from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import (
     AWKWARD_IDS,
     FAR_MS,

@@ -9,11 +9,11 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.task import StoredTask
-from actors.ports.store import Stores, TaskPage
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores, TaskPage
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 

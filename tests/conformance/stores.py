@@ -25,7 +25,7 @@ How to bind it: in a test module, name the suite's classes and provide two fixtu
     @pytest.fixture
     def beside(stores: Stores) -> Beside: ...
 
-``stores`` is an opened ``actors.ports.store.Stores``, closed after the test.  It may share
+``stores`` is an opened ``hourhand.actors.ports.store.Stores``, closed after the test.  It may share
 its installation with other tests, as each uses a partition of its own; only the agreed
 partition count must be unset before each test.  ``reopen`` is a callable without arguments
 that closes what is open, opens the same data again and returns the new ``Stores``; whatever
@@ -38,7 +38,7 @@ open, as a node whose clock is so many minutes off; it too is closed after the t
 
 from collections.abc import Callable
 
-from actors.ports.store import Stores
+from hourhand.actors.ports.store import Stores
 from tests.conformance.checkpoint_suite import CheckpointSuite
 from tests.conformance.definition_suite import DefinitionSuite
 from tests.conformance.oversight_suite import OversightSuite, TallySuite

@@ -5,12 +5,12 @@ import typing
 
 from msgspec.structs import fields as fields_of
 
-from actors.model import events
-from actors.model.codec import CommandKind
-from actors.model.events import AttemptFinished, Event
-from actors.model.key import TaskKey
-from actors.model.status import AttemptResult, CommandOutcome, CompletionResult
-from actors.ports.telemetry import Telemetry
+from hourhand.actors.model import events
+from hourhand.actors.model.codec import CommandKind
+from hourhand.actors.model.events import AttemptFinished, Event
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import AttemptResult, CommandOutcome, CompletionResult
+from hourhand.actors.ports.telemetry import Telemetry
 
 
 class Unshowable(Exception):
@@ -58,7 +58,7 @@ def one_of_each() -> list[Event]:
 
 
 class TelemetryContract:
-    """The contract of ``actors.ports.telemetry.Telemetry``."""
+    """The contract of ``hourhand.actors.ports.telemetry.Telemetry``."""
 
     def test_every_event_is_taken(self, telemetry: Telemetry) -> None:
         """None raises, whatever text it carries."""

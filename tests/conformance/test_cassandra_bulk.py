@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.adapters.cassandra.bulk import open_bulk
-from scheduler.adapters.cassandra.migrate import migrate
-from scheduler.adapters.cassandra.stores import open_stores
-from scheduler.configuration.settings import CassandraSettings, Settings
+from hourhand.scheduler.adapters.cassandra.bulk import open_bulk
+from hourhand.scheduler.adapters.cassandra.migrate import migrate
+from hourhand.scheduler.adapters.cassandra.stores import open_stores
+from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
 from tests.conformance.bulk_suite import BulkPorts, BulkSuite
 from tests.servers.cassandra import CassandraServer
 

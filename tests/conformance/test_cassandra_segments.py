@@ -9,21 +9,21 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from msgspec.structs import replace
 
-from actors.model.bucket import HOUR_MS
-from actors.model.errors import InstallationBusy
-from actors.model.oversight import NodeReport
-from actors.model.status import Completion, CompletionResult
-from actors.ports.store import Stores
-from scheduler.adapters.cassandra.bulk import open_bulk
-from scheduler.adapters.cassandra.connection import open_connection
-from scheduler.adapters.cassandra.migrate import migrate
-from scheduler.adapters.cassandra.oversight import CassandraOversightStore
-from scheduler.adapters.cassandra.segments import CompletionSegments
-from scheduler.adapters.cassandra.session import CassandraSession
-from scheduler.adapters.cassandra.stores import bring_up_to_date, open_stores
-from scheduler.adapters.completion_segments import SEGMENT_ROWS_MAX
-from scheduler.configuration.settings import CassandraSettings, Settings
-from scheduler.ports.bulk import BulkStore, BulkTable
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.errors import InstallationBusy
+from hourhand.actors.model.oversight import NodeReport
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.cassandra.bulk import open_bulk
+from hourhand.scheduler.adapters.cassandra.connection import open_connection
+from hourhand.scheduler.adapters.cassandra.migrate import migrate
+from hourhand.scheduler.adapters.cassandra.oversight import CassandraOversightStore
+from hourhand.scheduler.adapters.cassandra.segments import CompletionSegments
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession
+from hourhand.scheduler.adapters.cassandra.stores import bring_up_to_date, open_stores
+from hourhand.scheduler.adapters.completion_segments import SEGMENT_ROWS_MAX
+from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
+from hourhand.scheduler.ports.bulk import BulkStore, BulkTable
 from tests.conformance.segments_suite import (
     END_MS,
     EVER,

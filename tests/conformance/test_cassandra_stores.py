@@ -5,21 +5,24 @@ from collections.abc import Callable, Iterator
 import pytest
 from cassandra.cluster import Cluster
 
-from actors.model.bucket import HOUR_MS
-from actors.ports.store import Stores
-from scheduler.adapters.cassandra.checkpoints import CassandraCheckpointStore
-from scheduler.adapters.cassandra.connection import open_connection
-from scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
-from scheduler.adapters.cassandra.migrate import migrate
-from scheduler.adapters.cassandra.oversight import CassandraOversightStore, CassandraTallyStore
-from scheduler.adapters.cassandra.ownership import PARTITION_COUNT, CassandraOwnershipStore
-from scheduler.adapters.cassandra.results import CassandraResultStore
-from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
-from scheduler.adapters.cassandra.session import CassandraSession
-from scheduler.adapters.cassandra.status import CassandraStatusStore
-from scheduler.adapters.cassandra.stores import open_stores
-from scheduler.adapters.clock import SystemClock
-from scheduler.configuration.settings import CassandraSettings, Settings
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.cassandra.checkpoints import CassandraCheckpointStore
+from hourhand.scheduler.adapters.cassandra.connection import open_connection
+from hourhand.scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
+from hourhand.scheduler.adapters.cassandra.migrate import migrate
+from hourhand.scheduler.adapters.cassandra.oversight import (
+    CassandraOversightStore,
+    CassandraTallyStore,
+)
+from hourhand.scheduler.adapters.cassandra.ownership import PARTITION_COUNT, CassandraOwnershipStore
+from hourhand.scheduler.adapters.cassandra.results import CassandraResultStore
+from hourhand.scheduler.adapters.cassandra.schedule import CassandraScheduleStore
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession
+from hourhand.scheduler.adapters.cassandra.status import CassandraStatusStore
+from hourhand.scheduler.adapters.cassandra.stores import open_stores
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
 from tests.conformance.store_values import HOUR_START_MS, done, task_at, write_time
 from tests.conformance.stores import (
     Beside,

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.adapters.cassandra.migrate import migrate
-from scheduler.adapters.cassandra.stores import connect, open_stores
-from scheduler.adapters.cassandra.transfer import CassandraTransfer, open_transfer
-from scheduler.configuration.settings import CassandraSettings, Settings
+from hourhand.scheduler.adapters.cassandra.migrate import migrate
+from hourhand.scheduler.adapters.cassandra.stores import connect, open_stores
+from hourhand.scheduler.adapters.cassandra.transfer import CassandraTransfer, open_transfer
+from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
 from tests.conformance.transfer_suite import TransferPorts, TransferSuite
 from tests.servers.cassandra import CassandraServer
 

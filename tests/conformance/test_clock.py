@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from scheduler.adapters.clock import SystemClock
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.scheduler.adapters.clock import SystemClock
 from tests.conformance.clock import ClockContract
 
 

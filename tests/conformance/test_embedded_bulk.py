@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.adapters.embedded.bulk import open_bulk
-from scheduler.adapters.embedded.stores import open_stores
-from scheduler.configuration.settings import EmbeddedSettings, Settings
+from hourhand.scheduler.adapters.embedded.bulk import open_bulk
+from hourhand.scheduler.adapters.embedded.stores import open_stores
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings
 from tests.conformance.bulk_suite import BulkPorts, BulkSuite
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from actors.model.codec import Headers, LogRecord
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.dead_letters import EmbeddedLogView
-from scheduler.adapters.embedded.folder import log_file
-from scheduler.adapters.embedded.log import EmbeddedLog
-from scheduler.adapters.embedded.records import insert_records, packed_headers, record_id
-from scheduler.adapters.embedded.writer import EmbeddedWriter
-from scheduler.configuration.settings import (
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.dead_letters import EmbeddedLogView
+from hourhand.scheduler.adapters.embedded.folder import log_file
+from hourhand.scheduler.adapters.embedded.log import EmbeddedLog
+from hourhand.scheduler.adapters.embedded.records import insert_records, packed_headers, record_id
+from hourhand.scheduler.adapters.embedded.writer import EmbeddedWriter
+from hourhand.scheduler.configuration.settings import (
     ClientSettings,
     EmbeddedSettings,
     GroupSettings,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.ports.store import Stores
-from scheduler.adapters.embedded.stores import open_stores
-from scheduler.configuration.settings import EmbeddedSettings, Settings
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.embedded.stores import open_stores
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings
 from tests.conformance.stores import (
     Beside,
     CheckpointSuite,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.adapters.embedded.stores import open_stores
-from scheduler.adapters.embedded.transfer import EmbeddedTransfer
-from scheduler.configuration.settings import EmbeddedSettings, Settings
+from hourhand.scheduler.adapters.embedded.stores import open_stores
+from hourhand.scheduler.adapters.embedded.transfer import EmbeddedTransfer
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings
 from tests.conformance.transfer_suite import TransferPorts, TransferSuite
 
 

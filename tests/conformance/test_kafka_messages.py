@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from actors.model.codec import Headers
-from actors.model.errors import TaskTooLarge
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.kafka.topics import create_topics
-from scheduler.adapters.kafka.writer import KafkaMessages
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.errors import TaskTooLarge
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.kafka.topics import create_topics
+from hourhand.scheduler.adapters.kafka.writer import KafkaMessages
+from hourhand.scheduler.configuration.settings import Settings
 from tests.conformance import messages as suite
 from tests.conformance.messages import Found, MessageSuite, Read
 from tests.servers.kafka import KafkaServer

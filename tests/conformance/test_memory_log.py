@@ -9,8 +9,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from actors.model.codec import Headers, LogRecord
-from actors.ports.log import (
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.ports.log import (
     AssignmentListener,
     LogWriter,
     Polled,
@@ -18,12 +18,12 @@ from actors.ports.log import (
     StartPosition,
     TaskLog,
 )
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.log import MemoryLog
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.configuration.settings import GroupSettings, Settings
-from scheduler.futures.future_group import FutureWriter
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.log import MemoryLog
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.configuration.settings import GroupSettings, Settings
+from hourhand.scheduler.futures.future_group import FutureWriter
 from tests.conformance.log_bench import QUICK
 from tests.conformance.task_log import TaskLogContract
 

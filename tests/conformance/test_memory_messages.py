@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from scheduler.adapters.memory.writer import MemoryMessages
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.scheduler.adapters.memory.writer import MemoryMessages
 from tests.conformance.messages import Found, MessageSuite, Read
 
 

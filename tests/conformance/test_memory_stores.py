@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.ports.store import Stores
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from tests.conformance.stores import (
     Beside,
     CheckpointSuite,

@@ -13,10 +13,10 @@ from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from actors.model.errors import UnknownConnection
-from scheduler.adapters.clock import SystemClock
-from scheduler.outbox.postgres import PostgresOutbox
-from scheduler.outbox.table import Dialect
+from hourhand.actors.model.errors import UnknownConnection
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.outbox.postgres import PostgresOutbox
+from hourhand.scheduler.outbox.table import Dialect
 from tests.builders import a_task
 from tests.conformance.outbox_suite import OutboxSuite, OutboxWorld, names_of
 from tests.servers.postgres import PostgresServer

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.ports.store import Stores
-from scheduler.adapters.lifecycle import LifecycleFeed
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.memory.writer import MemoryMessages
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.lifecycle import LifecycleFeed
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryMessages
 from tests.builders import NOW_MS
 from tests.conformance.stores import Beside, PagingSuite, ScheduleSuite, StatusSuite, WritersSuite
 

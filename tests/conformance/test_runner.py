@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.settings import ExecutionSettings
-from scheduler.node.calls import Calls
-from scheduler.node.runner import NodeRunner
-from scheduler.node.workers import NodeWorkers
-from scheduler.testing import RecordingTelemetry
-from scheduler.testing.virtual import virtual_runner
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.runner import NodeRunner
+from hourhand.scheduler.node.workers import NodeWorkers
+from hourhand.scheduler.testing import RecordingTelemetry
+from hourhand.scheduler.testing.virtual import virtual_runner
 from tests.builders import NOW_MS
 from tests.conformance.runner import Gate, RunnerBench, RunnerContract
 

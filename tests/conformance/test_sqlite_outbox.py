@@ -9,8 +9,8 @@ from typing import Literal
 
 import pytest
 
-from scheduler.outbox.sqlite import SqliteOutbox
-from scheduler.outbox.table import Dialect
+from hourhand.scheduler.outbox.sqlite import SqliteOutbox
+from hourhand.scheduler.outbox.table import Dialect
 from tests.conformance.outbox_suite import OutboxSuite, OutboxWorld
 
 

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.ports.telemetry import Telemetry
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.lifecycle import LifecycleFeed
-from scheduler.adapters.memory.writer import MemoryMessages
-from scheduler.adapters.telemetry import LoggingTelemetry
-from scheduler.observe.node_telemetry import NodeTelemetry
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.lifecycle import LifecycleFeed
+from hourhand.scheduler.adapters.memory.writer import MemoryMessages
+from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
+from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS
 from tests.conformance.telemetry import TelemetryContract
 

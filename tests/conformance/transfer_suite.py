@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
-from actors.model.key import TaskKey
-from actors.model.status import CommandOutcome, RecordedOutcome
-from actors.ports.store import Stores
-from scheduler.ports.transfer import UNFINISHED, OutcomeRow, TransferStore
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.ports.transfer import UNFINISHED, OutcomeRow, TransferStore
 from tests.conformance.store_values import HOUR_START_MS, done, write_time
 
 _KEPT_MS = HOUR_START_MS + 10_000 * 86_400_000

@@ -11,10 +11,10 @@ from concurrent.futures import Future
 import pytest
 from msgspec.structs import replace
 
-from actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS
-from actors.model.errors import OwnershipLost
-from actors.model.ownership import initial_watermark
-from actors.model.status import (
+from hourhand.actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS
+from hourhand.actors.model.errors import OwnershipLost
+from hourhand.actors.model.ownership import initial_watermark
+from hourhand.actors.model.status import (
     AttemptRecord,
     AttemptResult,
     CommandOutcome,
@@ -22,8 +22,8 @@ from actors.model.status import (
     CompletionResult,
     RecordedOutcome,
 )
-from actors.model.task import StoredTask
-from actors.ports.store import Stores
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import (
     HOUR_START_MS,
     StoreSuite,

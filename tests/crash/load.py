@@ -14,13 +14,18 @@ from pathlib import Path
 import tenacity
 from pydantic import JsonValue
 
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey
-from actors.model.settings import ExecutionSettings, TreeSettings, WatermarkSettings, WindowSettings
-from scheduler import Receipt, RetryPolicy, Scheduler, Settings, Task, TaskExecutor
-from scheduler.adapters.clock import SystemClock
-from scheduler.configuration.settings import EmbeddedSettings, GroupSettings, TopicSettings
-from scheduler.payloads.codecs import PayloadCodecs
+from hourhand import Receipt, RetryPolicy, Scheduler, Settings, Task, TaskExecutor
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.settings import (
+    ExecutionSettings,
+    TreeSettings,
+    WatermarkSettings,
+    WindowSettings,
+)
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, GroupSettings, TopicSettings
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from tests.crash.journal import Key, Pen, Place
 
 ORDERINGS = 40

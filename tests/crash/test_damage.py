@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.instant import from_millis
-from actors.model.partition import partition_of
-from scheduler import Scheduler, Task, TaskExecutor
-from scheduler.adapters.clock import SystemClock
+from hourhand import Scheduler, Task, TaskExecutor
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.adapters.clock import SystemClock
 from tests.crash.load import settings_of
 from tests.waiting import until
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import tenacity
 
-from actors.model.errors import LogUnavailable, OperatorError
-from actors.model.events import Event, TreeRebuilt
-from actors.model.instant import from_millis
-from scheduler import RetryPolicy, Scheduler, SchedulerClient, Settings, Task, TaskExecutor
-from scheduler.adapters.clock import SystemClock
+from hourhand import RetryPolicy, Scheduler, SchedulerClient, Settings, Task, TaskExecutor
+from hourhand.actors.model.errors import LogUnavailable, OperatorError
+from hourhand.actors.model.events import Event, TreeRebuilt
+from hourhand.actors.model.instant import from_millis
+from hourhand.scheduler.adapters.clock import SystemClock
 from tests.crash.disk import Disk, LimitedDisk, mounted
 from tests.crash.load import settings_of
 from tests.crash.test_sigkill import assert_sound

@@ -12,9 +12,9 @@ import pytest
 import typer
 import yaml
 
-from scheduler import Settings
-from scheduler.cli.cli import app
-from scheduler.observe.metric_catalogue import CATALOGUE
+from hourhand import Settings
+from hourhand.scheduler.cli.cli import app
+from hourhand.scheduler.observe.metric_catalogue import CATALOGUE
 from tests.deploy.manifests import (
     RENDERED,
     VARIANTS,

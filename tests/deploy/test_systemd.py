@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from scheduler import Settings
-from scheduler.cli.cli import app
+from hourhand import Settings
+from hourhand.scheduler.cli.cli import app
 from tests.documents.test_console_examples import parse
 from tests.tidy.source import ROOT, report
 

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from scheduler import SchedulerClient, Task, TaskExecutor
-from scheduler.testing import VirtualScheduler, execute_task
+from hourhand import SchedulerClient, Task, TaskExecutor
+from hourhand.scheduler.testing import VirtualScheduler, execute_task
 from tests.documents.blocks import Block
 
 _SAMPLE = Task(

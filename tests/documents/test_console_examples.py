@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from scheduler.cli.cli import app
+from hourhand.scheduler.cli.cli import app
 from tests.documents.blocks import commands, named_commands
 from tests.tidy.source import ROOT, documents, report
 

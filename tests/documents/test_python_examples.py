@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler import Settings
-from scheduler.wiring import create_bucket_topics
+from hourhand import Settings
+from hourhand.scheduler.wiring import create_bucket_topics
 from tests.documents.blocks import Block, blocks, python_pages
 from tests.documents.page import Page
 from tests.servers.kafka import KafkaServer

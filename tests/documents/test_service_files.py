@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler import Settings
+from hourhand import Settings
 from tests.documents.blocks import blocks
 from tests.tidy.source import ROOT
 

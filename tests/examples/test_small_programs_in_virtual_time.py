@@ -14,7 +14,7 @@ from examples.nightly_jobs import NightlyJob, set_up, sign_off
 from examples.reminder_mails import Appointment, SendReminder, book, call_off
 from examples.trial_expiry import Accounts, TrialStep, pay, sign_up
 from examples.webhooks import DeliverWebhook, tell
-from scheduler.testing import VirtualScheduler
+from hourhand.scheduler.testing import VirtualScheduler
 
 MONDAY = datetime(2026, 3, 23, 12, tzinfo=UTC)
 

@@ -10,11 +10,11 @@ from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
 
-from actors.model.errors import CallerError, InvalidKey
-from actors.model.key import TaskKey
-from scheduler import Task, TaskInfo
-from scheduler.client.client import Receipt
-from scheduler.records.receipt import PairReceipt
+from hourhand import Task, TaskInfo
+from hourhand.actors.model.errors import CallerError, InvalidKey
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.client.client import Receipt
+from hourhand.scheduler.records.receipt import PairReceipt
 from tests.builders import a_key
 from tests.fuzz import values
 from tests.promises.group import Group

@@ -10,13 +10,13 @@ from typing import Any
 
 import tenacity
 
-from actors.model.backoff import RetryPolicy
-from actors.model.events import TreeRebuilt
-from actors.model.outcome import Drop, Retry
-from actors.model.status import AttemptResult
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler.testing import VirtualScheduler
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.events import TreeRebuilt
+from hourhand.actors.model.outcome import Drop, Retry
+from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.fuzz import values
 
 _ONCE = RetryPolicy(attempts_max=2, wait=tenacity.wait_fixed(1))

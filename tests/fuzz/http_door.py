@@ -17,13 +17,13 @@ from typing import Any
 from pydantic import SecretStr
 from starlette.types import ASGIApp
 
-from scheduler.configuration.door_settings import TimerSettings
-from scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
-from scheduler.scheduler import Scheduler
-from scheduler.services.timers.app import build_app
-from scheduler.services.timers.recurring_routes import RecurringService
-from scheduler.services.timers.service import TimerService
-from scheduler.services.timers.timer import TimerRule
+from hourhand.scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
+from hourhand.scheduler.scheduler import Scheduler
+from hourhand.scheduler.services.timers.app import build_app
+from hourhand.scheduler.services.timers.recurring_routes import RecurringService
+from hourhand.scheduler.services.timers.service import TimerService
+from hourhand.scheduler.services.timers.timer import TimerRule
 from tests.fuzz.requests import Asked, hostile_request
 
 REQUESTS_OF_A_SERVICE = 2_500

@@ -15,12 +15,12 @@ from queue import SimpleQueue
 
 import msgspec
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.attempts import AttemptEnded, Ending
-from actors.model.backoff import RetryPolicy
-from actors.model.settings import ExecutionSettings, RecoverySettings
-from scheduler.node.calls import Calls
-from scheduler.node.process_frames import (
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.attempts import AttemptEnded, Ending
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.settings import ExecutionSettings, RecoverySettings
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.process_frames import (
     ANSWER_BYTES_MAX,
     FRAME_BYTES_MAX,
     FRAMES_VERSION,
@@ -37,11 +37,11 @@ from scheduler.node.process_frames import (
     frame,
     read_record,
 )
-from scheduler.node.process_log import log_line
-from scheduler.node.process_thread import ProcessThread
-from scheduler.ports.processes import ProcessMember
-from scheduler.ports.user_places import ProcessPlan, UserPlaces
-from scheduler.testing import RecordingTelemetry
+from hourhand.scheduler.node.process_log import log_line
+from hourhand.scheduler.node.process_thread import ProcessThread
+from hourhand.scheduler.ports.processes import ProcessMember
+from hourhand.scheduler.ports.user_places import ProcessPlan, UserPlaces
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 
 _MEMBER = ProcessMember(RetryPolicy(attempts_max=2), None)

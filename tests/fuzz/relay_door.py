@@ -7,11 +7,11 @@ its id waited.  Good messages stand between them; each appears once, on time and
 import json
 import random
 
-from actors.model.codec import Headers, LogRecord
-from actors.model.events import TreeRebuilt
-from actors.model.instant import format_instant, parse_instant
-from actors.model.partition import partition_of
-from scheduler.configuration.door_settings import RelaySettings
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.events import TreeRebuilt
+from hourhand.actors.model.instant import format_instant, parse_instant
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.configuration.door_settings import RelaySettings
 from tests.fuzz import values
 from tests.simulation.sizes import any_headers
 from tests.unit.scheduler.services.relay.relay_bench import OUT, RelayBench

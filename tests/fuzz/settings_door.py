@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from actors.model.errors import SettingsInvalid
-from scheduler.configuration.overrides import load_settings
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.scheduler.configuration.overrides import load_settings
+from hourhand.scheduler.configuration.settings import Settings
 from tests.fuzz import values
 
 _GROUPS = ("topic", "group", "kafka", "cassandra", "embedded", "client", "tree", "nothing")

@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from schemathesis import GenerationMode
 
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler.cli.http_running import AdminRunning, TimersRunning
-from scheduler.configuration.door_settings import AdminSettings, TimerSettings
-from scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
-from scheduler.scheduler import Scheduler
-from scheduler.services.timers.service import TimerService
-from scheduler.services.timers.timer import TimerRule
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.cli.http_running import AdminRunning, TimersRunning
+from hourhand.scheduler.configuration.door_settings import AdminSettings, TimerSettings
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
+from hourhand.scheduler.scheduler import Scheduler
+from hourhand.scheduler.services.timers.service import TimerService
+from hourhand.scheduler.services.timers.timer import TimerRule
 from tests.tidy.openapi_page import described_admin, described_timers
 from tests.waiting import until
 

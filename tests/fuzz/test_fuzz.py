@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.backoff import RetryPolicy
-from actors.model.errors import InvalidExecutor, InvalidTask, SettingsInvalid
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings
+from hourhand import Scheduler, Settings
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.errors import InvalidExecutor, InvalidTask, SettingsInvalid
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
 from tests.builders import a_key
 from tests.fuzz.__main__ import answered, fuzz
 from tests.fuzz.executor_door import HostileError, try_executors

@@ -13,11 +13,12 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from actors.model.codec import Headers
-from actors.model.instant import format_instant
-from scheduler import SchedulerClient, Settings, wiring
-from scheduler.adapters.clock import SystemClock
-from scheduler.wiring import create_bucket_topics
+from hourhand import SchedulerClient, Settings
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.instant import format_instant
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.wiring import create_bucket_topics
 from tests.servers.kafka import KafkaServer
 from tests.tidy.source import ROOT
 
@@ -25,9 +26,9 @@ WAIT_S = 60.0
 
 _NODE = """
 import json, sys
-from scheduler.cli.bucket_running import BucketRelay
-from scheduler.cli.log_lines import log_to_stderr
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.cli.bucket_running import BucketRelay
+from hourhand.scheduler.cli.log_lines import log_to_stderr
+from hourhand.scheduler.configuration.settings import Settings
 log_to_stderr("info")
 node = BucketRelay(Settings(**json.load(open(sys.argv[1]))))
 with node.stopped_by_signals():

@@ -10,10 +10,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
-from actors.model.codec import Headers
-from actors.model.instant import format_instant
-from scheduler.adapters.clock import SystemClock
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.instant import format_instant
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.configuration.settings import Settings
 from tests.servers.kafka import KafkaServer
 from tests.tidy.source import ROOT
 
@@ -156,9 +156,9 @@ def relay_process(settings: Settings, folder: Path) -> "subprocess.Popen[bytes]"
     config.write_text(settings.model_dump_json(exclude_unset=True), encoding="utf-8")
     program = (
         "import json,sys\n"
-        "from scheduler.cli.relay_running import RelayRunning\n"
-        "from scheduler.cli.log_lines import log_to_stderr\n"
-        "from scheduler.configuration.settings import Settings\n"
+        "from hourhand.scheduler.cli.relay_running import RelayRunning\n"
+        "from hourhand.scheduler.cli.log_lines import log_to_stderr\n"
+        "from hourhand.scheduler.configuration.settings import Settings\n"
         "log_to_stderr('info')\n"
         "running = RelayRunning(Settings(**json.load(open(sys.argv[1]))))\n"
         "with running.scheduler.stopped_by_signals():\n"

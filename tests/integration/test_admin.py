@@ -13,12 +13,13 @@ import httpx
 import pytest
 import trustme
 
-from actors.model.backoff import RetryPolicy
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings, Task, wiring
-from scheduler.cli.http_running import AdminRunning
-from scheduler.services.timers.service import TimerService
-from scheduler.services.timers.timer import TimerRule
+from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli.http_running import AdminRunning
+from hourhand.scheduler.services.timers.service import TimerService
+from hourhand.scheduler.services.timers.timer import TimerRule
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import PATIENT_GROUP, own_settings

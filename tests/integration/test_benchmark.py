@@ -18,9 +18,10 @@ from benchmarks.families import (
 from benchmarks.families.blocked import BLOCKED_ID, block_one_id
 from benchmarks.servers import open_servers
 from benchmarks.sizes import SMOKE
-from scheduler import Settings, wiring
-from scheduler.configuration.settings import EmbeddedSettings
-from scheduler.reading.inspector import Inspector, TaskState
+from hourhand import Settings
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.settings import EmbeddedSettings
+from hourhand.scheduler.reading.inspector import Inspector, TaskState
 
 pytestmark = pytest.mark.long
 

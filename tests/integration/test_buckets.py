@@ -12,18 +12,19 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, ResourceType
 from typer.testing import CliRunner
 
-from actors.model.errors import InvalidTask, SettingsInvalid
-from scheduler import SchedulerClient, Settings, Task, wiring
-from scheduler.adapters.clock import SystemClock
-from scheduler.cli.bucket_running import BucketRelay
-from scheduler.cli.cli import app
-from scheduler.cli.relay_commands import list_waiting
-from scheduler.configuration.door_settings import ObserveSettings
-from scheduler.kafka_only.bucket_layout import MOVES_EARLY_MS, decode_layout
-from scheduler.kafka_only.envelope import Envelope
-from scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
-from scheduler.kafka_only.ports import Fenced, Outgoing
-from scheduler.wiring import create_bucket_topics, create_relay_topics, open_buckets
+from hourhand import SchedulerClient, Settings, Task
+from hourhand.actors.model.errors import InvalidTask, SettingsInvalid
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.cli.bucket_running import BucketRelay
+from hourhand.scheduler.cli.cli import app
+from hourhand.scheduler.cli.relay_commands import list_waiting
+from hourhand.scheduler.configuration.door_settings import ObserveSettings
+from hourhand.scheduler.kafka_only.bucket_layout import MOVES_EARLY_MS, decode_layout
+from hourhand.scheduler.kafka_only.envelope import Envelope
+from hourhand.scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
+from hourhand.scheduler.kafka_only.ports import Fenced, Outgoing
+from hourhand.scheduler.wiring import create_bucket_topics, create_relay_topics, open_buckets
 from tests.integration.bucket_world import (
     WAIT_S,
     Arrival,

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.model.errors import StoreUnavailable
-from actors.ports.store import Stores
-from scheduler.adapters.cassandra.migrate import migrate, schema_scripts
-from scheduler.adapters.cassandra.stores import open_stores
-from scheduler.configuration.settings import CassandraSettings, Settings
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.cassandra.migrate import migrate, schema_scripts
+from hourhand.scheduler.adapters.cassandra.stores import open_stores
+from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
 from tests.builders import NOW_MS, a_stored_task
 from tests.conformance.store_values import done
 from tests.integration.test_cassandra_migration import PROGRAM, REPOSITORY

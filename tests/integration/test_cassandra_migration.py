@@ -11,10 +11,15 @@ from typing import Any
 import pytest
 from cassandra.cluster import Cluster
 
-from actors.model.errors import SchemaMissing, SettingsInvalid, StoreUnavailable
-from scheduler.adapters.cassandra.migrate import LOCK, migrate, schema_scripts, statements_of
-from scheduler.adapters.cassandra.stores import open_stores
-from scheduler.configuration.settings import CassandraSettings, Settings
+from hourhand.actors.model.errors import SchemaMissing, SettingsInvalid, StoreUnavailable
+from hourhand.scheduler.adapters.cassandra.migrate import (
+    LOCK,
+    migrate,
+    schema_scripts,
+    statements_of,
+)
+from hourhand.scheduler.adapters.cassandra.stores import open_stores
+from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
 from tests.servers.cassandra import DATACENTER, CassandraServer
 
 pytestmark = pytest.mark.integration
@@ -22,8 +27,8 @@ pytestmark = pytest.mark.integration
 ALL = [script.name for script in schema_scripts()]
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = (
-    "from scheduler.configuration.settings import Settings\n"
-    "from scheduler.adapters.cassandra.migrate import migrate\n"
+    "from hourhand.scheduler.configuration.settings import Settings\n"
+    "from hourhand.scheduler.adapters.cassandra.migrate import migrate\n"
     "import json; print(json.dumps(migrate(Settings())))"
 )
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.model.errors import StoreUnavailable
-from actors.model.ownership import Claim, initial_watermark
-from actors.ports.store import Stores
-from scheduler.adapters.cassandra.migrate import migrate
-from scheduler.adapters.cassandra.stores import open_stores
-from scheduler.configuration.settings import CassandraSettings, Settings
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.ownership import Claim, initial_watermark
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.cassandra.migrate import migrate
+from hourhand.scheduler.adapters.cassandra.stores import open_stores
+from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
 from tests.conformance.store_values import HOUR_START_MS, done, write_time
 from tests.conformance.writers_suite import delete_hour, versions, write_all
 from tests.servers.cassandra import CassandraServer

@@ -14,17 +14,17 @@ import pytest
 from cassandra import OperationTimedOut
 from pydantic import SecretStr
 
-from actors.model.bucket import HOUR_MS
-from actors.model.errors import NodeStopped, PoisonRecord, StoreUnavailable
-from actors.model.ownership import Claim, initial_watermark
-from actors.ports.store import Stores
-from scheduler.adapters.cassandra.connection import Connection, open_connection
-from scheduler.adapters.cassandra.migrate import migrate
-from scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
-from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
-from scheduler.adapters.cassandra.session import CassandraSession
-from scheduler.adapters.cassandra.stores import open_stores
-from scheduler.configuration.settings import CassandraSettings, Settings
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.errors import NodeStopped, PoisonRecord, StoreUnavailable
+from hourhand.actors.model.ownership import Claim, initial_watermark
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.cassandra.connection import Connection, open_connection
+from hourhand.scheduler.adapters.cassandra.migrate import migrate
+from hourhand.scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
+from hourhand.scheduler.adapters.cassandra.schedule import CassandraScheduleStore
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession
+from hourhand.scheduler.adapters.cassandra.stores import open_stores
+from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
 from tests.builders import NOW_MS, a_stored_task
 from tests.conformance.store_values import before, done
 from tests.garbage import cyclic_garbage

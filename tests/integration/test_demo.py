@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import pytest
 
-from scheduler.demo.demo import TASKS_MIN
+from hourhand.scheduler.demo.demo import TASKS_MIN
 
-_COMMAND = (sys.executable, "-m", "scheduler", "demo")
+_COMMAND = (sys.executable, "-m", "hourhand", "demo")
 _WAIT_S = 60.0
 _T = TypeVar("_T")
 

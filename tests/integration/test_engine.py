@@ -9,17 +9,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from actors.model.errors import (
+from hourhand import Scheduler, SchedulerClient, Settings, Task
+from hourhand.actors.model.errors import (
     LogUnavailable,
     PartitionCountChanged,
     SchemaMissing,
     StoreUnavailable,
     TopicMissing,
 )
-from actors.model.status import CommandOutcome, CompletionResult
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
-from scheduler.reading.inspector import Inspector
+from hourhand.actors.model.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.reading.inspector import Inspector
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings

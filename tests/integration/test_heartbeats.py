@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from scheduler.adapters.kafka import heartbeats
-from scheduler.adapters.kafka.log import HeartbeatWaker
-from scheduler.adapters.kafka.topics import create_topics
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.adapters.kafka import heartbeats
+from hourhand.scheduler.adapters.kafka.log import HeartbeatWaker
+from hourhand.scheduler.adapters.kafka.topics import create_topics
+from hourhand.scheduler.configuration.settings import Settings
 from tests.conformance.kafka_world import KafkaWorld
 from tests.conformance.log_bench import WAIT_S
 from tests.servers.kafka import KafkaServer, keep_session

@@ -12,12 +12,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from actors.model.codec import LogRecord, decode_record, encode_task
-from actors.model.errors import PoisonRecord
-from actors.model.events import Event, TreeRebuilt
-from actors.model.partition import partition_of
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings, Task, wiring
+from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.codec import LogRecord, decode_record, encode_task
+from hourhand.actors.model.errors import PoisonRecord
+from hourhand.actors.model.events import Event, TreeRebuilt
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
 from tests.fuzz.records import corpus, hostile_record
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.model.errors import LogUnavailable
-from actors.model.events import Event
-from actors.model.task import Task
-from actors.ports.store import Stores
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.kafka.writer import KafkaWriter
-from scheduler.client.client import ClientPorts, SchedulerClient
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.events import Event
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.kafka.writer import KafkaWriter
+from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
 from tests.builders import a_task
 from tests.conformance.kafka_world import KafkaWorld
 from tests.conformance.log_bench import WAIT_S, Bench, append_all, poll_for, poll_until

@@ -7,12 +7,12 @@ import pytest
 from confluent_kafka import Producer
 from pydantic import SecretStr
 
-from actors.model.errors import LogUnavailable, TopicMissing
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.kafka.log import KafkaLog
-from scheduler.adapters.kafka.topics import create_topics, topic_warnings
-from scheduler.adapters.kafka.writer import KafkaWriter
-from scheduler.configuration.settings import KafkaSettings, Settings, TopicSettings
+from hourhand.actors.model.errors import LogUnavailable, TopicMissing
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.kafka.log import KafkaLog
+from hourhand.scheduler.adapters.kafka.topics import create_topics, topic_warnings
+from hourhand.scheduler.adapters.kafka.writer import KafkaWriter
+from hourhand.scheduler.configuration.settings import KafkaSettings, Settings, TopicSettings
 from tests.conformance.kafka_world import KafkaTopic, KafkaWorld, MachineClock
 from tests.conformance.log_bench import WAIT_S, Member, poll_until
 from tests.servers.kafka import KafkaServer, kafka_tool

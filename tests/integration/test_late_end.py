@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.model.errors import LogUnavailable
-from scheduler import wiring
-from scheduler.adapters.clock import SystemClock
-from scheduler.configuration.settings import Settings
-from scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
-from scheduler.kafka_only.ports import Outgoing, PartitionTransactions, Refused
-from scheduler.wiring import create_bucket_topics, open_buckets
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
+from hourhand.scheduler.kafka_only.ports import Outgoing, PartitionTransactions, Refused
+from hourhand.scheduler.wiring import create_bucket_topics, open_buckets
 from tests.integration.bucket_world import bucket_settings, read_committed
 from tests.servers.kafka import KafkaServer
 from tests.servers.proxy import END_TXN, PRODUCE, HoldingProxy, Request

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from actors.model.oversight import NodeReport
-from actors.ports.store import Stores
-from scheduler import Hourhand, Limit, Scheduler, Settings, wiring
-from scheduler.cli.cli import app as commands
+from hourhand import Hourhand, Limit, Scheduler, Settings
+from hourhand.actors.model.oversight import NodeReport
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli.cli import app as commands
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import own_settings, set_options

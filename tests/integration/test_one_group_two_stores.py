@@ -7,11 +7,12 @@ from typing import ClassVar
 
 import pytest
 
-from actors.model.errors import GroupShared
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings, Task, wiring
-from scheduler.adapters.kafka.connection import LastError, admin_client
-from scheduler.cli.relay_running import RelayRunning
+from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.errors import GroupShared
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.kafka.connection import LastError, admin_client
+from hourhand.scheduler.cli.relay_running import RelayRunning
 from tests.integration.relay_world import RelayWorld, relay_settings
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer

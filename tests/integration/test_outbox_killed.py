@@ -22,12 +22,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from actors.model.codec import Command, LogRecord, decode_record
-from actors.model.task import Task
-from scheduler import wiring
-from scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
-from scheduler.outbox.opening import migrate_outbox
-from scheduler.outbox.scheduling import Outbox
+from hourhand.actors.model.codec import Command, LogRecord, decode_record
+from hourhand.actors.model.task import Task
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
+from hourhand.scheduler.outbox.opening import migrate_outbox
+from hourhand.scheduler.outbox.scheduling import Outbox
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
 from tests.waiting import until

@@ -12,14 +12,15 @@ import psycopg
 import pytest
 from confluent_kafka.admin import ResourceType
 
-from actors.model.codec import Command, CommandKind, decode_record, encode_command
-from actors.model.task import Task
-from scheduler import Settings, wiring
-from scheduler.adapters.kafka.topics import dead_letter_topic
-from scheduler.outbox.mover import OutboxMover
-from scheduler.outbox.opening import migrate_outbox
-from scheduler.outbox.scheduling import Outbox
-from scheduler.ports.dead_letters import REASON_HEADER
+from hourhand import Settings
+from hourhand.actors.model.codec import Command, CommandKind, decode_record, encode_command
+from hourhand.actors.model.task import Task
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.kafka.topics import dead_letter_topic
+from hourhand.scheduler.outbox.mover import OutboxMover
+from hourhand.scheduler.outbox.opening import migrate_outbox
+from hourhand.scheduler.outbox.scheduling import Outbox
+from hourhand.scheduler.ports.dead_letters import REASON_HEADER
 from tests.builders import a_key
 from tests.servers.kafka import KafkaServer, configure
 from tests.servers.postgres import PostgresServer

@@ -15,7 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from scheduler import SchedulerClient, Settings, Task, wiring
+from hourhand import SchedulerClient, Settings, Task
+from hourhand.scheduler import wiring
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings, set_options

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.observe.metric_catalogue import CATALOGUE, SUPERVISOR, Kind
+from hourhand.scheduler.observe.metric_catalogue import CATALOGUE, SUPERVISOR, Kind
 from tests.servers.prometheus import PrometheusMissing, prometheus_program
 
 ROOT = Path(__file__).parents[2]

@@ -7,10 +7,11 @@ from functools import partial
 
 import pytest
 
-from actors.model.key import TaskKey
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings, Task, wiring
-from scheduler.reading.inspector import Inspector, TaskState
+from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.reading.inspector import Inspector, TaskState
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import PATIENT_GROUP, own_settings

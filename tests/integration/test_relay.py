@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from scheduler import Settings, wiring
-from scheduler.cli.relay_running import RelayRunning
+from hourhand import Settings
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli.relay_running import RelayRunning
 from tests.integration.relay_world import RelayWorld, relay_process, relay_settings
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer

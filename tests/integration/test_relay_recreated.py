@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from scheduler import wiring
-from scheduler.adapters.kafka.topics import topic_identity
-from scheduler.cli.relay_running import RelayRunning
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.kafka.topics import topic_identity
+from hourhand.scheduler.cli.relay_running import RelayRunning
+from hourhand.scheduler.configuration.settings import Settings
 from tests.integration.relay_world import RelayWorld, relay_settings
 from tests.servers.kafka import KafkaServer
 

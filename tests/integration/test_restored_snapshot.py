@@ -15,12 +15,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from actors.model.key import TaskKey
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
-from scheduler.adapters.cassandra.connection import open_connection
-from scheduler.reading.inspector import Inspector
-from scheduler.reading.task_state import TaskState
+from hourhand import Scheduler, SchedulerClient, Settings, Task
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.cassandra.connection import open_connection
+from hourhand.scheduler.reading.inspector import Inspector
+from hourhand.scheduler.reading.task_state import TaskState
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer, kafka_tool
 from tests.servers.nodetool import management, nodetool

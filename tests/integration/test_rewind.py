@@ -10,10 +10,11 @@ from typing import ClassVar
 import pytest
 from typer.testing import CliRunner, Result
 
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings, Task, wiring
-from scheduler.cli.cli import app
-from scheduler.ports.bulk import BulkTable
+from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli.cli import app
+from hourhand.scheduler.ports.bulk import BulkTable
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import PATIENT_GROUP, own_settings, set_options

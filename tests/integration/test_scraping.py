@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from scheduler import Scheduler, Settings, Task, TaskExecutor
-from scheduler.configuration.door_settings import ObserveSettings
-from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from hourhand import Scheduler, Settings, Task, TaskExecutor
+from hourhand.scheduler.configuration.door_settings import ObserveSettings
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from tests.servers.ports import free_ports
 from tests.servers.process import ServerProcess
 from tests.servers.prometheus import PrometheusMissing, prometheus_program

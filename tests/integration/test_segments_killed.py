@@ -9,9 +9,10 @@ from typing import Literal
 
 import pytest
 
-from scheduler import SchedulerClient, Settings, Task, wiring
-from scheduler.adapters.cassandra.connection import open_connection
-from scheduler.ports.bulk import BulkStore, BulkTable
+from hourhand import SchedulerClient, Settings, Task
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.cassandra.connection import open_connection
+from hourhand.scheduler.ports.bulk import BulkStore, BulkTable
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings

@@ -8,8 +8,9 @@ import pytest
 from tenacity import wait_fixed
 from typer.testing import CliRunner, Result
 
-from scheduler import RetryPolicy, Scheduler, Task, TaskExecutor, wiring
-from scheduler.cli.cli import app
+from hourhand import RetryPolicy, Scheduler, Task, TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli.cli import app
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import PATIENT_GROUP, own_settings, set_options

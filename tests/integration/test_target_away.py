@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from scheduler.cli.bucket_running import BucketRelay
+from hourhand.scheduler.cli.bucket_running import BucketRelay
 from tests.integration.bucket_world import WAIT_S, BucketsAtWork, bucket_settings, read_committed
 from tests.servers.kafka import KafkaServer
 from tests.servers.proxy import PRODUCE, HoldingProxy

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from examples.demo_doors.stage import Stage
 from examples.demo_doors.timers import POPS, READY_LINE, VARIABLES, Endpoint, make_timers
-from scheduler import wiring
+from hourhand.scheduler import wiring
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings

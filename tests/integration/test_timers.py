@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler.cli.http_running import TimersRunning
-from scheduler.configuration.door_settings import TimerSettings
-from scheduler.configuration.settings import EmbeddedSettings, Settings
+from hourhand.scheduler.cli.http_running import TimersRunning
+from hourhand.scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings
 from tests.tidy.source import ROOT
 
 pytestmark = pytest.mark.integration
@@ -120,8 +120,8 @@ def test_an_existing_client_works_unchanged(settings: Settings, endpoint: Endpoi
 
 PROGRAM = """
 import json, sys
-from scheduler.cli.http_running import TimersRunning
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.cli.http_running import TimersRunning
+from hourhand.scheduler.configuration.settings import Settings
 running = TimersRunning(Settings(**json.load(open(sys.argv[1]))))
 running.start(); print(running.port, flush=True); running.wait()
 """

@@ -12,12 +12,13 @@ from typing import ClassVar
 import pytest
 import tenacity
 
-from actors.model.errors import HourhandError
-from actors.model.log_offset import era_of
-from actors.model.status import CommandOutcome
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, SchedulerClient, Settings, Task, TaskKey, wiring
-from scheduler.adapters.kafka.connection import LastError, admin_client
+from hourhand import Scheduler, SchedulerClient, Settings, Task, TaskKey
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.log_offset import era_of
+from hourhand.actors.model.status import CommandOutcome
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.kafka.connection import LastError, admin_client
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings

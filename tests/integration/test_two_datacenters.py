@@ -15,13 +15,14 @@ from typing import Any, ClassVar
 import pytest
 from typer.testing import CliRunner
 
-from actors.model.errors import HourhandError, StoreUnavailable
-from actors.model.instant import format_instant
-from actors.model.key import TaskKey
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
-from scheduler.cli.cli import app
-from scheduler.reading.inspector import Inspector
+from hourhand import Scheduler, SchedulerClient, Settings, Task
+from hourhand.actors.model.errors import HourhandError, StoreUnavailable
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli.cli import app
+from hourhand.scheduler.reading.inspector import Inspector
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, set_options
@@ -238,7 +239,7 @@ def _audit(settings: Settings, expected: list[Task], folder: Path) -> set[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from scheduler.pipeline.audit import AuditPlan, run_audit
+    from hourhand.scheduler.pipeline.audit import AuditPlan, run_audit
     from tests.pipeline.moving_world import job_on
 
     keys = folder / "expected.parquet"

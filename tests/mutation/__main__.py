@@ -19,7 +19,7 @@ TREES = ROOT / "build/mutation"
 SWEEP = Path(__file__).parent / "sweep.py"
 _CONFIGURATION = """
 [tool.mutmut]
-source_paths = ["actors", "scheduler"]
+source_paths = ["hourhand"]
 only_mutate = ["{file}"]
 also_copy = ["schema", "examples", "benchmarks", "docs"]
 pytest_add_cli_args = ["-p", "no:cacheprovider"]
@@ -61,14 +61,29 @@ def _sweep(file: str, arguments: argparse.Namespace) -> int:
     )
     for name in listed.stdout.decode().splitlines():
         if (ROOT / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tree / name)
+            copy = tree / _installed(name)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy)
     quoted = ", ".join(f'"{each}"' for each in tests)
     with (tree / "pyproject.toml").open("a", encoding="utf-8") as configuration:
-        configuration.write(_CONFIGURATION.format(file=file, tests=quoted))
-    command = [sys.executable, str(SWEEP), file, str(arguments.sample), str(arguments.seed)]
+        configuration.write(_CONFIGURATION.format(file=_installed(file), tests=quoted))
+    command = [
+        sys.executable,
+        str(SWEEP),
+        _installed(file),
+        str(arguments.sample),
+        str(arguments.seed),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(tree / "mutants")}
     return subprocess.run(command, cwd=tree, env=environment, check=False).returncode
+
+
+def _installed(name: str) -> str:
+    """Return a file's place in the copy: as in a wheel, because mutmut follows no links."""
+    top, _, below = name.partition("/")
+    places = {"actors": "hourhand/actors", "scheduler": "hourhand/scheduler"}
+    places["schema"] = "hourhand/scheduler/schema"
+    return f"{places.get(top, top)}/{below}" if below else name
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     sources = tmp_path_factory.mktemp("sources") / "hourhand"
     ignored = shutil.ignore_patterns(".*", "__pycache__", "build", "*.egg-info", "tests", "docs")
-    shutil.copytree(ROOT, sources, ignore=ignored)
+    shutil.copytree(ROOT, sources, symlinks=True, ignore=ignored)
     run(sys.executable, "-m", "build", "--outdir", folder, cwd=sources)
     (found,) = folder.glob("*.whl")
     return found

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark", reason="no Spark here: make venv-pipeline")
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """One local session with two workers at most, without web pages."""
-    from scheduler.pipeline.session import open_session
+    from hourhand.scheduler.pipeline.session import open_session
 
     session = open_session(
         "tests",

@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.key import TaskKey
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.partition import partition_of
-from actors.model.status import AttemptRecord, Completion
-from actors.model.task import StoredTask
-from actors.ports.store import Stores
-from scheduler import wiring
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import AttemptRecord, Completion
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.settings import Settings
 from tests.builders import NOW_MS
 
 PARTITIONS = 4

@@ -7,20 +7,21 @@ from typing import ClassVar
 
 import msgspec
 
-from actors.model.backoff import RetryPolicy
-from actors.model.codec import encode_data, encode_task
-from actors.model.key import TaskKey
-from actors.model.limit_change import LimitChange
-from actors.model.operator_config import OperatorConfig
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.partition import partition_of
-from actors.model.pauses import Pause, PauseScope
-from actors.model.status import AttemptRecord, AttemptResult
-from actors.model.task import StoredTask
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
-from scheduler.pipeline.job import JobOptions
-from scheduler.pipeline.options import Options
+from hourhand import Scheduler, SchedulerClient, Settings, Task
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.codec import encode_data, encode_task
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.status import AttemptRecord, AttemptResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.job import JobOptions
+from hourhand.scheduler.pipeline.options import Options
 
 WAIT_S = 60.0
 SETTLE_S = 0.05

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from scheduler.pipeline.audit import AuditPlan, run_audit
-from scheduler.pipeline.job import JobOptions
-from scheduler.pipeline.options import Options
-from scheduler.pipeline.session import open_session
-from scheduler.pipeline.source import FORMAT
+from hourhand.scheduler.pipeline.audit import AuditPlan, run_audit
+from hourhand.scheduler.pipeline.job import JobOptions
+from hourhand.scheduler.pipeline.options import Options
+from hourhand.scheduler.pipeline.session import open_session
+from hourhand.scheduler.pipeline.source import FORMAT
 
 _SMALL = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
 _READERS = "python string, executor string, rows int"

@@ -4,17 +4,17 @@ import itertools
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.codec import Command, CommandKind, LogRecord, encode_command, letter_of
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
-from actors.model.task import StoredTask
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.pipeline.applying import TailApplier
-from scheduler.pipeline.transform_move import (
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.codec import Command, CommandKind, LogRecord, encode_command, letter_of
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.pipeline.applying import TailApplier
+from hourhand.scheduler.pipeline.transform_move import (
     moved_offset,
 )
 from tests.builders import NOW_MS, a_completion, a_key

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from actors.model.bucket import HOUR_MS
-from actors.model.errors import FolderLocked
-from actors.model.ownership import Straggler, initial_watermark
-from actors.model.status import AttemptRecord, AttemptResult
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Task
-from scheduler.pipeline.archive import ArchivePlan, run_archive
-from scheduler.pipeline.job import JobOptions
-from scheduler.pipeline.options import Options
+from hourhand import Scheduler, Task
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.errors import FolderLocked
+from hourhand.actors.model.ownership import Straggler, initial_watermark
+from hourhand.actors.model.status import AttemptRecord, AttemptResult
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.pipeline.archive import ArchivePlan, run_archive
+from hourhand.scheduler.pipeline.job import JobOptions
+from hourhand.scheduler.pipeline.options import Options
 from tests.builders import a_completion
 from tests.pipeline.installation import PARTITIONS, Installation, key_at, settings_of
 

@@ -8,16 +8,16 @@ import pytest
 from pyarrow.parquet import read_table
 from pyspark.sql import SparkSession
 
-from actors.model.errors import DependencyMissing, InvalidInput, StoreUnavailable
-from actors.model.instant import to_millis
-from actors.model.key import TaskKey
-from scheduler.pipeline.delta import DELTA, PARQUET, finish_table
-from scheduler.pipeline.export import ExportPlan, run_export
-from scheduler.pipeline.report import ReportPlan, run_report
-from scheduler.pipeline.restore import ImportPlan, run_import
-from scheduler.pipeline.state_tables import STATE_TABLES
-from scheduler.sql.database import ReadOnlyDatabase
-from scheduler.sql.tables import show_export
+from hourhand.actors.model.errors import DependencyMissing, InvalidInput, StoreUnavailable
+from hourhand.actors.model.instant import to_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.pipeline.delta import DELTA, PARQUET, finish_table
+from hourhand.scheduler.pipeline.export import ExportPlan, run_export
+from hourhand.scheduler.pipeline.report import ReportPlan, run_report
+from hourhand.scheduler.pipeline.restore import ImportPlan, run_import
+from hourhand.scheduler.pipeline.state_tables import STATE_TABLES
+from hourhand.scheduler.sql.database import ReadOnlyDatabase
+from hourhand.scheduler.sql.tables import show_export
 from tests.pipeline.installation import Installation, key_at, settings_of
 from tests.pipeline.moving_world import SETTLE_S, job_on
 

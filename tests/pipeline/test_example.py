@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings, Task, wiring
+from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
 from tests.documents.blocks import blocks
 from tests.documents.page import Page
 from tests.pipeline.installation import settings_of

@@ -9,14 +9,20 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from actors.model.errors import FolderLocked, HourhandError, InvalidInput, SettingsInvalid
-from actors.model.ownership import Claim
-from scheduler import Scheduler, Settings, wiring
-from scheduler.pipeline.export import ExportPlan, run_export
-from scheduler.pipeline.restore import ImportPlan, run_import
-from scheduler.pipeline.state_tables import OWNERS, STATE_TABLES, claims_of, compared_columns
-from scheduler.pipeline.transform_move import MOVED_BY, moved
-from scheduler.ports.transfer import UNFINISHED
+from hourhand import Scheduler, Settings
+from hourhand.actors.model.errors import FolderLocked, HourhandError, InvalidInput, SettingsInvalid
+from hourhand.actors.model.ownership import Claim
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.export import ExportPlan, run_export
+from hourhand.scheduler.pipeline.restore import ImportPlan, run_import
+from hourhand.scheduler.pipeline.state_tables import (
+    OWNERS,
+    STATE_TABLES,
+    claims_of,
+    compared_columns,
+)
+from hourhand.scheduler.pipeline.transform_move import MOVED_BY, moved
+from hourhand.scheduler.ports.transfer import UNFINISHED
 from tests.pipeline.installation import PARTITIONS, Installation, key_at, settings_of
 from tests.pipeline.moving_world import (
     SETTLE_S,

@@ -14,15 +14,22 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from actors.model.backoff import RetryPolicy
-from actors.model.errors import LogUnavailable, SettingsInvalid, TopicMissing
-from actors.model.instant import to_millis
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings, Task, wiring
-from scheduler.pipeline.follow import EventsReader, FollowPlan, events_of, run_follow, shared_out
-from scheduler.pipeline.job import JobOptions
-from scheduler.pipeline.options import Options
-from scheduler.ports.lifecycle import LifecycleEvent, accepted_event, encode_event
+from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.errors import LogUnavailable, SettingsInvalid, TopicMissing
+from hourhand.actors.model.instant import to_millis
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.follow import (
+    EventsReader,
+    FollowPlan,
+    events_of,
+    run_follow,
+    shared_out,
+)
+from hourhand.scheduler.pipeline.job import JobOptions
+from hourhand.scheduler.pipeline.options import Options
+from hourhand.scheduler.ports.lifecycle import LifecycleEvent, accepted_event, encode_event
 from tests.builders import NOW_MS, a_stored_task, decode_event
 from tests.servers.kafka import KafkaServer
 
@@ -127,7 +134,7 @@ class Follower:
         sets = [part for pair in named for part in ("--set", "=".join(pair))]
         small = ["--conf", "spark.sql.shuffle.partitions=2", "--master", "local[2]"]
         quick = ["--every", "100ms", "--batch-rows", "60"]
-        job = [sys.executable, "-m", "scheduler", "pipeline", "follow", str(folder)]
+        job = [sys.executable, "-m", "hourhand", "pipeline", "follow", str(folder)]
         self._process = subprocess.Popen(
             [*job, *quick, *small, *sets],
             cwd=ROOT,

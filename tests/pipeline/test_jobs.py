@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from actors.model.backoff import RetryPolicy
-from actors.model.instant import to_millis
-from actors.model.key import TaskKey
-from actors.model.status import AttemptRecord, AttemptResult
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Task
-from scheduler.cli.cli import app
+from hourhand import Scheduler, Task
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.instant import to_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import AttemptRecord, AttemptResult
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.cli.cli import app
 from tests.pipeline.installation import Installation, settings_of
 
 pytestmark = pytest.mark.integration

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.pipeline.job import JobOptions, Summary
-from scheduler.pipeline.load import LoadPlan, run_load
-from scheduler.pipeline.options import parse_options
-from scheduler.pipeline.transform_load import DUPLICATE
+from hourhand.scheduler.pipeline.job import JobOptions, Summary
+from hourhand.scheduler.pipeline.load import LoadPlan, run_load
+from hourhand.scheduler.pipeline.options import parse_options
+from hourhand.scheduler.pipeline.transform_load import DUPLICATE
 
 pytestmark = pytest.mark.integration
 

@@ -5,30 +5,30 @@ import itertools
 import msgspec
 import pytest
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
-from actors.model.errors import InvalidInput
-from actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
-from actors.model.partition import partition_of
-from actors.model.pauses import Pause, PauseScope
-from actors.model.task import StoredTask
-from scheduler.pipeline.restore import (
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.pipeline.restore import (
     highest_epoch,
     lowered,
     moved_pauses,
     new_watermark,
     sources_of,
 )
-from scheduler.pipeline.transform_move import (
+from hourhand.scheduler.pipeline.transform_move import (
     MOVED_BY,
     moved_definition,
     moved_key,
     moved_offset,
     moved_task,
 )
-from scheduler.services.recurring.state import State, tick_task
-from scheduler.services.timers.executor import timer_pop_task
-from scheduler.services.timers.timer import TimerRule, TimerState
+from hourhand.scheduler.services.recurring.state import State, tick_task
+from hourhand.scheduler.services.timers.executor import timer_pop_task
+from hourhand.scheduler.services.timers.timer import TimerRule, TimerState
 from tests.builders import NOW_MS, a_stored_task
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import SettingsInvalid
-from scheduler.pipeline.options import Options, parse_options
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.scheduler.pipeline.options import Options, parse_options
 
 
 def test_settings_are_options_by_their_dotted_names(tmp_path: Path) -> None:

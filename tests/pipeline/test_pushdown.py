@@ -16,10 +16,10 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis
-from actors.model.partition import partition_of
-from scheduler.pipeline.reading import Selection, selection_of
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.pipeline.reading import Selection, selection_of
 
 HOUR = hour_of(1_770_601_272_959)
 START = from_millis(HOUR)

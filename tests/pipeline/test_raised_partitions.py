@@ -14,11 +14,12 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from actors.model.errors import PartitionCountChanged
-from actors.model.partition import partition_of
-from actors.model.status import CommandOutcome
-from scheduler import Receipt, Scheduler, SchedulerClient, Settings, Task, TaskState, wiring
-from scheduler.cli.cli import app
+from hourhand import Receipt, Scheduler, SchedulerClient, Settings, Task, TaskState
+from hourhand.actors.model.errors import PartitionCountChanged
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import CommandOutcome
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli.cli import app
 from tests.pipeline.moving_world import Noting, wait_until
 from tests.pipeline.test_transfer_servers import on_servers, run
 from tests.servers.cassandra import CassandraServer

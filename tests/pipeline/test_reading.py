@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from actors.model.instant import from_millis
-from actors.model.ownership import Straggler, initial_watermark
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from scheduler.pipeline.reading import read_metrics
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.ownership import Straggler, initial_watermark
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.scheduler.pipeline.reading import read_metrics
 from tests.builders import NOW_MS, a_completion
 from tests.pipeline.installation import HOUR, Installation, key_at, settings_of
 

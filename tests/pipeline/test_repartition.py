@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from actors.model.errors import (
+from hourhand import Scheduler, Settings
+from hourhand.actors.model.errors import (
     FolderLocked,
     HourhandError,
     InstallationBusy,
@@ -16,18 +17,18 @@ from actors.model.errors import (
     PartitionCountChanged,
     SettingsInvalid,
 )
-from actors.model.instant import INSTANT_MAX_MS
-from actors.model.partition import partition_of
-from scheduler import Scheduler, Settings, wiring
-from scheduler.pipeline.quiescence import at_rest
-from scheduler.pipeline.repartition import (
+from hourhand.actors.model.instant import INSTANT_MAX_MS
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.quiescence import at_rest
+from hourhand.scheduler.pipeline.repartition import (
     RepartitionPlan,
     contents_of,
     run_repartition,
     target_of,
 )
-from scheduler.pipeline.restore import Restore, opened_target
-from scheduler.ports.bulk import BulkTable
+from hourhand.scheduler.pipeline.restore import Restore, opened_target
+from hourhand.scheduler.ports.bulk import BulkTable
 from tests.pipeline.installation import PARTITIONS, Installation, key_at, settings_of
 from tests.pipeline.moving_world import (
     IDS,

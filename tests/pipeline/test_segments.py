@@ -8,16 +8,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from actors.model.bucket import HOUR_MS
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey
-from actors.model.status import Completion, CompletionResult
-from actors.model.task import StoredTask
-from scheduler import wiring
-from scheduler.adapters.cassandra.connection import open_connection
-from scheduler.adapters.cassandra.session import CassandraSession
-from scheduler.adapters.cassandra.status import CassandraStatusStore
-from scheduler.configuration.settings import CassandraSettings, Settings
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.cassandra.connection import open_connection
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession
+from hourhand.scheduler.adapters.cassandra.status import CassandraStatusStore
+from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
 from tests.conformance.store_values import HOUR_START_MS, write_time
 from tests.servers.cassandra import CassandraServer
 

@@ -12,19 +12,26 @@ from typing import ClassVar
 
 import pytest
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.codec import encode_data
-from actors.model.errors import TaskTooLarge
-from actors.model.key import TaskKey
-from actors.model.ownership import Claim
-from actors.model.task import StoredTask, Task
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, wiring
-from scheduler.adapters.memory.stores import open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.pipeline.sink import NO_OFFSET, SinkCounts, SinkPorts, TaskSink, bulk_write_time
-from scheduler.ports.bulk import Bucket, BulkTable
-from scheduler.testing import VirtualScheduler
+from hourhand import Scheduler
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.codec import encode_data
+from hourhand.actors.model.errors import TaskTooLarge
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.memory.stores import open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.pipeline.sink import (
+    NO_OFFSET,
+    SinkCounts,
+    SinkPorts,
+    TaskSink,
+    bulk_write_time,
+)
+from hourhand.scheduler.ports.bulk import Bucket, BulkTable
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import a_stored_task
 from tests.pipeline.installation import PARTITIONS, settings_of
 from tests.promises.group import Group

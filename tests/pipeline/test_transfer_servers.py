@@ -10,8 +10,9 @@ from confluent_kafka import Consumer
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from scheduler import Settings, wiring
-from scheduler.cli.cli import app
+from hourhand import Settings
+from hourhand.scheduler import wiring
+from hourhand.scheduler.cli.cli import app
 from tests.pipeline.moving_world import (
     check_by_running,
     fill,

@@ -4,19 +4,19 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
-from actors.model.partition import partition_of
-from scheduler.pipeline.columns import arrow_schema_of, batch_of
-from scheduler.pipeline.state_tables import (
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.pipeline.columns import arrow_schema_of, batch_of
+from hourhand.scheduler.pipeline.state_tables import (
     DEFINITIONS,
     compared_columns,
     definition_batch,
     definitions_of,
 )
-from scheduler.pipeline.transform_archive import fingerprint
-from scheduler.pipeline.transform_move import MOVED_BY, lasting, moved
-from scheduler.ports.bulk import Bucket, BulkTable
-from scheduler.services.recurring.state import name_of, tick_task
+from hourhand.scheduler.pipeline.transform_archive import fingerprint
+from hourhand.scheduler.pipeline.transform_move import MOVED_BY, lasting, moved
+from hourhand.scheduler.ports.bulk import Bucket, BulkTable
+from hourhand.scheduler.services.recurring.state import name_of, tick_task
 from tests.builders import NOW_MS, a_key
 from tests.pipeline.installation import HOUR
 

@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from actors.model.errors import InvalidTask
-from actors.model.instant import INSTANT_MIN_MS
-from actors.model.partition import partition_of
-from scheduler.pipeline.audit import (
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.instant import INSTANT_MIN_MS
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.pipeline.audit import (
     KINDS,
     WATERMARKS,
     Tables,
@@ -18,15 +18,15 @@ from scheduler.pipeline.audit import (
     findings,
     missing,
 )
-from scheduler.pipeline.columns import schema_of
-from scheduler.pipeline.report import ahead, busiest, causes, executions, summarised
-from scheduler.pipeline.transform_load import (
+from hourhand.scheduler.pipeline.columns import schema_of
+from hourhand.scheduler.pipeline.report import ahead, busiest, causes, executions, summarised
+from hourhand.scheduler.pipeline.transform_load import (
     DUPLICATE,
     counts,
     judged_columns,
     without_duplicates,
 )
-from scheduler.pipeline.validation import LoadRules
+from hourhand.scheduler.pipeline.validation import LoadRules
 
 pytestmark = pytest.mark.integration
 

@@ -8,17 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.model.errors import InvalidTask
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from actors.model.key import TaskKey
-from actors.model.kind import split_kind
-from actors.model.partition import partition_of
-from actors.model.priority import split_members
-from actors.model.sealed import sealing_of
-from actors.model.task import ID_BYTES_MAX
-from scheduler.pipeline.columns import data_of_texts, expiries_of, kinds_of, priorities_of
-from scheduler.pipeline.transform_load import times_of
-from scheduler.pipeline.validation import (
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.kind import split_kind
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.priority import split_members
+from hourhand.actors.model.sealed import sealing_of
+from hourhand.actors.model.task import ID_BYTES_MAX
+from hourhand.scheduler.pipeline.columns import data_of_texts, expiries_of, kinds_of, priorities_of
+from hourhand.scheduler.pipeline.transform_load import times_of
+from hourhand.scheduler.pipeline.validation import (
     LoadRules,
     checked_timezone,
     millis_of,

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings, Task, wiring
-from scheduler.pipeline.reading import read_metrics
+from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler import wiring
+from hourhand.scheduler.pipeline.reading import read_metrics
 from tests.pipeline.installation import settings_of
 from tests.servers.cassandra import CassandraServer
 

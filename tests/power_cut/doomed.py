@@ -14,16 +14,16 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.model.instant import from_millis
-from scheduler import Settings, Task
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.embedded import connection, log
-from scheduler.configuration.door_settings import OutboxSettings
-from scheduler.outbox.mover import OutboxMover
-from scheduler.outbox.scheduling import Outbox
-from scheduler.outbox.sqlite import SqliteOutbox
-from scheduler.payloads.claim_check import ClaimCheck
-from scheduler.payloads.codecs import PayloadCodecs
+from hourhand import Settings, Task
+from hourhand.actors.model.instant import from_millis
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.embedded import connection, log
+from hourhand.scheduler.configuration.door_settings import OutboxSettings
+from hourhand.scheduler.outbox.mover import OutboxMover
+from hourhand.scheduler.outbox.scheduling import Outbox
+from hourhand.scheduler.outbox.sqlite import SqliteOutbox
+from hourhand.scheduler.payloads.claim_check import ClaimCheck
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from tests.crash.journal import Key, Pen
 from tests.crash.load import (
     NUMBERS_OF_A_RUN,

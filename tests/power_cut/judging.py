@@ -11,21 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from actors.model.codec import Command, decode_record
-from actors.model.errors import HourhandError
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.status import Completion, CompletionResult
-from actors.model.task import StoredTask
-from actors.ports.store import Stores
-from scheduler import Scheduler
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.embedded.log import EmbeddedLog
-from scheduler.adapters.embedded.stores import open_stores
-from scheduler.outbox.mover import OutboxMover
-from scheduler.outbox.ports import OutboxRow
-from scheduler.outbox.refused import key_of
-from scheduler.payloads.codecs import PayloadCodecs
+from hourhand import Scheduler
+from hourhand.actors.model.codec import Command, decode_record
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.embedded.log import EmbeddedLog
+from hourhand.scheduler.adapters.embedded.stores import open_stores
+from hourhand.scheduler.outbox.mover import OutboxMover
+from hourhand.scheduler.outbox.ports import OutboxRow
+from hourhand.scheduler.outbox.refused import key_of
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from tests.crash.audit import (
     Journal,
     disordered,

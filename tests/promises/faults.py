@@ -7,8 +7,8 @@ nothing by itself, a test says which requests suffer.
 from collections.abc import Callable
 from typing import Any
 
-from actors.model.errors import StoreUnavailable
-from scheduler.adapters.memory.delivery import Request
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.scheduler.adapters.memory.delivery import Request
 
 WRITES = frozenset(
     {

@@ -11,25 +11,25 @@ from datetime import timedelta
 
 import tenacity
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.backoff import RetryPolicy
-from actors.model.codec import encode_task
-from actors.model.flow import FlowRules
-from actors.model.outcome import Outcome
-from actors.model.partition import partition_of
-from actors.model.settings import TreeSettings
-from actors.model.status import CompletionResult
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from actors.ports.effects import Effects
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.client.client import ClientPorts, SchedulerClient
-from scheduler.configuration.settings import GroupSettings, Settings
-from scheduler.executors.guests import GuestKind
-from scheduler.testing import RecordingTelemetry
-from scheduler.testing.virtual import UserParts, VirtualNode, VirtualRunner
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.codec import encode_task
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.ports.effects import Effects
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
+from hourhand.scheduler.configuration.settings import GroupSettings, Settings
+from hourhand.scheduler.executors.guests import GuestKind
+from hourhand.scheduler.testing import RecordingTelemetry
+from hourhand.scheduler.testing.virtual import UserParts, VirtualNode, VirtualRunner
 from tests.builders import NOW_MS
 from tests.promises.faults import Faults
 from tests.promises.held_runner import HeldRunner

@@ -5,11 +5,11 @@ The stages before them are those of every node; ``begin`` and ``end`` play the w
 
 from collections.abc import Callable, Sequence
 
-from actors.model.attempts import Attempt
-from actors.ports.clock import Clock
-from actors.ports.telemetry import Telemetry
-from scheduler.node.attempts import RunningAttempt
-from scheduler.testing.virtual import virtual_runner
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.testing.virtual import virtual_runner
 
 
 class HeldRunner:

@@ -16,23 +16,23 @@ from typing import Any
 
 import pytest
 
-from actors.model.instant import format_instant
-from actors.model.kind import MEMBER as KIND
-from actors.model.partition import partition_of
-from actors.model.priority import MEMBER as PRIORITY
-from actors.model.sealed import MEMBER as SEALED
-from actors.model.trace import MEMBER as TRACE
-from actors.model.trace import TRACEPARENT
-from scheduler import Hourhand, RetryPolicy, Scheduler, Task, TaskExecutor
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.cli.task_input import read_tasks
-from scheduler.outbox.mover import Mover
-from scheduler.outbox.scheduling import Outbox
-from scheduler.outbox.sqlite import SqliteOutbox
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.payloads.deflate import Deflate
-from scheduler.testing import VirtualScheduler
+from hourhand import Hourhand, RetryPolicy, Scheduler, Task, TaskExecutor
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.kind import MEMBER as KIND
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.priority import MEMBER as PRIORITY
+from hourhand.actors.model.sealed import MEMBER as SEALED
+from hourhand.actors.model.trace import MEMBER as TRACE
+from hourhand.actors.model.trace import TRACEPARENT
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.cli.task_input import read_tasks
+from hourhand.scheduler.outbox.mover import Mover
+from hourhand.scheduler.outbox.scheduling import Outbox
+from hourhand.scheduler.outbox.sqlite import SqliteOutbox
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.payloads.deflate import Deflate
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.admin.world import Api
 from tests.unit.scheduler.cli.commands import invoke, settings_of
 from tests.waiting import until

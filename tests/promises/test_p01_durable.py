@@ -4,12 +4,12 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
-from actors.model.errors import StoreUnavailable
-from actors.model.instant import from_millis
-from actors.model.task_executor import TaskExecutor
-from scheduler import Receipt, Scheduler, SchedulerClient, Settings, Task
-from scheduler.adapters.clock import SystemClock
-from scheduler.configuration.settings import EmbeddedSettings
+from hourhand import Receipt, Scheduler, SchedulerClient, Settings, Task
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.configuration.settings import EmbeddedSettings
 from tests.builders import a_task
 from tests.promises.faults import every
 from tests.promises.group import Group

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from actors.model.events import AttemptRefused
-from actors.model.outcome import Retry
-from actors.model.task import Task
+from hourhand.actors.model.events import AttemptRefused
+from hourhand.actors.model.outcome import Retry
+from hourhand.actors.model.task import Task
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 

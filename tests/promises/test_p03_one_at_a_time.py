@@ -4,12 +4,12 @@ import os
 import threading
 from pathlib import Path
 
-from actors.model.events import TreeRebuilt
-from actors.model.instant import from_millis
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings, Task
-from scheduler.adapters.clock import SystemClock
-from scheduler.configuration.settings import EmbeddedSettings
+from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.events import TreeRebuilt
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.configuration.settings import EmbeddedSettings
 from tests.builders import a_task
 from tests.promises.faults import the_nth
 from tests.promises.group import Group

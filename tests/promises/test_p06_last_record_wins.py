@@ -2,10 +2,10 @@
 
 import pytest
 
-from actors.model.settings import TreeSettings, WindowSettings
-from actors.model.status import CommandOutcome, CompletionResult
-from actors.model.task import Task
-from scheduler import Receipt
+from hourhand import Receipt
+from hourhand.actors.model.settings import TreeSettings, WindowSettings
+from hourhand.actors.model.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.task import Task
 from tests.builders import a_task
 from tests.promises.faults import the_nth
 from tests.promises.group import Group, Member

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tenacity import wait_fixed
 
-from scheduler import (
+from hourhand import (
     CommandOutcome,
     Hourhand,
     PairReceipt,
@@ -19,8 +19,8 @@ from scheduler import (
     Task,
     TaskExecutor,
 )
-from scheduler.executors.registry import TaskFunction
-from scheduler.reading.task_state import TaskState
+from hourhand.scheduler.executors.registry import TaskFunction
+from hourhand.scheduler.reading.task_state import TaskState
 from tests.promises.test_p07_thread_and_loop import WAIT_S, node
 from tests.waiting import until
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from actors.model.events import AttemptFinished, TreeRebuilt
-from actors.model.outcome import Outcome
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.events import AttemptFinished, TreeRebuilt
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
 from tests.builders import a_task
 from tests.promises.group import Group, Journal
 

@@ -17,11 +17,7 @@ import pytest
 import tenacity
 from pydantic import BaseModel, field_validator
 
-from actors.model.events import AttemptFinished, Event, TaskHeld, TasksSucceeded
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey
-from actors.model.outcome import Outcome
-from scheduler import (
+from hourhand import (
     AttemptContext,
     BatchExecutor,
     BatchOutcome,
@@ -33,10 +29,14 @@ from scheduler import (
     Task,
     TaskExecutor,
 )
-from scheduler.adapters.clock import SystemClock
-from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
-from scheduler.payloads.codec import EncodedPayload
-from scheduler.payloads.codecs import PayloadCodecs
+from hourhand.actors.model.events import AttemptFinished, Event, TaskHeld, TasksSucceeded
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.outcome import Outcome
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from hourhand.scheduler.payloads.codec import EncodedPayload
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from tests.simulation.user_code import OwnError
 
 WAIT_S = 30.0

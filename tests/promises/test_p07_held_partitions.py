@@ -2,11 +2,11 @@
 
 import itertools
 
-from actors.model.codec import encode_task
-from actors.model.events import PartitionHeld, PartitionReleased, TreeRebuilt
-from actors.model.partition import partition_of
-from actors.model.task import Task
-from scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.actors.model.codec import encode_task
+from hourhand.actors.model.events import PartitionHeld, PartitionReleased, TreeRebuilt
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from tests.builders import a_task
 from tests.promises.group import Group, Member
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 import tenacity
 
-from actors.model.backoff import RetryPolicy
-from actors.model.events import PartitionLoadReported
-from actors.model.instant import from_millis
-from actors.model.settings import TreeSettings, WindowSettings
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings
-from scheduler.adapters.clock import SystemClock
-from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from hourhand import Scheduler, Settings
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.events import PartitionLoadReported
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.settings import TreeSettings, WindowSettings
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 

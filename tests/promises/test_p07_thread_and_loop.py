@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from tenacity import wait_fixed
 
-from scheduler import Hourhand, Limit, RetryPolicy, Scheduler, Settings
-from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
-from scheduler.reading.task_state import TaskState
-from scheduler.testing import VirtualScheduler
+from hourhand import Hourhand, Limit, RetryPolicy, Scheduler, Settings
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.scheduler.testing import VirtualScheduler
 
 WAIT_S = 30.0
 TASKS = 12

@@ -16,15 +16,15 @@ import pytest
 import tenacity
 from tenacity.wait import wait_base
 
-from actors.model.backoff import RetryPolicy
-from actors.model.events import AttemptFinished, Event
-from actors.model.instant import from_millis
-from actors.model.outcome import Outcome
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler import Receipt, Scheduler, Settings
-from scheduler.adapters.clock import SystemClock
-from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from hourhand import Receipt, Scheduler, Settings
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.events import AttemptFinished, Event
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 
 WAIT_S = 60.0
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from actors.model.backoff import RetryPolicy
-from actors.model.key import TaskKey
-from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
-from actors.model.task import Task
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
+from hourhand.actors.model.task import Task
 from tests.builders import a_task
 from tests.promises.faults import every
 from tests.promises.group import Group, Member

@@ -2,10 +2,10 @@
 
 import pytest
 
-from actors.model.codec import LogRecord
-from actors.model.events import TreeRebuilt
-from scheduler.adapters.memory.delivery import Request
-from scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.events import TreeRebuilt
+from hourhand.scheduler.adapters.memory.delivery import Request
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from tests.builders import a_task
 from tests.promises.faults import WRITES, every
 from tests.promises.group import Group

@@ -5,14 +5,14 @@ import random
 import pytest
 import tenacity
 
-from actors.model.backoff import RetryPolicy
-from actors.model.codec import CommandKind, encode_task
-from actors.model.events import CommandDecided, RecordPoisoned, TreeRebuilt
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.settings import ExecutionSettings, TreeSettings
-from actors.model.task import ID_BYTES_MAX, Task
-from scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.codec import CommandKind, encode_task
+from hourhand.actors.model.events import CommandDecided, RecordPoisoned, TreeRebuilt
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
+from hourhand.actors.model.task import ID_BYTES_MAX, Task
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 from tests.simulation.sizes import any_headers, filler, size_about, sized_command

@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from actors.model.errors import TaskInThePast
-from actors.model.task import Task
-from scheduler.adapters.memory.stores import open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.client.client import ClientPorts, SchedulerClient
-from scheduler.configuration.settings import ClientSettings, Settings
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.model.errors import TaskInThePast
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.adapters.memory.stores import open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
+from hourhand.scheduler.configuration.settings import ClientSettings, Settings
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import NOW, a_task
 from tests.promises.group import Group
 

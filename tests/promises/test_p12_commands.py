@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.model.backoff import RetryPolicy
-from actors.model.events import TreeRebuilt
-from actors.model.status import CommandOutcome, CompletionResult
-from actors.model.task import Task
-from scheduler import PairReceipt, Receipt
+from hourhand import PairReceipt, Receipt
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.events import TreeRebuilt
+from hourhand.actors.model.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.task import Task
 from tests.builders import NOW_MS, a_task
 from tests.promises.faults import WRITES, the_nth
 from tests.promises.group import Group

@@ -2,12 +2,12 @@
 
 import pytest
 
-from actors.model.backoff import RetryPolicy
-from actors.model.codec import CommandKind, encode_task
-from actors.model.key import TaskKey
-from actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
-from actors.model.task import Task
-from scheduler import PairReceipt
+from hourhand import PairReceipt
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.codec import CommandKind, encode_task
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
+from hourhand.actors.model.task import Task
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.backoff import RetryPolicy
-from actors.model.events import AttemptAbandoned, PartitionRevoked, TreeRebuilt
-from actors.model.instant import from_millis
-from actors.model.status import CompletionResult
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings, Task
-from scheduler.adapters.clock import SystemClock
-from scheduler.configuration.settings import EmbeddedSettings
-from scheduler.testing import RecordingTelemetry
+from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.events import AttemptAbandoned, PartitionRevoked, TreeRebuilt
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.configuration.settings import EmbeddedSettings
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import a_task
 from tests.promises.group import Group, Member
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from actors.model.events import (
+from hourhand.actors.model.events import (
     AttemptAbandoned,
     AttemptRefused,
     PartitionLost,
     PartitionRevoked,
     TreeRebuilt,
 )
-from actors.model.status import CompletionResult
-from scheduler.configuration.settings import GroupSettings
+from hourhand.actors.model.status import CompletionResult
+from hourhand.scheduler.configuration.settings import GroupSettings
 from tests.builders import a_task
 from tests.promises.faults import every
 from tests.promises.group import Group, Member

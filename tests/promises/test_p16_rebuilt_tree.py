@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from actors.model.events import TreeRebuilt
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from actors.model.key import first_key_at
-from actors.model.status import AttemptResult, CommandOutcome, CompletionResult
-from actors.model.task import Task
-from scheduler.adapters.memory.delivery import Request
+from hourhand.actors.model.events import TreeRebuilt
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from hourhand.actors.model.key import first_key_at
+from hourhand.actors.model.status import AttemptResult, CommandOutcome, CompletionResult
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.adapters.memory.delivery import Request
 from tests.builders import NOW_MS, a_task
 from tests.promises.faults import Chosen, the_nth
 from tests.promises.group import Group, Member

@@ -2,11 +2,11 @@
 
 import pytest
 
-from actors.model.events import AttemptAbandoned
-from actors.model.status import AttemptResult, CompletionResult
-from actors.model.task import Task
-from scheduler.adapters.memory.stores import open_memory_stores
-from scheduler.configuration.settings import GroupSettings
+from hourhand.actors.model.events import AttemptAbandoned
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.adapters.memory.stores import open_memory_stores
+from hourhand.scheduler.configuration.settings import GroupSettings
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import FOR_EVER_MS, Group, Member
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.model.partition import partition_of
-from scheduler.services.relay.claim_state import claim_name
-from scheduler.services.relay.message import ordering_id_of
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.services.relay.claim_state import claim_name
+from hourhand.scheduler.services.relay.message import ordering_id_of
 from tests.unit.scheduler.services.relay.relay_bench import RelayBench
 
 

@@ -1,6 +1,6 @@
 """P21: every pop of a timer comes, in order; it comes again only with its own number."""
 
-from scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.configuration.door_settings import TimerSettings
 from tests.promises.faults import Faults, every
 from tests.unit.scheduler.services.timers.timers_bench import TimersBench
 

@@ -7,15 +7,15 @@ from contextvars import copy_context
 
 import pytest
 
-from actors.model.definition import Definition, DefinitionName
-from actors.model.interruption import note_attempt
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.configuration.door_settings import TimerSettings
-from scheduler.records.appending import TaskAppender
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.system_tasks import LeaseEnded, SystemDependencies
-from scheduler.services.timers.executor import LOOK_MS_MAX, LookTooOld, RunTimer
-from scheduler.testing import execute_task
+from hourhand.actors.model.definition import Definition, DefinitionName
+from hourhand.actors.model.interruption import note_attempt
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.system_tasks import LeaseEnded, SystemDependencies
+from hourhand.scheduler.services.timers.executor import LOOK_MS_MAX, LookTooOld, RunTimer
+from hourhand.scheduler.testing import execute_task
 from tests.builders import an_attempt
 from tests.unit.scheduler.services.timers.timers_bench import TimersBench, a_timer
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.services.recurring.rule import Overlap
+from hourhand.scheduler.services.recurring.rule import Overlap
 from tests.unit.scheduler.services.recurring.test_recurring import Bench
 
 

@@ -14,15 +14,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from actors.model.errors import HourhandError
-from actors.model.key import TaskKey
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from actors.ports.log import AppendGroup, LogWriter
-from scheduler import Scheduler, Settings, wiring
-from scheduler.outbox.mover import Mover
-from scheduler.outbox.opening import migrate_outbox, open_outbox
-from scheduler.outbox.scheduling import Outbox
+from hourhand import Scheduler, Settings
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.ports.log import AppendGroup, LogWriter
+from hourhand.scheduler import wiring
+from hourhand.scheduler.outbox.mover import Mover
+from hourhand.scheduler.outbox.opening import migrate_outbox, open_outbox
+from hourhand.scheduler.outbox.scheduling import Outbox
 from tests.servers.postgres import PostgresServer
 from tests.waiting import until
 

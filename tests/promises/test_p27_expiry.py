@@ -6,10 +6,10 @@ from itertools import pairwise
 import pytest
 import tenacity
 
-from actors.model.backoff import RetryPolicy
-from actors.model.outcome import Outcome, Snooze
-from actors.model.status import AttemptResult, CompletionResult
-from actors.model.task import Task
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.outcome import Outcome, Snooze
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task import Task
 from tests.builders import a_task
 from tests.promises.group import Group
 

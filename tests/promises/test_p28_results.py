@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.model.json_text import shown_value
-from actors.model.outcome import Done, Outcome
-from actors.model.status import CompletionResult
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from actors.model.task_result import StoredResult
-from scheduler.adapters.memory.delivery import Request
+from hourhand.actors.model.json_text import shown_value
+from hourhand.actors.model.outcome import Done, Outcome
+from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.task_result import StoredResult
+from hourhand.scheduler.adapters.memory.delivery import Request
 from tests.builders import a_task
 from tests.promises.group import Group, Member
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from actors.model.events import PartitionLoadReported, TreeRebuilt
-from actors.model.operator_config import OperatorConfig
-from actors.model.partition import partition_of
-from actors.model.pauses import Pause, PauseScope
-from actors.model.task import Task
+from hourhand.actors.model.events import PartitionLoadReported, TreeRebuilt
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.task import Task
 from tests.builders import NOW_MS, a_task
 from tests.promises.faults import every, the_nth
 from tests.promises.group import Group

@@ -3,10 +3,10 @@
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from actors.model.key import TaskKey
-from actors.model.status import Completion, CompletionResult
-from actors.model.task import AttemptState, StoredTask
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task import AttemptState, StoredTask
 
 instants_ms = st.integers(INSTANT_MIN_MS, INSTANT_MAX_MS)
 """Every millisecond of the years 1 to 9999."""

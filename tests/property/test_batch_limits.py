@@ -10,23 +10,23 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actors.model.bucket import HOUR_MS
-from actors.model.budget import NodeBudget
-from actors.model.codec import LogRecord, record_bytes
-from actors.model.key import TaskKey
-from scheduler.adapters.cassandra.joining import BYTES_MAX, STATEMENTS_MAX, Joiner
-from scheduler.adapters.cassandra.packing import (
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.codec import LogRecord, record_bytes
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.adapters.cassandra.joining import BYTES_MAX, STATEMENTS_MAX, Joiner
+from hourhand.scheduler.adapters.cassandra.packing import (
     PackedBatch,
     RowPrefix,
     batches,
     packed_bigint,
     packed_int,
 )
-from scheduler.kafka_only.bucket_layout import first_layout
-from scheduler.kafka_only.envelope import Envelope, pending
-from scheduler.kafka_only.marker import Marker
-from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.services.relay.message import Message
+from hourhand.scheduler.kafka_only.bucket_layout import first_layout
+from hourhand.scheduler.kafka_only.envelope import Envelope, pending
+from hourhand.scheduler.kafka_only.marker import Marker
+from hourhand.scheduler.kafka_only.waiting import BucketRules, Waiting
+from hourhand.scheduler.services.relay.message import Message
 from tests.unit.scheduler.adapters.cassandra.answers import Driver, Ended
 from tests.unit.scheduler.adapters.cassandra.test_packing import PREFIX_BYTES, PREPARED
 

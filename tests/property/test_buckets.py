@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.model.codec import LogRecord
-from actors.model.partition import partition_of
-from scheduler.kafka_only.bucket_layout import (
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.kafka_only.bucket_layout import (
     BucketPlace,
     Layout,
     bucket_to_split,
@@ -15,9 +15,9 @@ from scheduler.kafka_only.bucket_layout import (
     first_layout,
     ripe_ms,
 )
-from scheduler.kafka_only.envelope import Envelope, NoEnvelope, pending, read_envelope
-from scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
-from scheduler.services.relay.message import Message
+from hourhand.scheduler.kafka_only.envelope import Envelope, NoEnvelope, pending, read_envelope
+from hourhand.scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
+from hourhand.scheduler.services.relay.message import Message
 
 DELAYS_MS = st.integers(-(10**6), 10**14)
 MOMENTS_MS = st.integers(0, 10**13)

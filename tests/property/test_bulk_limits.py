@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actors.model.codec import encode_task
-from actors.model.errors import HourhandError, InvalidTask, TaskInThePast, TaskTooLarge
-from actors.model.task import Task
-from actors.ports.log import Position
+from hourhand.actors.model.codec import encode_task
+from hourhand.actors.model.errors import HourhandError, InvalidTask, TaskInThePast, TaskTooLarge
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.log import Position
 from tests.builders import a_task
 from tests.unit.scheduler.client.client_world import HeldWriter, World, acknowledge
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from actors.messages import (
+from hourhand.actors.messages import (
     DrainTasks,
     LoadOrdering,
     OrderingLoaded,
@@ -19,12 +19,12 @@ from actors.messages import (
     StartTasks,
     UpdateTask,
 )
-from actors.model.attempts import Ending
-from actors.model.commands import Withdrawal
-from actors.model.key import TaskKey
-from actors.model.ordering_state import MODES_AFTER, OrderingMode
-from actors.model.task import StoredTask
-from actors.ordering_executor import OrderingExecutor
+from hourhand.actors.model.attempts import Ending
+from hourhand.actors.model.commands import Withdrawal
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ordering_state import MODES_AFTER, OrderingMode
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ordering_executor import OrderingExecutor
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.actors.execution_bench import ID, Bench, task_named
 from tests.unit.fakes import SLOW_MS

@@ -12,8 +12,8 @@ from cassandra.query import BatchStatement, BatchType, PreparedStatement
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actors.model.key import TaskKey
-from scheduler.adapters.cassandra.packing import (
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.adapters.cassandra.packing import (
     PACKED_BOOLEANS,
     PackedProtocol,
     RowPrefix,

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from actors.model.codec import decode_record, encode_task
-from actors.model.errors import PayloadDamaged
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey
-from actors.model.sealed import MEMBER, SealedMembers, envelope_in
-from actors.model.task import StoredTask, Task
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.payloads.deflate import Deflate
+from hourhand.actors.model.codec import decode_record, encode_task
+from hourhand.actors.model.errors import PayloadDamaged
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.sealed import MEMBER, SealedMembers, envelope_in
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.payloads.deflate import Deflate
 from tests.builders import a_record
 from tests.property.strategies import json_objects, keys, storable_text
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from hypothesis import given, settings
 
-from actors.model.key import TaskKey
-from actors.model.status import Completion
-from scheduler.adapters.embedded.bulk import open_bulk
-from scheduler.adapters.embedded.connection import open_connection, version_of
-from scheduler.adapters.embedded.folder import store_file
-from scheduler.adapters.embedded.schema import STORE
-from scheduler.adapters.embedded.stores import open_stores
-from scheduler.configuration.settings import EmbeddedSettings, Settings
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import Completion
+from hourhand.scheduler.adapters.embedded.bulk import open_bulk
+from hourhand.scheduler.adapters.embedded.connection import open_connection, version_of
+from hourhand.scheduler.adapters.embedded.folder import store_file
+from hourhand.scheduler.adapters.embedded.schema import STORE
+from hourhand.scheduler.adapters.embedded.stores import open_stores
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings
 from tests.conformance.segments_suite import KEYS, ORDERS, STEPS, Step, check_segments
 
 PARTITION = 0

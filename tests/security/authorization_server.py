@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.clock import SystemClock
 from tests.security.authority import CLIENT, SECRET
 
 AUDIENCE = "kafka"

@@ -7,7 +7,8 @@ from typing import Any
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import Cluster
 
-from scheduler import Settings, wiring
+from hourhand import Settings
+from hourhand.scheduler import wiring
 from tests.security.authority import CLIENT, SECRET, SERVER, STORE_PASSWORD, Authority
 from tests.security.clients import login
 from tests.servers.cassandra import NEVER_KILLED, CassandraServer

@@ -5,8 +5,8 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings, Task
+from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.task_executor import TaskExecutor
 
 WAIT_S = 60.0
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import OperatorError, SettingsInvalid, StoreUnavailable
-from scheduler import Settings, wiring
-from scheduler.reading.inspector import Inspector, TaskState
+from hourhand import Settings
+from hourhand.actors.model.errors import OperatorError, SettingsInvalid, StoreUnavailable
+from hourhand.scheduler import wiring
+from hourhand.scheduler.reading.inspector import Inspector, TaskState
 from tests.builders import a_stored_task
 from tests.conformance.store_values import done
 from tests.security.authority import SECRET, Authority

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.bucket import HOUR_MS
-from actors.model.errors import SettingsInvalid
-from actors.ports.store import Stores
-from scheduler import Settings, wiring
-from scheduler.configuration.overrides import load_settings
+from hourhand import Settings
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.overrides import load_settings
 from tests.builders import NOW_MS, a_stored_task
 from tests.conformance.store_values import before, done
 from tests.tidy.source import report, sources

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import LogUnavailable, OperatorError, SettingsInvalid
-from scheduler import SchedulerClient, Settings, wiring
-from scheduler.adapters.kafka.log import KafkaLog
-from scheduler.adapters.kafka.topics import topic_warnings
+from hourhand import SchedulerClient, Settings
+from hourhand.actors.model.errors import LogUnavailable, OperatorError, SettingsInvalid
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.kafka.log import KafkaLog
+from hourhand.scheduler.adapters.kafka.topics import topic_warnings
 from tests.conformance.kafka_world import MachineClock
 from tests.conformance.log_bench import Member, poll_until
 from tests.security.authority import CLIENT, SECRET, Authority

@@ -9,12 +9,13 @@ from typing import Any, Literal
 import pytest
 from confluent_kafka import Producer
 
-from actors.model.instant import format_instant
-from scheduler import SchedulerClient, Settings, wiring
-from scheduler.adapters.clock import SystemClock
-from scheduler.cli.bucket_running import BucketRelay
-from scheduler.cli.relay_running import RelayRunning
-from scheduler.wiring import create_bucket_topics, open_buckets
+from hourhand import SchedulerClient, Settings
+from hourhand.actors.model.instant import format_instant
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.cli.bucket_running import BucketRelay
+from hourhand.scheduler.cli.relay_running import RelayRunning
+from hourhand.scheduler.wiring import create_bucket_topics, open_buckets
 from tests.integration.bucket_world import read_committed
 from tests.security.authority import SECRET, Authority
 from tests.security.clients import login

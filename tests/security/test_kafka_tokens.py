@@ -9,9 +9,10 @@ from typing import Any, Self
 
 import pytest
 
-from actors.model.errors import LogUnavailable
-from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
-from scheduler.adapters.kafka import tokens
+from hourhand import Scheduler, SchedulerClient, Settings, Task
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.kafka import tokens
 from tests.security.authority import CLIENT, SECRET
 from tests.security.authorization_server import (
     AUDIENCE,

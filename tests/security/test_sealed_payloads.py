@@ -11,18 +11,10 @@ from typing import Any
 
 import pytest
 
-from scheduler import (
-    Hourhand,
-    RetryPolicy,
-    Scheduler,
-    SchedulerClient,
-    Settings,
-    Task,
-    TaskState,
-)
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.payloads.deflate import Deflate
+from hourhand import Hourhand, RetryPolicy, Scheduler, SchedulerClient, Settings, Task, TaskState
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.payloads.deflate import Deflate
 from tests.waiting import until
 
 WAIT_S = 60.0

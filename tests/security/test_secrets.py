@@ -20,9 +20,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pydantic import SecretStr
 
-from actors.model.errors import OperatorError
-from scheduler import Scheduler, SchedulerClient, Settings, wiring
-from scheduler.configuration.security import TlsSettings
+from hourhand import Scheduler, SchedulerClient, Settings
+from hourhand.actors.model.errors import OperatorError
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.security import TlsSettings
 from tests.security.authority import CLIENT, SECRET, Authority
 from tests.security.cassandra_rights import cassandra_settings
 from tests.security.clients import login, with_certificate
@@ -207,7 +208,7 @@ def test_the_command_line_shows_no_secret(
 
     for command in (("settings",), ("list", "--debug"), ("migrate", "--debug")):
         done = subprocess.run(
-            [sys.executable, "-m", "scheduler", *command, "--output", "json"],
+            [sys.executable, "-m", "hourhand", *command, "--output", "json"],
             cwd=tmp_path,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **environment},
             capture_output=True,

@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from scheduler.configuration.settings import GroupSettings
+from hourhand.scheduler.configuration.settings import GroupSettings
 from tests.servers.maven import class_path, fetch_jars, require_tool
 from tests.servers.ports import free_ports
 from tests.servers.process import (

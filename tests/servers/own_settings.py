@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from scheduler import Settings
+from hourhand import Settings
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 

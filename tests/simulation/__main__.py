@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.clock import SystemClock
 from tests.simulation.scenario import load_scenarios
 from tests.simulation.simulate import Verdict, simulate
 

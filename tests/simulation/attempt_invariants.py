@@ -7,19 +7,19 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
-from actors.model.codec import Command, CommandKind
-from actors.model.definition import RESERVED
-from actors.model.errors import PayloadSealed
-from actors.model.events import (
+from hourhand.actors.model.codec import Command, CommandKind
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.errors import PayloadSealed
+from hourhand.actors.model.events import (
     AttemptRefused,
     CatchUpEnded,
     PartitionAssigned,
     RetriesExhausted,
     TaskHeld,
 )
-from actors.model.key import TaskKey
-from actors.model.status import CommandOutcome, CompletionResult
-from actors.model.task import StoredTask
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.task import StoredTask
 from tests.simulation.history import (
     HALTS,
     CaughtUp,

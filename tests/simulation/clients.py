@@ -7,15 +7,15 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.codec import LogRecord
-from actors.model.definition import RESERVED
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.client.client import ClientPorts, SchedulerClient
-from scheduler.configuration.settings import Settings
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.definition import RESERVED
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.simulation.history import Asked, Happened, LeftToLoad
 from tests.simulation.network import Network
 from tests.simulation.outside import OutsideWriter

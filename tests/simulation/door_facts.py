@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from actors.model.codec import LogRecord
-from actors.model.events import PartitionAssigned, TreeRebuilt
-from actors.model.key import TaskKey
-from actors.model.status import CompletionResult
-from actors.model.task import StoredTask
-from scheduler.services.timers.executor import NEW, timer_pop_task
-from scheduler.services.timers.timer import TimerRule
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.events import PartitionAssigned, TreeRebuilt
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.services.timers.executor import NEW, timer_pop_task
+from hourhand.scheduler.services.timers.timer import TimerRule
 from tests.simulation.door_history import (
     Appeared,
     CallAnswered,

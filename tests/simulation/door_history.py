@@ -7,7 +7,7 @@ workload meant it, so that no invariant reads it with the engine's own eyes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.services.timers.timer import TimerRule
+from hourhand.scheduler.services.timers.timer import TimerRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,20 +13,20 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.codec import Headers, encode_task
-from actors.model.instant import format_instant, from_millis
-from actors.model.partition import partition_of
-from actors.model.task import Task
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.services.debounced_tasks import debounced_call
-from scheduler.services.recurring.rule import RecurringRule
-from scheduler.services.recurring.state import Change, ChangeRequest, change_task
-from scheduler.services.relay.headers import ID_CHARS_MAX
-from scheduler.services.relay.message import Delivery, Message, delivery_task
-from scheduler.services.timers.timer import TimerRule
-from scheduler.services.unique_tasks import unique_request
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.codec import Headers, encode_task
+from hourhand.actors.model.instant import format_instant, from_millis
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.services.debounced_tasks import debounced_call
+from hourhand.scheduler.services.recurring.rule import RecurringRule
+from hourhand.scheduler.services.recurring.state import Change, ChangeRequest, change_task
+from hourhand.scheduler.services.relay.headers import ID_CHARS_MAX
+from hourhand.scheduler.services.relay.message import Delivery, Message, delivery_task
+from hourhand.scheduler.services.timers.timer import TimerRule
+from hourhand.scheduler.services.unique_tasks import unique_request
 from tests.simulation.debounce_invariants import CALLED
 from tests.simulation.door_history import (
     DoorEntry,

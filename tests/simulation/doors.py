@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from actors.model.backoff import ATTEMPTS_ALLOWED, RetryPolicy, default_wait
-from actors.model.errors import HourhandError
-from actors.model.task_executor import TaskExecutor
-from actors.ports.store import Stores
-from actors.ports.telemetry import Telemetry
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.delivery import Deliver
-from scheduler.adapters.memory.log import MemoryLog
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.configuration.settings import Settings
-from scheduler.node.system_executor import SystemExecutor
-from scheduler.services.relay.intake import IntakePorts, RelayIntake
-from scheduler.services.system_registry import SystemTaskRegistry
-from scheduler.services.system_tasks import RoutedFactory, SystemDependencies, UserFactory
-from scheduler.services.timers.service import TimerService
+from hourhand.actors.model.backoff import ATTEMPTS_ALLOWED, RetryPolicy, default_wait
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.ports.store import Stores
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.delivery import Deliver
+from hourhand.scheduler.adapters.memory.log import MemoryLog
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.scheduler.services.relay.intake import IntakePorts, RelayIntake
+from hourhand.scheduler.services.system_registry import SystemTaskRegistry
+from hourhand.scheduler.services.system_tasks import RoutedFactory, SystemDependencies, UserFactory
+from hourhand.scheduler.services.timers.service import TimerService
 from tests.simulation.history import History
 from tests.simulation.loop import SimulatedLoop, current_name
 from tests.simulation.outlets import NodeCaller, OutTopic, Targets

@@ -14,24 +14,24 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol, cast
 
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.batch_executor import BatchOutcome
-from actors.model.definition import RESERVED
-from actors.model.events import AttemptStuck
-from actors.model.executor_attributes import timeout_ms_of
-from actors.model.outcome import Outcome
-from actors.model.settings import ExecutionSettings
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.calls import Begun, Calls, batched
-from scheduler.node.current_attempt import tell_attempt
-from scheduler.node.durable_starts import START_DEADLINE_S
-from scheduler.node.endings import not_started
-from scheduler.node.node_limits import NodeLimits
-from scheduler.node.runner import NodeRunner
-from scheduler.node.stages import Following, RunningBatch
-from scheduler.node.system_executor import ImmediateWork, SystemExecutor
-from scheduler.ports.batches import Batches
-from scheduler.ports.processes import is_in_process
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.batch_executor import BatchOutcome
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.events import AttemptStuck
+from hourhand.actors.model.executor_attributes import timeout_ms_of
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.calls import Begun, Calls, batched
+from hourhand.scheduler.node.current_attempt import tell_attempt
+from hourhand.scheduler.node.durable_starts import START_DEADLINE_S
+from hourhand.scheduler.node.endings import not_started
+from hourhand.scheduler.node.node_limits import NodeLimits
+from hourhand.scheduler.node.runner import NodeRunner
+from hourhand.scheduler.node.stages import Following, RunningBatch
+from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
+from hourhand.scheduler.ports.batches import Batches
+from hourhand.scheduler.ports.processes import is_in_process
 from tests.simulation.loop import SimulatedLoop, named
 from tests.simulation.processes import SimulatedProcesses
 from tests.simulation.progress import EVERY_MS, CheckpointingAttempt

@@ -8,8 +8,8 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from actors.model.partition import partition_of
-from scheduler.adapters.memory.delivery import Request
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.adapters.memory.delivery import Request
 from tests.simulation import (
     group_faults,
     hold_faults,

@@ -7,10 +7,10 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
-from actors.model.operator_config import OperatorConfig
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.group import Coordinator
-from scheduler.adapters.memory.stores import MemoryStores
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.group import Coordinator
+from hourhand.scheduler.adapters.memory.stores import MemoryStores
 from tests.simulation.history import Happened
 from tests.simulation.limited import Limits
 from tests.simulation.member import Member

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, cast
 
-from actors.model.events import Event
-from actors.model.key import TaskKey
-from actors.model.limit_change import LimitChange
-from actors.model.status import RecordedOutcome
+from hourhand.actors.model.events import Event
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.status import RecordedOutcome
 from tests.simulation.door_history import DoorEntry
 
 

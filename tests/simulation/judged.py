@@ -10,14 +10,14 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from actors.model.codec import Command
-from actors.model.events import PartitionAssigned
-from actors.model.key import TaskKey
-from actors.model.log_offset import era_of
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.settings import TreeSettings
-from actors.model.status import CompletionResult
-from actors.model.task import StoredTask
+from hourhand.actors.model.codec import Command
+from hourhand.actors.model.events import PartitionAssigned
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.log_offset import era_of
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task import StoredTask
 from tests.simulation.door_facts import DoorFacts
 from tests.simulation.history import (
     Committed,

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from actors.model.flow import Limit
+from hourhand.actors.model.flow import Limit
 from tests.simulation.history import ConfigApplied, Held, Started
 from tests.simulation.judged import Complaints, Run
 

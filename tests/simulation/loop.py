@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakSet
 
-from actors.ports.clock import Clock
+from hourhand.actors.ports.clock import Clock
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")

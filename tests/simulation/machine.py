@@ -17,8 +17,8 @@ from contextvars import Context
 from itertools import count
 from typing import TypeVar, TypeVarTuple, Unpack
 
-from actors.ports.clock import Clock
-from scheduler.node.machine import Item, Machine, Result, WaitingQueue
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.node.machine import Item, Machine, Result, WaitingQueue
 from tests.simulation.user_code import ProcessKilled
 
 STANDSTILL_S = 120.0

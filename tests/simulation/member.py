@@ -13,34 +13,34 @@ from typing import Protocol
 
 import msgspec
 
-from actors.kernel.context import ActorContext, RequestFailed, context_of
-from actors.kernel.simulated import SimulatedSystem
-from actors.kernel.supervision import FailureListener
-from actors.model.backoff import RetryPolicy
-from actors.model.band import WaitingQueue
-from actors.model.codec import LogRecord
-from actors.model.events import BatchPersisted, Event, WindowLoaded, single_events
-from actors.model.flow import FlowRules
-from actors.model.key import TaskKey
-from actors.model.operator_config import OperatorConfig
-from actors.ordering_executor import OrderingExecutor
-from actors.partition_executor import PartitionExecutor
-from actors.partition_scheduler import PartitionScheduler
-from actors.ports.effects import Effects
-from actors.ports.store import Stores
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.delivery import Deliver
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.memory.tables import View
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.configuration.settings import Settings
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.calls import Calls
-from scheduler.node.node import Node
-from scheduler.node.node_limits import NodeLimits
-from scheduler.observe.node_telemetry import NodeTelemetry
-from scheduler.observe.reporting import Reported, Reporter
-from scheduler.services.system_tasks import RoutedFactory, routed
+from hourhand.actors.kernel.context import ActorContext, RequestFailed, context_of
+from hourhand.actors.kernel.simulated import SimulatedSystem
+from hourhand.actors.kernel.supervision import FailureListener
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.band import WaitingQueue
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.events import BatchPersisted, Event, WindowLoaded, single_events
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.ordering_executor import OrderingExecutor
+from hourhand.actors.partition_executor import PartitionExecutor
+from hourhand.actors.partition_scheduler import PartitionScheduler
+from hourhand.actors.ports.effects import Effects
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.delivery import Deliver
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.adapters.memory.tables import View
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.node import Node
+from hourhand.scheduler.node.node_limits import NodeLimits
+from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
+from hourhand.scheduler.observe.reporting import Reported, Reporter
+from hourhand.scheduler.services.system_tasks import RoutedFactory, routed
 from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
 from tests.simulation.guests import guests

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from actors.model.errors import LogUnavailable, OperatorError, StoreUnavailable
-from actors.ports.clock import Clock
-from scheduler.adapters.memory.delivery import Deliver, Request
+from hourhand.actors.model.errors import LogUnavailable, OperatorError, StoreUnavailable
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.adapters.memory.delivery import Deliver, Request
 
 SLOW_ANSWER_MS = 2_000.0
 """A slow server answers after at most so long."""

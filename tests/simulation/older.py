@@ -12,11 +12,11 @@ from concurrent.futures import Future
 
 from msgspec.structs import replace
 
-from actors.model.ownership import Claim, Watermark
-from actors.model.settings import TreeSettings
-from scheduler.adapters.memory.delivery import at_once
-from scheduler.adapters.memory.ownership import MemoryOwnership
-from scheduler.adapters.memory.tables import MemoryStores, View
+from hourhand.actors.model.ownership import Claim, Watermark
+from hourhand.actors.model.settings import TreeSettings
+from hourhand.scheduler.adapters.memory.delivery import at_once
+from hourhand.scheduler.adapters.memory.ownership import MemoryOwnership
+from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 
 
 class OlderOwnership(MemoryOwnership):

@@ -5,10 +5,10 @@ Decides what is paused or changed and for how long; what that must mean is for t
 
 import random
 
-from actors.model.limit_change import LimitChange
-from actors.model.operator_config import OperatorConfig
-from actors.model.partition import partition_of
-from actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.pauses import Pause, PauseScope
 from tests.simulation.faulty_world import FaultyWorld
 from tests.simulation.history import Happened
 from tests.simulation.task_maker import SICK

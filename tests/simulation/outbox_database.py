@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from itertools import count
 from typing import NamedTuple, Protocol
 
-from actors.model.errors import OutboxUnavailable
-from actors.ports.clock import Clock
-from scheduler.outbox.ports import ClaimedRows, OutboxLag, OutboxRow
-from scheduler.outbox.table import LANES
+from hourhand.actors.model.errors import OutboxUnavailable
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.outbox.ports import ClaimedRows, OutboxLag, OutboxRow
+from hourhand.scheduler.outbox.table import LANES
 from tests.simulation.network import SLOW_ANSWER_MS
 
 LANES_CLAIMED_MAX = 8

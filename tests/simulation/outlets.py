@@ -9,10 +9,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import count
 
-from actors.model.codec import Headers
-from actors.ports.clock import Clock
-from scheduler.adapters.memory.delivery import Deliver, Request
-from scheduler.services.timers.executor import CallbackFailed
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.adapters.memory.delivery import Deliver, Request
+from hourhand.scheduler.services.timers.executor import CallbackFailed
 from tests.simulation.door_history import Appeared, CallAnswered, Called
 from tests.simulation.history import History
 from tests.simulation.loop import current_name

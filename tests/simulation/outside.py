@@ -13,14 +13,14 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from actors.model.codec import encode_data, encode_task
-from actors.model.key import TaskKey
-from actors.model.ownership import Claim
-from actors.model.partition import partition_of
-from actors.model.row_text import row_text
-from actors.model.task import StoredTask, Task
-from actors.ports.log import LogWriter
-from actors.ports.store import Stores
+from hourhand.actors.model.codec import encode_data, encode_task
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.row_text import row_text
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.ports.log import LogWriter
+from hourhand.actors.ports.store import Stores
 from tests.simulation.task_maker import TaskMaker
 
 RETRY_MS = 150.0

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from actors.model.attempts import AttemptEnded
-from actors.model.backoff import RetryPolicy
-from actors.model.events import Event
-from actors.model.settings import TreeSettings
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.calls import Calls
-from scheduler.node.endings import not_started
-from scheduler.node.process_ends import sent_end
-from scheduler.node.process_frames import (
+from hourhand.actors.model.attempts import AttemptEnded
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.events import Event
+from hourhand.actors.model.settings import TreeSettings
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.endings import not_started
+from hourhand.scheduler.node.process_ends import sent_end
+from hourhand.scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
     Ended,
     EndedProcess,
@@ -29,8 +29,8 @@ from scheduler.node.process_frames import (
     Work,
     read_record,
 )
-from scheduler.node.process_page import PagePlace, ProcessPage
-from scheduler.node.process_pool import ProcessPool, job_of
+from hourhand.scheduler.node.process_page import PagePlace, ProcessPage
+from hourhand.scheduler.node.process_pool import ProcessPool, job_of
 from tests.simulation.progress import EVERY_MS, CheckpointingAttempt
 from tests.simulation.user_code import ProcessKilled, SimulatedExecutor, plan_of
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from actors.model.codec import (
+from hourhand.actors.model.codec import (
     Command,
     CommandKind,
     LogRecord,
@@ -16,12 +16,12 @@ from actors.model.codec import (
     encode_command,
     encode_task,
 )
-from actors.model.errors import PoisonRecord
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.task import ID_BYTES_MAX, StoredTask
-from actors.ports.log import LogWriter
-from scheduler.adapters.memory.broker import MemoryPartition
+from hourhand.actors.model.errors import PoisonRecord
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task import ID_BYTES_MAX, StoredTask
+from hourhand.actors.ports.log import LogWriter
+from hourhand.scheduler.adapters.memory.broker import MemoryPartition
 from tests.simulation.scenario import Workload
 from tests.simulation.sealing import swapped
 from tests.simulation.sizes import any_headers, size_about, sized_command

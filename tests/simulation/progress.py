@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.model.checkpoint_value import checkpoint_text, checkpoint_value
-from actors.model.key import TaskKey
-from scheduler.node.attempts import RunningAttempt
+from hourhand.actors.model.checkpoint_value import checkpoint_text, checkpoint_value
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.node.attempts import RunningAttempt
 from tests.simulation.history import Progress
 
 EVERY_MS = 250.0

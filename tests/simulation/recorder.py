@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from actors.model.attempts import Attempt, Ending
-from actors.model.codec import LogRecord
-from actors.model.events import (
+from hourhand.actors.model.attempts import Attempt, Ending
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.events import (
     CatchUpEnded,
     Event,
     PartitionAssigned,
@@ -19,13 +19,13 @@ from actors.model.events import (
     PartitionRevoked,
     RetriesExhausted,
 )
-from actors.model.instant import to_millis
-from actors.model.key import TaskKey
-from actors.model.limit_change import LimitChange
-from actors.model.operator_config import OperatorConfig
-from actors.model.task import StoredTask
-from scheduler.node.attempts import RunningAttempt
-from scheduler.ports.processes import is_in_process
+from hourhand.actors.model.instant import to_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.ports.processes import is_in_process
 from tests.simulation.history import (
     Beside,
     CaughtUp,

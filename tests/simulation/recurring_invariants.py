@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from actors.model.instant import parse_instant
-from actors.model.key import TaskKey
-from scheduler.services.recurring.rule import RecurringRule
+from hourhand.actors.model.instant import parse_instant
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.services.recurring.rule import RecurringRule
 from tests.simulation.door_facts import NEVER_MS, SLACK_MS, Change, DoorFacts
 from tests.simulation.history import RowStored, Started
 from tests.simulation.judged import Complaints, Run

@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from actors.model.settings import TreeSettings
-from scheduler.adapters.memory.broker import BATCH_BYTES_MAX
-from scheduler.configuration.settings import ClientSettings, GroupSettings, Settings
+from hourhand.actors.model.settings import TreeSettings
+from hourhand.scheduler.adapters.memory.broker import BATCH_BYTES_MAX
+from hourhand.scheduler.configuration.settings import ClientSettings, GroupSettings, Settings
 
 FOLDER = Path(__file__).parent / "scenarios"
 _GROUP_MS = {

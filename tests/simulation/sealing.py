@@ -9,19 +9,24 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from actors.model.codec import LogRecord, decode_record
-from actors.model.definition import RESERVED
-from actors.model.errors import PoisonRecord
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey
-from actors.model.sealed import SealedMembers
-from actors.model.task import StoredTask, Task
-from actors.model.task_executor import TaskExecutor
-from scheduler.executors.middleware import AttemptContext, Middleware, MiddlewareStack, opening
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.payloads.deflate import Deflate
-from scheduler.services.system_tasks import RoutedFactory
+from hourhand.actors.model.codec import LogRecord, decode_record
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.errors import PoisonRecord
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.sealed import SealedMembers
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.executors.middleware import (
+    AttemptContext,
+    Middleware,
+    MiddlewareStack,
+    opening,
+)
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.payloads.deflate import Deflate
+from hourhand.scheduler.services.system_tasks import RoutedFactory
 from tests.simulation.task_maker import SICK
 from tests.simulation.user_code import SimulatedExecutor
 from tests.simulation.whose import complaint_of

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar, cast
 
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from actors.model.key import TaskKey, first_key_at
-from actors.model.status import AttemptRecord, Completion
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.schema import STORE
-from scheduler.adapters.embedded.status import EmbeddedStatus
-from scheduler.adapters.memory.delivery import Deliver, at_once
-from scheduler.adapters.memory.status import MemoryStatus
-from scheduler.adapters.memory.tables import MemoryStores, View
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.status import AttemptRecord, Completion
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.schema import STORE
+from hourhand.scheduler.adapters.embedded.status import EmbeddedStatus
+from hourhand.scheduler.adapters.memory.delivery import Deliver, at_once
+from hourhand.scheduler.adapters.memory.status import MemoryStatus
+from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 
 _ROWS_MIN = 1
 """Successes of one hour that are a segment: a simulated node writes few at a time."""

@@ -7,7 +7,7 @@ import random
 from functools import partial
 from typing import Any
 
-from scheduler.adapters.memory.delivery import Request
+from hourhand.scheduler.adapters.memory.delivery import Request
 from tests.simulation.faulty_world import FaultyWorld, last
 from tests.simulation.history import Happened
 from tests.simulation.network import SLOW_ANSWER_MS, Weather

@@ -7,19 +7,24 @@ judge.
 from collections import Counter, defaultdict
 from typing import Protocol
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.codec import Command
-from actors.model.json_text import shown_value
-from actors.model.key import TaskKey
-from actors.model.log_offset import broker_offset
-from actors.model.operator_config import OperatorConfig
-from actors.model.ownership import Claim
-from actors.model.status import CommandOutcome, Completion, CompletionResult, RecordedOutcome
-from actors.model.task import StoredTask
-from actors.model.task_checkpoint import TaskCheckpoint
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.stores import MemoryStores
-from scheduler.configuration.settings import Settings
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.codec import Command
+from hourhand.actors.model.json_text import shown_value
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.log_offset import broker_offset
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.status import (
+    CommandOutcome,
+    Completion,
+    CompletionResult,
+    RecordedOutcome,
+)
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.stores import MemoryStores
+from hourhand.scheduler.configuration.settings import Settings
 from tests.simulation.history import (
     CheckpointKept,
     Claimed,

@@ -11,13 +11,13 @@ from itertools import count, islice
 
 from pydantic import JsonValue
 
-from actors.model.codec import encode_task
-from actors.model.flow import FairShare, FlowRule, FlowRules
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.task import Task
-from actors.ports.clock import Clock
+from hourhand.actors.model.codec import encode_task
+from hourhand.actors.model.flow import FairShare, FlowRule, FlowRules
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.clock import Clock
 from tests.simulation import limited, unordered
 from tests.simulation.pretending import pretending
 from tests.simulation.scenario import Workload

@@ -2,7 +2,7 @@
 
 import random
 
-from actors.kernel.simulated import VirtualClock
+from hourhand.actors.kernel.simulated import VirtualClock
 from tests.simulation.loop import SimulatedLoop
 
 

@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.model.codec import LogRecord
-from actors.model.events import Event, PromiseDoubted, SelfChecked
-from actors.model.key import TaskKey
-from actors.model.operator_config import OperatorConfig
-from actors.model.status import Completion
-from actors.ports.store import Stores
-from scheduler.adapters.memory.stores import open_memory_stores
-from scheduler.adapters.observing.counted import checked_stores
-from scheduler.node.attempts import RunningAttempt
-from scheduler.observe.self_check import SelfCheck
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.events import Event, PromiseDoubted, SelfChecked
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.status import Completion
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.memory.stores import open_memory_stores
+from hourhand.scheduler.adapters.observing.counted import checked_stores
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.observe.self_check import SelfCheck
 from tests.simulation.history import Progress, Sampled
 from tests.simulation.member import Member, MemberObserver
 from tests.simulation.scenario import load_scenarios

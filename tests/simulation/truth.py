@@ -13,19 +13,19 @@ from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
-from actors.model.codec import Command, CommandKind, LogRecord, decode_record
-from actors.model.errors import PayloadSealed, PoisonRecord, TaskTooLarge, UnknownKind
-from actors.model.instant import INSTANT_MIN_MS
-from actors.model.key import TaskKey, first_key_at
-from actors.model.log_offset import era_of, kept_offset
-from actors.model.ownership import EPOCH_SHIFT, Watermark
-from actors.model.partition import partition_of
-from actors.model.status import Completion, CompletionResult
-from actors.model.task import StoredTask
-from scheduler.adapters.memory.broker import MemoryBroker, MemoryPartition
-from scheduler.adapters.memory.stores import MemoryStores
-from scheduler.adapters.memory.tables import Rows
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.codec import Command, CommandKind, LogRecord, decode_record
+from hourhand.actors.model.errors import PayloadSealed, PoisonRecord, TaskTooLarge, UnknownKind
+from hourhand.actors.model.instant import INSTANT_MIN_MS
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.log_offset import era_of, kept_offset
+from hourhand.actors.model.ownership import EPOCH_SHIFT, Watermark
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker, MemoryPartition
+from hourhand.scheduler.adapters.memory.stores import MemoryStores
+from hourhand.scheduler.adapters.memory.tables import Rows
+from hourhand.scheduler.configuration.settings import Settings
 
 _HOLDS = {UnknownKind.__name__, PayloadSealed.__name__}
 """Why nodes hold tasks for others."""

@@ -6,16 +6,16 @@ They behave as what they stand for does, and decide nothing.
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.kernel.context import ActorContext
-from actors.kernel.simulated import SimulatedSystem, VirtualClock
-from actors.model.codec import LogRecord
-from actors.ports.clock import Clock
-from actors.ports.log import Polled
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.group import Membership
-from scheduler.adapters.memory.log import MemoryLog
-from scheduler.configuration.settings import Settings
-from scheduler.node.lease import Lease
+from hourhand.actors.kernel.context import ActorContext
+from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import Polled
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.group import Membership
+from hourhand.scheduler.adapters.memory.log import MemoryLog
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.node.lease import Lease
 
 TRACE_MAX = 30
 _FAR_MS = 100_000

@@ -8,9 +8,9 @@ import zlib
 
 from pydantic import JsonValue
 
-from actors.model.key import TaskKey
-from actors.model.sealed import SealedMembers
-from actors.model.task import Task
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.sealed import SealedMembers
+from hourhand.actors.model.task import Task
 
 
 def told_whose(key: TaskKey, data: dict[str, JsonValue]) -> dict[str, JsonValue]:

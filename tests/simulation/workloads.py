@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 from pydantic import JsonValue
 
-from actors.model.codec import CommandKind
-from actors.model.errors import HourhandError
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey, TaskPair
-from actors.ports.clock import Clock
-from scheduler.client.client import PairReceipt, Receipt, SchedulerClient
+from hourhand.actors.model.codec import CommandKind
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey, TaskPair
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.client.client import PairReceipt, Receipt, SchedulerClient
 from tests.simulation.history import Asked
 from tests.simulation.outside import OutsideWriter
 from tests.simulation.producers import Producers

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.backoff import RetryPolicy
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey
-from actors.model.operator_config import OperatorConfig
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.group import Coordinator
-from scheduler.adapters.memory.stores import MemoryStores
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.group import Coordinator
+from hourhand.scheduler.adapters.memory.stores import MemoryStores
 from tests.simulation.clients import make_driver
 from tests.simulation.door_history import DoorEntry
 from tests.simulation.faults import FaultInjector

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from actors.model.codec import LogRecord
-from actors.model.definition import RESERVED
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.definition import RESERVED
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.configuration.settings import Settings
 from tests.simulation.door_history import InCommitted
 from tests.simulation.door_workload import DoorWorkload, DoorWorld
 from tests.simulation.doors import IN_GROUP, DoorSite

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from scheduler.cli.cli import app
+from hourhand.scheduler.cli.cli import app
 
 _COLUMNS = 96
 _HEAD = """\

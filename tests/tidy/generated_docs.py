@@ -6,7 +6,6 @@
 import ast
 import inspect
 import re
-import textwrap
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, get_args
@@ -14,9 +13,9 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from actors.model import errors
-from actors.model.errors import CallerError, HourhandError, InternalError, OperatorError
-from scheduler.configuration.settings import CONFIG_FILE, CONFIG_VARIABLE, Settings
+from hourhand.actors.model import errors
+from hourhand.actors.model.errors import CallerError, HourhandError, InternalError, OperatorError
+from hourhand.scheduler.configuration.settings import CONFIG_FILE, CONFIG_VARIABLE, Settings
 from tests.tidy.cli_page import cli_page
 from tests.tidy.decisions_page import decisions_page
 from tests.tidy.deploy_files import board_copy, board_object, rules_copy, rules_object
@@ -25,7 +24,7 @@ from tests.tidy.http_page import http_page
 from tests.tidy.metrics_page import metrics_page
 from tests.tidy.openapi_page import openapi_page
 from tests.tidy.settings_dicts import settings_dicts
-from tests.tidy.source import ROOT
+from tests.tidy.source import ROOT, class_named
 
 _BRANCHES: dict[type[HourhandError], str] = {
     CallerError: "The caller asked for something that cannot be done",
@@ -129,16 +128,14 @@ def _attribute_docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Return the string below each field, inherited ones too, which Python throws away."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
-        if issubclass(base, BaseModel) and base.__module__.startswith(("actors.", "scheduler.")):
+        if issubclass(base, BaseModel) and base.__module__.partition(".")[0] == "hourhand":
             found |= _docstrings_of(base)
     return found
 
 
 def _docstrings_of(model: type[BaseModel]) -> dict[str, str]:
-    body = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
-    assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {}
-    for field, below in pairwise(body.body):
+    for field, below in pairwise(class_named(model.__name__).body):
         match field, below:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.mirror import module_of
 from tests.tidy.source import ROOT
 
 _TOPS = ("actors", "hourhand", "scheduler")
@@ -107,7 +108,7 @@ def measures(root: Path) -> dict[str, str]:
 
 
 def _module(path: Path) -> str:
-    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    return module_of(path.as_posix())
 
 
 def _imports(trees: Mapping[Path, ast.Module]) -> dict[str, set[str]]:
@@ -132,7 +133,7 @@ def _names(tree: ast.Module) -> Iterator[str]:
 
 
 def _is_picked(module: str, importer: str) -> bool:
-    roles = module.startswith("actors.") and module.count(".") == 1
+    roles = module.startswith("hourhand.actors.") and module.count(".") == 2
     return roles or importer.rpartition(".")[2] in _PICKERS
 
 
@@ -140,8 +141,8 @@ def _rooms(imports: Mapping[str, set[str]]) -> tuple[int, int]:
     """Return how many folders and single files scheduler/ has, and which of them know others."""
 
     def room(module: str) -> str | None:
-        parts = module.split(".")
-        return parts[1] if parts[0] == "scheduler" and len(parts) > 1 else None
+        parts = module.split(".")[1:]
+        return parts[1] if parts[:1] == ["scheduler"] and len(parts) > 1 else None
 
     rooms = {found for module in imports if (found := room(module))}
     arrows = {
@@ -158,7 +159,7 @@ def _layers(root: Path) -> int:
     contracts = configparser.ConfigParser()
     contracts.read(root / "setup.cfg", encoding="utf-8")
     for name in contracts.sections():
-        if contracts[name].get("containers", "").strip() == "scheduler":
+        if contracts[name].get("containers", "").strip() == "hourhand.scheduler":
             return len(contracts[name]["layers"].strip().splitlines())
     return 0
 

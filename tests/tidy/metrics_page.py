@@ -1,6 +1,6 @@
 """Writes docs/metrics.md from the catalogue; ``make docs`` runs it with the other pages."""
 
-from scheduler.observe.metric_catalogue import (
+from hourhand.scheduler.observe.metric_catalogue import (
     ERROR_CLASSES_MAX,
     SECTIONS,
     SUPERVISOR,

@@ -5,19 +5,19 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from actors.kernel.simulated import VirtualClock
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.admin.app import build_app
-from scheduler.admin.service import AdminService
-from scheduler.configuration.settings import Settings
-from scheduler.records.appending import TaskAppender
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.timers.app import build_routes
-from scheduler.services.timers.recurring_routes import RecurringService
-from scheduler.services.timers.service import TimerService
-from scheduler.wiring import Installation
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.admin.app import build_app
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.timers.app import build_routes
+from hourhand.scheduler.services.timers.recurring_routes import RecurringService
+from hourhand.scheduler.services.timers.service import TimerService
+from hourhand.scheduler.wiring import Installation
 from tests.unit.scheduler.admin.log_view import MemoryLogView
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.configuration.settings import Settings
 
 _HEAD = '''"""The groups of settings as dictionaries, as type checkers and editors read them.
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from tests.mirror import module_of
+
 ROOT = Path(__file__).parents[2]
 
 CODE_FOLDERS = ("actors", "hourhand", "scheduler", "schema", "tests", "examples", "benchmarks")
@@ -73,7 +75,7 @@ class Source:
     @property
     def module(self) -> str:
         """Dotted name it is imported by."""
-        return self.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        return module_of(self.name)
 
     @cached_property
     def text(self) -> str:
@@ -175,6 +177,21 @@ def sources(*folders: str) -> tuple[Source, ...]:
     ]
     assert found, f"no Python file below {folders}"
     return tuple(found)
+
+
+def class_named(name: str) -> ast.ClassDef:
+    """Return the class of the product that has this name.
+
+    ``inspect`` looks for it in the module that a public class is shown under, in vain.
+    """
+    (found,) = (
+        node
+        for source in sources("actors", "hourhand", "scheduler")
+        if f"class {name}" in source.text
+        for node in source.tree.body
+        if isinstance(node, ast.ClassDef) and node.name == name
+    )
+    return found
 
 
 @cache

@@ -16,8 +16,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from actors.model.errors import SettingsInvalid
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.scheduler.configuration.settings import Settings
 from tests.servers import images
 from tests.tidy.source import ROOT, project_metadata, report
 from tests.wheel import BUILT_FROM

@@ -8,7 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scheduler.configuration.optional_dependencies import EXTRA_OF
+from hourhand.scheduler.configuration.optional_dependencies import EXTRA_OF
 from tests.tidy.source import ROOT, project_metadata, report, sources
 
 GATHERED = {"all", "pipeline"}
@@ -20,7 +20,7 @@ BROUGHT_ALONG = {
     "yarl": "aiohttp",
 }
 """Imported, though another package brings it."""
-OURS = {"actors", "hourhand", "scheduler"}
+OURS = {"hourhand"}
 _ROW = re.compile(r"^\| ([\w-]+) \| ([<>=.,\d]+) \| (\w*) \| (.+) \|$", re.MULTILINE)
 
 

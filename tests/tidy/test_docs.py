@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.model import errors
-from actors.model.errors import HourhandError
+from hourhand.actors.model import errors
+from hourhand.actors.model.errors import HourhandError
 from tests.tidy.generated_docs import PAGES
 from tests.tidy.source import ROOT, documents, report, sources
 

@@ -8,7 +8,7 @@ import ast
 import re
 from collections import defaultdict
 
-from scheduler.adapters.telemetry import roles_told
+from hourhand.scheduler.adapters.telemetry import roles_told
 from tests.tidy.source import ROOT, Source, report, sources
 
 VERBS = {
@@ -145,7 +145,9 @@ def test_every_message_is_sent_and_received() -> None:
     parts, matched, built = _parts(), _matched_names(), _built_names()
     for node in _classes():
         if _is_message(node) and node.name not in parts:
-            assert f"actors.messages.{node.name}" in built, f"{node.name} is sent by nobody"
+            assert f"hourhand.actors.messages.{node.name}" in built, (
+                f"{node.name} is sent by nobody"
+            )
             assert node.name in matched, f"{node.name} is matched nowhere"
 
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET, UnsetType
 from msgspec.structs import fields
 
-from scheduler.admin.answers import Answer
+from hourhand.scheduler.admin.answers import Answer
 from tests.tidy.openapi_page import described_admin, described_timers
 from tests.tidy.source import report, sources
 

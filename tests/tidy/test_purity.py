@@ -39,14 +39,14 @@ TOLD_THE_TIME = (
 )
 """Tests of these kinds bring their own time."""
 EFFECTS = {
-    "asyncio": "the node runs coroutines; go through actors.ports.runner",
+    "asyncio": "the node runs coroutines; go through hourhand.actors.ports.runner",
     "multiprocessing": "a tree lives in one process",
-    "os": "effects come in through actors.ports",
-    "pathlib": "effects come in through actors.ports",
+    "os": "effects come in through hourhand.actors.ports",
+    "pathlib": "effects come in through hourhand.actors.ports",
     "random": "take the random numbers the system was seeded with: self._context.rng",
-    "socket": "effects come in through actors.ports",
-    "subprocess": "effects come in through actors.ports",
-    "threading": "an actor owns its state; only actors.kernel knows threads",
+    "socket": "effects come in through hourhand.actors.ports",
+    "subprocess": "effects come in through hourhand.actors.ports",
+    "threading": "an actor owns its state; only hourhand.actors.kernel knows threads",
     "time": "take a Clock",
     "uuid": "identities come with the task",
 }
@@ -82,7 +82,7 @@ def test_actors_import_little_from_outside() -> None:
     complaints = []
     for source in sources("actors"):
         packages = {name.partition(".")[0] for name in source.imports}
-        strange = packages - sys.stdlib_module_names - OUTSIDE_PACKAGES - {"actors"}
+        strange = packages - sys.stdlib_module_names - OUTSIDE_PACKAGES - {"hourhand"}
         complaints += [f"{source.name} imports {name}" for name in strange]
     report(complaints)
 

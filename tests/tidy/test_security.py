@@ -17,13 +17,13 @@ import pytest
 from tests.tidy.source import ROOT, Source, report, sources
 
 UNSAFE_MODULES = {
-    "cPickle": "JSON, through actors.model.codec",
-    "cloudpickle": "JSON, through actors.model.codec",
-    "dill": "JSON, through actors.model.codec",
-    "jsonpickle": "JSON, through actors.model.codec",
-    "marshal": "JSON, through actors.model.codec",
-    "pickle": "JSON, through actors.model.codec",
-    "shelve": "a store behind actors.ports.store",
+    "cPickle": "JSON, through hourhand.actors.model.codec",
+    "cloudpickle": "JSON, through hourhand.actors.model.codec",
+    "dill": "JSON, through hourhand.actors.model.codec",
+    "jsonpickle": "JSON, through hourhand.actors.model.codec",
+    "marshal": "JSON, through hourhand.actors.model.codec",
+    "pickle": "JSON, through hourhand.actors.model.codec",
+    "shelve": "a store behind hourhand.actors.ports.store",
     "yaml": "TOML, through tomllib",
 }
 """Each with what to use in its place.  msgspec and json make values, never code."""

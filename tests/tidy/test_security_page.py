@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.configuration.settings import Settings
 from tests.security import cassandra_rights, kafka_rights
 from tests.tidy.source import ROOT
 

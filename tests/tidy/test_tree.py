@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-import actors
+import hourhand.actors
+from tests.mirror import module_of
 from tests.tidy.source import ROLES, ROOT, Source, class_name, sources
 
 BESIDE_THE_ROLES = {
@@ -71,7 +72,7 @@ def test_a_file_begins_with_what_its_role_decides(role: str) -> None:
 def test_imports_between_roles_are_the_supervision_tree(role: str) -> None:
     """A parent imports the children it spawns; siblings meet through refs only."""
     imported = {
-        name.split(".")[1] for name in _role(role).imports if name.startswith("actors.")
+        name.split(".")[2] for name in _role(role).imports if name.startswith("hourhand.actors.")
     } & ROLES.keys()
 
     assert imported == set(ROLES[role])
@@ -92,7 +93,7 @@ def test_a_role_has_a_test_file(role: str) -> None:
 
     assert tests.path.is_file()
     assert any(function.node.name.startswith("test_") for function in tests.functions)
-    assert f"actors.{role}" in tests.imports
+    assert f"hourhand.actors.{role}" in tests.imports
 
 
 def test_the_architecture_page_has_a_heading_for_each_role() -> None:
@@ -108,7 +109,7 @@ def test_the_drawing_of_the_package_is_the_tree() -> None:
     """The first thing a reader sees is true."""
     drawn: dict[str, list[str]] = {}
     path: list[tuple[int, str]] = []
-    for line in (inspect.getdoc(actors) or "").splitlines():
+    for line in (inspect.getdoc(hourhand.actors) or "").splitlines():
         found = re.match(r"^([\s│├└─]*)([A-Z][a-z]+[A-Z]\w+)", line)
         if found is None or not line.startswith(" "):
             continue
@@ -142,8 +143,8 @@ def test_every_folder_of_code_is_a_listed_package() -> None:
     listed = set(config["options"]["packages"].split())
 
     found = {
-        path.parent.relative_to(ROOT).as_posix().replace("/", ".")
-        for folder in ("actors", "hourhand", "scheduler")
+        module_of(path.relative_to(ROOT).as_posix())
+        for folder in ("actors", "hourhand", "scheduler", "schema")
         for path in (ROOT / folder).rglob("__init__.py")
     }
-    assert listed == found | {"scheduler.schema"}
+    assert listed == found

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from actors.model.backoff import RetryPolicy
-from actors.model.batch_executor import BatchExecutor
-from actors.model.task_executor import TaskExecutor
-from scheduler.executors.middleware import Middleware
-from scheduler.payloads.codec import PayloadCodec
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.batch_executor import BatchExecutor
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.executors.middleware import Middleware
+from hourhand.scheduler.payloads.codec import PayloadCodec
 from tests.promises.test_p07_guests import PLACES
 
 ROOMS = (

@@ -16,7 +16,7 @@ from packaging.metadata import Metadata
 
 from tests.tidy.outside import run
 from tests.tidy.source import ROOT, report
-from tests.wheel import BUILD_LOG, BUILT_FROM
+from tests.wheel import BUILD_LOG
 
 
 def test_the_sdist_holds_what_the_wheel_is_built_from(built: Path) -> None:
@@ -25,7 +25,8 @@ def test_the_sdist_holds_what_the_wheel_is_built_from(built: Path) -> None:
     with tarfile.open(sdist) as archive:
         tops = {name.partition("/")[2].partition("/")[0] for name in archive.getnames()} - {""}
 
-    assert tops == {*BUILT_FROM, "PKG-INFO", "hourhand.egg-info"}
+    built_from = {"hourhand", "pyproject.toml", "setup.cfg", "README.md", "LICENSE"}
+    assert tops == {*built_from, "PKG-INFO", "hourhand.egg-info"}
 
 
 def test_the_build_has_no_warnings(built: Path) -> None:
@@ -116,7 +117,7 @@ def test_the_demo_loses_nothing_and_says_so(elsewhere: Path, tmp_path: Path) -> 
             "`hourhand sql` needs duckdb, which is not installed: pip install 'duckdb<3,>=2'",
         ),
         (
-            "run --executor scheduler.demo.records:DemoExecutor --set observe.traces=true",
+            "run --executor hourhand.scheduler.demo.records:DemoExecutor --set observe.traces=true",
             "the setting observe.traces needs opentelemetry",
         ),
     ],
@@ -151,8 +152,8 @@ def test_the_command_line_runs_from_another_folder(elsewhere: Path) -> None:
 def test_all_packages_are_imported_from_the_wheel(elsewhere: Path) -> None:
     """None comes from the repository."""
     program = (
-        "import actors.topic_supervisor, hourhand, scheduler;"
-        " hourhand.Task; print(actors.__file__, hourhand.__file__, scheduler.__file__)"
+        "import hourhand, hourhand.actors.topic_supervisor, hourhand.scheduler.wiring;"
+        " print(hourhand.__file__, hourhand.actors.__file__, hourhand.scheduler.__file__)"
     )
 
     for path in run(elsewhere / "venv/bin/python", "-c", program, cwd=elsewhere).split():
@@ -163,7 +164,8 @@ def test_every_table_of_the_schema_is_in_the_wheel(elsewhere: Path) -> None:
     """``hourhand migrate`` reads the CQL files from the installed package."""
     program = (
         "from importlib.resources import files;"
-        " print(*sorted(f.name for f in (files('scheduler.schema') / 'cassandra').iterdir()))"
+        " folder = files('hourhand.scheduler.schema') / 'cassandra';"
+        " print(*sorted(each.name for each in folder.iterdir()))"
     )
     shipped = run(elsewhere / "venv/bin/python", "-c", program, cwd=elsewhere).split()
 
@@ -173,14 +175,15 @@ def test_every_table_of_the_schema_is_in_the_wheel(elsewhere: Path) -> None:
 
 def test_every_module_is_in_the_wheel(elsewhere: Path) -> None:
     """A folder missing from setup.cfg would be missing here."""
-    program = "import actors; from pathlib import Path; print(Path(actors.__file__).parents[1])"
+    program = "import hourhand; print(hourhand.__path__[0])"
     installed = Path(run(elsewhere / "venv/bin/python", "-c", program, cwd=elsewhere))
+    folders = {"hourhand": ".", "actors": "actors", "scheduler": "scheduler"}
 
     missing = [
         path.relative_to(ROOT).as_posix()
-        for folder in ("actors", "hourhand", "scheduler")
+        for folder, below in folders.items()
         for path in (ROOT / folder).rglob("*")
         if path.suffix in {".py", ".typed", ".html", ".css", ".js", ".svg", ".woff2"}
-        and not (installed / path.relative_to(ROOT)).is_file()
+        and not (installed / below / path.relative_to(ROOT / folder)).is_file()
     ]
     assert not missing

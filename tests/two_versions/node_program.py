@@ -1,24 +1,22 @@
 """A node of whichever version ``PYTHONPATH`` names; it writes what it runs into a file.
 
 Uses only names that both versions have.  Started as ``python node_program.py NAME NOTES
-SETTINGS KINDS``: its own name, the file, the settings as JSON, and the kinds that it has executors
-for, separated by commas.  Prints the file of the package that it uses once it is ready, and stops
-when its input ends.
+SETTINGS KINDS PACKAGE``: its own name, the file, the settings as JSON, the kinds that it has
+executors for, separated by commas, and the package that the version is imported by.  Prints the
+file of the package that it uses once it is ready, and stops when its input ends.
 """
 
+import importlib
 import json
 import os
 import sys
 from threading import Event
 from typing import Any
 
-import scheduler
-from scheduler import Scheduler, Settings, Task, TaskExecutor
 
-
-def _executor(node: str, kind: str, notes: int) -> type[TaskExecutor]:
-    class Notes(TaskExecutor):
-        def execute(self, task: Task) -> None:
+def _executor(base: Any, node: str, kind: str, notes: int) -> Any:
+    class Notes(base):  # type: ignore[misc]
+        def execute(self, task: Any) -> None:
             note = {
                 "node": node,
                 "executor": kind,
@@ -32,16 +30,19 @@ def _executor(node: str, kind: str, notes: int) -> type[TaskExecutor]:
 
 
 def _main() -> None:
-    node, path, settings, kinds = sys.argv[1:]
+    node, path, settings, kinds, package = sys.argv[1:]
+    version = importlib.import_module(package)
+    base = version.TaskExecutor
     notes = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    named: Any = {kind: _executor(node, kind, notes) for kind in kinds.split(",") if kind}
+    named: Any = {kind: _executor(base, node, kind, notes) for kind in kinds.split(",") if kind}
     chosen: Any = json.loads(settings)
     executors = {"executors": named} if named else {}
-    with Scheduler(Settings(**chosen), executor=_executor(node, "", notes), **executors) as running:
+    default = _executor(base, node, "", notes)
+    with version.Scheduler(version.Settings(**chosen), executor=default, **executors) as running:
         pause = Event()
         while not running.is_ready:
             pause.wait(0.05)
-        os.write(1, f"{scheduler.__file__}\n".encode())
+        os.write(1, f"{version.__file__}\n".encode())
         sys.stdin.read()
 
 

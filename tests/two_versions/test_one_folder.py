@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from scheduler import SchedulerClient, Settings, Task, wiring
-from scheduler.adapters.embedded.connection import open_connection, version_of
-from scheduler.adapters.embedded.folder import store_file
-from scheduler.adapters.embedded.schema import STORE
-from scheduler.configuration.settings import EmbeddedSettings
+from hourhand import SchedulerClient, Settings, Task
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.embedded.connection import open_connection, version_of
+from hourhand.scheduler.adapters.embedded.folder import store_file
+from hourhand.scheduler.adapters.embedded.schema import STORE
+from hourhand.scheduler.configuration.settings import EmbeddedSettings
 from tests.tidy.source import ROOT
 from tests.two_versions.versions import NodeProcess, notes_in, unpacked, wait_for
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler import SchedulerClient, Task, wiring
+from hourhand import SchedulerClient, Task
+from hourhand.scheduler import wiring
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings

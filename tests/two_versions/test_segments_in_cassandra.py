@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from scheduler import SchedulerClient, Settings, Task, wiring
-from scheduler.adapters.cassandra.connection import open_connection
-from scheduler.adapters.cassandra.segment_gate import LOOK_MS, SETTLED_MS
+from hourhand import SchedulerClient, Settings, Task
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.cassandra.connection import open_connection
+from hourhand.scheduler.adapters.cassandra.segment_gate import LOOK_MS, SETTLED_MS
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings

@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple, Self
 
 import pytest
 
-from scheduler import Settings
+from hourhand import Settings
 from tests.tidy.source import ROOT
 from tests.waiting import until
 
@@ -63,8 +63,10 @@ class NodeProcess:
         self._name, self._source = name, source
         self._log: IO[bytes] = (folder / f"{name}.log").open("wb")
         chosen = settings.model_dump_json(exclude_defaults=True)
+        # The versions of the history were imported by the name of their folder.
+        package = "hourhand" if source == ROOT else "scheduler"
         self._process = subprocess.Popen(
-            [sys.executable, _PROGRAM, name, folder / "notes", chosen, kinds],
+            [sys.executable, _PROGRAM, name, folder / "notes", chosen, kinds, package],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(source)},
             stdin=subprocess.PIPE,

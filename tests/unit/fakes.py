@@ -5,14 +5,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.codec import Headers, LogRecord
-from actors.model.executor_attributes import policy_of
-from actors.model.settings import WindowSettings
-from actors.ports.log import Position
-from actors.ports.runner import AttemptListener, CheckpointListener, Executable
-from scheduler.adapters.memory.delivery import Request
-from scheduler.futures.future_group import FutureWriter
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.executor_attributes import policy_of
+from hourhand.actors.model.settings import WindowSettings
+from hourhand.actors.ports.log import Position
+from hourhand.actors.ports.runner import AttemptListener, CheckpointListener, Executable
+from hourhand.scheduler.adapters.memory.delivery import Request
+from hourhand.scheduler.futures.future_group import FutureWriter
 from tests.builders import NOW_MS
 
 SLOW_MS = float(WindowSettings().slow_attempt_ms)

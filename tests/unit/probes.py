@@ -8,20 +8,20 @@ import random
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from actors.kernel.actor import Actor
-from actors.kernel.ref import Ref
-from actors.kernel.simulated import SimulatedSystem, VirtualClock
-from actors.messages import MeetSiblings, Siblings
-from actors.model.flow import FlowRules
-from actors.model.known_completions import KnownCompletions
-from actors.model.outcome import Outcome
-from actors.model.ownership import Ownership
-from actors.model.settings import TreeSettings
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from actors.ports.effects import Effects
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.ref import Ref
+from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
+from hourhand.actors.messages import MeetSiblings, Siblings
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.known_completions import KnownCompletions
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.ownership import Ownership
+from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.ports.effects import Effects
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS
 from tests.unit.fakes import FakeRunner, FakeWriter, HeldRequests
 

@@ -1,8 +1,27 @@
-"""Which tests bear the name of a source file."""
+"""What a source file is imported by, and which tests bear its name."""
 
+import importlib.util
 from pathlib import Path
 
-from tests.mirror import own_tests
+import pytest
+
+from tests.mirror import module_of, own_tests
+
+
+@pytest.mark.parametrize(
+    ("file", "module"),
+    [
+        ("actors/model/key.py", "hourhand.actors.model.key"),
+        ("scheduler/__init__.py", "hourhand.scheduler"),
+        ("schema/__init__.py", "hourhand.scheduler.schema"),
+        ("hourhand/errors.py", "hourhand.errors"),
+        ("tests/mirror.py", "tests.mirror"),
+    ],
+)
+def test_the_folders_of_the_product_are_packages_of_hourhand(file: str, module: str) -> None:
+    """Python finds them there, whatever the working folder is."""
+    assert module_of(file) == module
+    assert importlib.util.find_spec(module) is not None
 
 
 def _touch(root: Path, *names: str) -> None:

@@ -14,17 +14,17 @@ from uuid import uuid4
 import msgspec
 from cassandra.query import BatchStatement, BatchType
 
-from actors.model.bucket import hour_of, hours_between
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from actors.model.key import TaskKey
-from actors.model.ownership import Claim
-from scheduler.adapters.cassandra.ownership import (
+from hourhand.actors.model.bucket import hour_of, hours_between
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Claim
+from hourhand.scheduler.adapters.cassandra.ownership import (
     PARTITION_COUNT,
     WATERMARK_COLUMNS,
     CassandraOwnershipStore,
     watermark_values,
 )
-from scheduler.adapters.cassandra.segments import (
+from hourhand.scheduler.adapters.cassandra.segments import (
     FETCH_SEGMENTS,
     OVERLAPPING,
     SEGMENT,
@@ -32,12 +32,12 @@ from scheduler.adapters.cassandra.segments import (
     entries_in,
     key_of,
 )
-from scheduler.adapters.cassandra.session import CassandraSession, Row
-from scheduler.adapters.cassandra.stores import connect
-from scheduler.adapters.cassandra.whole_tables import WholeTable, tokens_of
-from scheduler.adapters.completion_segments import in_key_order, merged
-from scheduler.configuration.settings import Settings
-from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession, Row
+from hourhand.scheduler.adapters.cassandra.stores import connect
+from hourhand.scheduler.adapters.cassandra.whole_tables import WholeTable, tokens_of
+from hourhand.scheduler.adapters.completion_segments import in_key_order, merged
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
 
 _NAMES = {
     BulkTable.TASKS: "task_schedule",

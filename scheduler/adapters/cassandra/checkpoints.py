@@ -6,11 +6,11 @@ Reads go from hour to hour, writes are same-row batches; ``CassandraStatusStore`
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.key import TaskKey
-from actors.model.task_checkpoint import TaskCheckpoint
-from scheduler.adapters.cassandra.hours import HourReads, HourWalk
-from scheduler.adapters.cassandra.packing import (
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.scheduler.adapters.cassandra.hours import HourReads, HourWalk
+from hourhand.scheduler.adapters.cassandra.packing import (
     PackedRow,
     batches,
     packed_bigint,
@@ -18,8 +18,8 @@ from scheduler.adapters.cassandra.packing import (
     packed_int,
     packed_key,
 )
-from scheduler.adapters.cassandra.pages import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
-from scheduler.adapters.cassandra.session import CassandraSession, Row
+from hourhand.scheduler.adapters.cassandra.pages import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession, Row
 
 _TABLE = "{keyspace}.task_checkpoint"
 _ROW = f"SELECT {KEY_COLUMNS}, attempt, toUnixTimestamp(made), body, fence FROM {_TABLE}"
@@ -29,7 +29,7 @@ _FETCHED = 64
 
 
 class CassandraCheckpointStore:
-    """Checkpoints; see ``actors.ports.store.CheckpointStore`` for the contract."""
+    """Checkpoints; see ``hourhand.actors.ports.store.CheckpointStore`` for the contract."""
 
     def __init__(self, session: CassandraSession) -> None:
         self._session = session

@@ -33,9 +33,9 @@ from cassandra.policies import (
 )
 from cassandra.query import tuple_factory
 
-from actors.model.errors import SettingsInvalid, StoreUnavailable
-from scheduler.adapters.cassandra.packing import PackedProtocol
-from scheduler.configuration.settings import CassandraSettings
+from hourhand.actors.model.errors import SettingsInvalid, StoreUnavailable
+from hourhand.scheduler.adapters.cassandra.packing import PackedProtocol
+from hourhand.scheduler.configuration.settings import CassandraSettings
 
 _RECONNECT_FIRST_S = 0.5
 _RECONNECT_MAX_S = 5.0

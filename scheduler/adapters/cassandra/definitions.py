@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
-from actors.ports.definitions import DefinitionPage
-from scheduler.adapters.cassandra.packing import (
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.ports.definitions import DefinitionPage
+from hourhand.scheduler.adapters.cassandra.packing import (
     PackedBatch,
     RowPrefix,
     cut,
@@ -20,8 +20,8 @@ from scheduler.adapters.cassandra.packing import (
     packed_int,
     packed_text,
 )
-from scheduler.adapters.cassandra.session import FETCH_ROWS, CassandraSession, Row
-from scheduler.futures.light_future import then
+from hourhand.scheduler.adapters.cassandra.session import FETCH_ROWS, CassandraSession, Row
+from hourhand.scheduler.futures.light_future import then
 
 SHARDS = 4
 """Few, so that ids that are requested together are stored together."""
@@ -33,7 +33,7 @@ DEFINITION_PLACE = "partition_id = ? AND kind = ? AND shard = ?"
 
 
 class CassandraDefinitionStore:
-    """Definitions; see ``actors.ports.definitions`` for the contract."""
+    """Definitions; see ``hourhand.actors.ports.definitions`` for the contract."""
 
     def __init__(self, session: CassandraSession) -> None:
         self._session = session

@@ -22,9 +22,9 @@ from cassandra.protocol import (
     TruncateError,
 )
 
-from actors.model.errors import SchemaMissing, StoreUnavailable
-from scheduler.adapters.cassandra.connection import named, without_rights
-from scheduler.configuration.settings import CassandraSettings
+from hourhand.actors.model.errors import SchemaMissing, StoreUnavailable
+from hourhand.scheduler.adapters.cassandra.connection import named, without_rights
+from hourhand.scheduler.configuration.settings import CassandraSettings
 
 PASSING = (
     CDCWriteFailure,

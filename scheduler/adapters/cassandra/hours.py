@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS, hour_of
-from scheduler.adapters.cassandra.pages import Piece
-from scheduler.adapters.cassandra.session import FETCH_ROWS, CassandraSession, Row
+from hourhand.actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS, hour_of
+from hourhand.scheduler.adapters.cassandra.pages import Piece
+from hourhand.scheduler.adapters.cassandra.session import FETCH_ROWS, CassandraSession, Row
 
 READ_HOURS_MAX = 16
 """Hours of one read: its cost grows with the number of hours that have enough rows."""

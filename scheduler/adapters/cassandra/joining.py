@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from scheduler.adapters.cassandra.packing import PackedBatch, joined
-from scheduler.adapters.cassandra.sender import Ended, Failure, send
+from hourhand.scheduler.adapters.cassandra.packing import PackedBatch, joined
+from hourhand.scheduler.adapters.cassandra.sender import Ended, Failure, send
 
 WAIT_S = 0.025
 """Longest wait for an answer, so that a delayed request delays others only for this time."""

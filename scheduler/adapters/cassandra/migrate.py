@@ -6,12 +6,10 @@ drops or empties a table.
 """
 
 import contextlib
-import importlib.util
 import threading
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -28,9 +26,9 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionException
 from cassandra.protocol import ErrorMessage
 
-from actors.model.errors import SettingsInvalid, StoreUnavailable
-from scheduler.adapters.cassandra.connection import named, open_connection, without_rights
-from scheduler.configuration.settings import CassandraSettings, Settings
+from hourhand.actors.model.errors import SettingsInvalid, StoreUnavailable
+from hourhand.scheduler.adapters.cassandra.connection import named, open_connection, without_rights
+from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
 
 LOCK = "migration_lock"
 LOCK_TTL_S = 60
@@ -42,7 +40,6 @@ _CHANGE_WAIT_S = 20.0
 """A change begins no later than this; with its timeout and the wait for agreement it ends before
 the lock expires."""
 _AGREEMENT_WAIT_S = 20.0
-_PACKAGE = "scheduler.schema"
 _META_PREFIX = "migration:"
 
 
@@ -80,10 +77,7 @@ def _script(file: Traversable) -> Script:
 
 
 def _folder() -> Traversable:
-    # A wheel ships the files as a package; a checkout has them in its root folder.
-    if importlib.util.find_spec(_PACKAGE) is not None:
-        return files(_PACKAGE) / "cassandra"
-    return Path(__file__).resolve().parents[3] / "schema" / "cassandra"
+    return files("hourhand.scheduler.schema") / "cassandra"
 
 
 def migrate(settings: Settings) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from cassandra.query import BatchStatement, BatchType
 
-from actors.model.operator_config import OperatorConfig, decode_config, encode_config
-from actors.model.oversight import (
+from hourhand.actors.model.operator_config import OperatorConfig, decode_config, encode_config
+from hourhand.actors.model.oversight import (
     AuditEntry,
     AuditPage,
     AuditPlace,
@@ -20,9 +20,9 @@ from actors.model.oversight import (
     decode_reports,
     encode_report,
 )
-from actors.model.tally import HourTally, decode_tally, encode_tally
-from actors.ports.oversight import REPORT_KEPT_MS, PartitionTally
-from scheduler.adapters.cassandra.session import CassandraSession
+from hourhand.actors.model.tally import HourTally, decode_tally, encode_tally
+from hourhand.actors.ports.oversight import REPORT_KEPT_MS, PartitionTally
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession
 
 _SHARD = 0
 _NAME = "pauses"
@@ -37,7 +37,7 @@ _FETCH_ROWS = 2_000
 
 
 class CassandraOversightStore:
-    """Reports, pauses, audit log; see ``actors.ports.oversight`` for the contract."""
+    """Reports, pauses, audit log; see ``hourhand.actors.ports.oversight`` for the contract."""
 
     def __init__(self, session: CassandraSession) -> None:
         self._session = session
@@ -165,7 +165,7 @@ class CassandraOversightStore:
 
 
 class CassandraTallyStore:
-    """The table ``hour_tally``; see ``actors.ports.oversight`` for the contract.
+    """The table ``hour_tally``; see ``hourhand.actors.ports.oversight`` for the contract.
 
     The hours of one save are one batch in one Cassandra partition, cut by size; the offset is in
     the last piece, so counts that are lost between two pieces are counted again and never left out.

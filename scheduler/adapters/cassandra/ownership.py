@@ -10,12 +10,12 @@ from concurrent.futures import Future
 from typing import Any
 from uuid import UUID, uuid4
 
-from actors.model.errors import OwnershipLost, StoreUnavailable
-from actors.model.key import TaskKey
-from actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
-from actors.model.status import CommandOutcome, RecordedOutcome
-from scheduler.adapters.cassandra.session import CassandraSession, Row
-from scheduler.futures.light_future import then
+from hourhand.actors.model.errors import OwnershipLost, StoreUnavailable
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
+from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession, Row
+from hourhand.scheduler.futures.light_future import then
 
 PARTITION_COUNT = "partition_count"
 _INSTALLATION_ID = "installation_id"
@@ -54,7 +54,7 @@ _READ_WATERMARK = (
 
 
 class CassandraOwnershipStore:
-    """Owners, outcomes, the agreed count; see ``actors.ports.store.OwnershipStore``."""
+    """Owners, outcomes, the agreed count; see ``hourhand.actors.ports.store.OwnershipStore``."""
 
     def __init__(self, session: CassandraSession, *, retention_ms: int) -> None:
         self._session = session

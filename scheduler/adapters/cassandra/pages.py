@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, islice
 from typing import NamedTuple
 
-from actors.model.bucket import hour_of
-from actors.model.budget import PAGE_BYTES_MAX
-from actors.model.key import TaskKey
-from actors.model.task import ID_BYTES_MAX
-from scheduler.adapters.cassandra.session import CassandraSession, Row
+from hourhand.actors.model.bucket import hour_of
+from hourhand.actors.model.budget import PAGE_BYTES_MAX
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import ID_BYTES_MAX
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession, Row
 
 PIECE_ROWS_FIRST = 32
 PIECE_ROWS_MAX = 256

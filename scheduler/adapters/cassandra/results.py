@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from itertools import chain
 
-from actors.model.key import TaskKey
-from actors.model.task_result import StoredResult
-from scheduler.adapters.cassandra.packing import (
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task_result import StoredResult
+from hourhand.scheduler.adapters.cassandra.packing import (
     PackedRow,
     batches,
     packed_bigint,
@@ -17,8 +17,8 @@ from scheduler.adapters.cassandra.packing import (
     packed_int,
     packed_key,
 )
-from scheduler.adapters.cassandra.pages import KEY_COLUMNS, KeyFinder, key_of
-from scheduler.adapters.cassandra.session import CassandraSession, Row
+from hourhand.scheduler.adapters.cassandra.pages import KEY_COLUMNS, KeyFinder, key_of
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession, Row
 
 _TABLE = "{keyspace}.task_result"
 _KEY = "partition_id, hour, scheduled_time, ordering_id, uniqueness_key"
@@ -29,7 +29,7 @@ _ROW = (
 
 
 class CassandraResultStore:
-    """Results; see ``actors.ports.store.ResultStore`` for the contract."""
+    """Results; see ``hourhand.actors.ports.store.ResultStore`` for the contract."""
 
     def __init__(self, session: CassandraSession) -> None:
         self._session = session

@@ -6,20 +6,20 @@ Reads go from hour to hour, writes are same-row batches, and a delete is one tom
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.budget import PAGE_BYTES_MAX
-from actors.model.key import TaskKey
-from actors.model.task import StoredTask
-from actors.ports.store import KeysPage, TaskPage
-from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
-from scheduler.adapters.cassandra.packing import (
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.budget import PAGE_BYTES_MAX
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import KeysPage, TaskPage
+from hourhand.scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
+from hourhand.scheduler.adapters.cassandra.packing import (
     PackedRow,
     batches,
     packed_bigints,
     packed_bytes,
     packed_key,
 )
-from scheduler.adapters.cassandra.pages import (
+from hourhand.scheduler.adapters.cassandra.pages import (
     KEY_BOUND,
     KEY_COLUMNS,
     ROW_BYTES_UNKNOWN,
@@ -29,7 +29,7 @@ from scheduler.adapters.cassandra.pages import (
     mean_bytes,
     read_page,
 )
-from scheduler.adapters.cassandra.session import CassandraSession, Row
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession, Row
 
 _TABLE = "{keyspace}.task_schedule"
 # As bytes, which a stored task holds: the driver would make a string of a text.
@@ -43,7 +43,7 @@ _ORDERING_ROWS_MAX = 32
 
 
 class CassandraScheduleStore:
-    """The schedule; see ``actors.ports.store.ScheduleStore`` for the contract."""
+    """The schedule; see ``hourhand.actors.ports.store.ScheduleStore`` for the contract."""
 
     def __init__(self, session: CassandraSession) -> None:
         self._session = session

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from actors.model.errors import HourhandError
+from hourhand.actors.model.errors import HourhandError
 
 logger = logging.getLogger("hourhand.segments")
 

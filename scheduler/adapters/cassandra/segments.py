@@ -14,11 +14,11 @@ from operator import itemgetter
 
 from cassandra.query import BatchStatement, BatchType
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.key import TaskKey
-from actors.model.status import Completion
-from scheduler.adapters.cassandra.hours import HourReads, HourWalk
-from scheduler.adapters.cassandra.packing import (
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import Completion
+from hourhand.scheduler.adapters.cassandra.hours import HourReads, HourWalk
+from hourhand.scheduler.adapters.cassandra.packing import (
     PackedBatch,
     PackedRow,
     batches,
@@ -27,10 +27,10 @@ from scheduler.adapters.cassandra.packing import (
     packed_bytes,
     packed_int,
 )
-from scheduler.adapters.cassandra.pages import can_exist
-from scheduler.adapters.cassandra.session import CassandraSession, Row
-from scheduler.adapters.completion_segments import segments_of, unpacked
-from scheduler.ports.bulk import Bucket
+from hourhand.scheduler.adapters.cassandra.pages import can_exist
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession, Row
+from hourhand.scheduler.adapters.completion_segments import segments_of, unpacked
+from hourhand.scheduler.ports.bulk import Bucket
 
 SEGMENT = (
     "SELECT toUnixTimestamp(first_time), toUnixTimestamp(last_time), write_time, number, body,"

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.errors import InstallationBusy
-from actors.model.key import TaskKey
-from actors.model.status import (
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.errors import InstallationBusy
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import (
     STORED_FAILED_RESULTS,
     STORED_RESULTS,
     AttemptRecord,
@@ -26,8 +26,8 @@ from actors.model.status import (
     read_result,
     stored_attempt,
 )
-from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
-from scheduler.adapters.cassandra.packing import (
+from hourhand.scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
+from hourhand.scheduler.adapters.cassandra.packing import (
     PACKED_BOOLEANS,
     PackedBatch,
     PackedRow,
@@ -38,11 +38,11 @@ from scheduler.adapters.cassandra.packing import (
     packed_key,
     packed_text,
 )
-from scheduler.adapters.cassandra.pages import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
-from scheduler.adapters.cassandra.segments import CompletionSegments, entries_in
-from scheduler.adapters.cassandra.segments import key_of as row_key_of
-from scheduler.adapters.cassandra.session import CassandraSession, Row
-from scheduler.adapters.completion_segments import merged, plain_by_hour
+from hourhand.scheduler.adapters.cassandra.pages import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
+from hourhand.scheduler.adapters.cassandra.segments import CompletionSegments, entries_in
+from hourhand.scheduler.adapters.cassandra.segments import key_of as row_key_of
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession, Row
+from hourhand.scheduler.adapters.completion_segments import merged, plain_by_hour
 
 _COMPLETION = (
     f"SELECT {KEY_COLUMNS}, result, log_offset, attempts, toUnixTimestamp(started),"
@@ -77,7 +77,7 @@ _detail_decoder = msgspec.json.Decoder(_Detail)
 
 
 class CassandraStatusStore:
-    """Completions and attempts; see ``actors.ports.store.StatusStore`` for the contract."""
+    """Completions and attempts; the contract is ``hourhand.actors.ports.store.StatusStore``."""
 
     def __init__(
         self, session: CassandraSession, in_segments: Callable[[], bool] = lambda: False

@@ -6,21 +6,24 @@ from typing import Any
 from cassandra import DriverException, InvalidRequest, Unauthorized
 from cassandra.cluster import NoHostAvailable
 
-from actors.model.errors import SchemaMissing, StoreUnavailable
-from actors.ports.store import Stores
-from scheduler.adapters.cassandra.checkpoints import CassandraCheckpointStore
-from scheduler.adapters.cassandra.connection import named, open_connection, without_rights
-from scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
-from scheduler.adapters.cassandra.migrate import migrate, schema_scripts
-from scheduler.adapters.cassandra.oversight import CassandraOversightStore, CassandraTallyStore
-from scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
-from scheduler.adapters.cassandra.results import CassandraResultStore
-from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
-from scheduler.adapters.cassandra.segment_gate import SegmentGate
-from scheduler.adapters.cassandra.session import CassandraSession
-from scheduler.adapters.cassandra.status import CassandraStatusStore
-from scheduler.adapters.clock import SystemClock
-from scheduler.configuration.settings import CassandraSettings, Settings
+from hourhand.actors.model.errors import SchemaMissing, StoreUnavailable
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.cassandra.checkpoints import CassandraCheckpointStore
+from hourhand.scheduler.adapters.cassandra.connection import named, open_connection, without_rights
+from hourhand.scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
+from hourhand.scheduler.adapters.cassandra.migrate import migrate, schema_scripts
+from hourhand.scheduler.adapters.cassandra.oversight import (
+    CassandraOversightStore,
+    CassandraTallyStore,
+)
+from hourhand.scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
+from hourhand.scheduler.adapters.cassandra.results import CassandraResultStore
+from hourhand.scheduler.adapters.cassandra.schedule import CassandraScheduleStore
+from hourhand.scheduler.adapters.cassandra.segment_gate import SegmentGate
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession
+from hourhand.scheduler.adapters.cassandra.status import CassandraStatusStore
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
 
 
 def connect(settings: CassandraSettings) -> CassandraSession:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import tenacity
 
-from scheduler.adapters.cassandra.faults import PASSING
+from hourhand.scheduler.adapters.cassandra.faults import PASSING
 
 STREAMED_AHEAD = 4
 """Number of statements that are requested before their turn."""

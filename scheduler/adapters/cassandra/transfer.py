@@ -6,18 +6,22 @@ Notes and the number of partitions are lightweight transactions, as all of ``sch
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from actors.model.definition import Definition, DefinitionKind
-from scheduler.adapters.cassandra.definitions import (
+from hourhand.actors.model.definition import Definition, DefinitionKind
+from hourhand.scheduler.adapters.cassandra.definitions import (
     DEFINITION_COLUMNS,
     DEFINITION_PLACE,
     SHARDS,
     definition_of,
 )
-from scheduler.adapters.cassandra.ownership import OUTCOME_COLUMNS, PARTITION_COUNT, outcome_of
-from scheduler.adapters.cassandra.session import CassandraSession
-from scheduler.adapters.cassandra.stores import connect
-from scheduler.configuration.settings import Settings
-from scheduler.ports.transfer import UNFINISHED, OutcomeRow
+from hourhand.scheduler.adapters.cassandra.ownership import (
+    OUTCOME_COLUMNS,
+    PARTITION_COUNT,
+    outcome_of,
+)
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession
+from hourhand.scheduler.adapters.cassandra.stores import connect
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.ports.transfer import UNFINISHED, OutcomeRow
 
 _NOTE = "transfer"
 _TABLES = (

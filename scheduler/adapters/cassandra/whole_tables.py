@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from cassandra.cqltypes import LongType
 from cassandra.protocol import NumpyProtocolHandler, ProtocolHandler, ResultMessage
 
-from scheduler.adapters.cassandra.session import CassandraSession
+from hourhand.scheduler.adapters.cassandra.session import CassandraSession
 
 _TOKEN_MIN = -(2**63)
 """No partition has this token: Cassandra's partitioner, Murmur3, moves it elsewhere."""

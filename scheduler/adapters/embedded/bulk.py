@@ -10,28 +10,28 @@ from concurrent.futures import Future
 from itertools import islice
 from typing import Any
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from actors.model.key import TaskKey
-from actors.model.ownership import Claim
-from scheduler.adapters.completion_segments import merged
-from scheduler.adapters.embedded.connection import FAILURES, open_connection
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.folder import store_file
-from scheduler.adapters.embedded.ownership import read_claim, replace_claim
-from scheduler.adapters.embedded.pair import check_pair
-from scheduler.adapters.embedded.rows import (
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Claim
+from hourhand.scheduler.adapters.completion_segments import merged
+from hourhand.scheduler.adapters.embedded.connection import FAILURES, open_connection
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.folder import store_file
+from hourhand.scheduler.adapters.embedded.ownership import read_claim, replace_claim
+from hourhand.scheduler.adapters.embedded.pair import check_pair
+from hourhand.scheduler.adapters.embedded.rows import (
     ATTEMPT_HISTORY,
     KEY_COLUMNS,
     TASK_SCHEDULE,
     TASK_STATUS,
     Table,
 )
-from scheduler.adapters.embedded.seal import Row, opened
-from scheduler.adapters.embedded.segments import entries_between, key_of, remove_entries
-from scheduler.configuration.settings import Settings
-from scheduler.futures.answers import JOB_S, answered
-from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
+from hourhand.scheduler.adapters.embedded.seal import Row, opened
+from hourhand.scheduler.adapters.embedded.segments import entries_between, key_of, remove_entries
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.answers import JOB_S, answered
+from hourhand.scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
 
 _TABLES: dict[BulkTable, Table] = {
     BulkTable.TASKS: TASK_SCHEDULE,

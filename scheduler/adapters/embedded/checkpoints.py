@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from actors.model.key import TaskKey
-from actors.model.task_checkpoint import TaskCheckpoint
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.rows import (
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.rows import (
     KEY_COLUMNS,
     RANGE,
     TASK_CHECKPOINT,
@@ -17,8 +17,8 @@ from scheduler.adapters.embedded.rows import (
     read_rows,
     storable,
 )
-from scheduler.adapters.embedded.seal import Row
-from scheduler.adapters.embedded.segments import STATUS
+from hourhand.scheduler.adapters.embedded.seal import Row
+from hourhand.scheduler.adapters.embedded.segments import STATUS
 
 # Whole-hour deletes of statuses cover them.
 _INSERT = partial(insert_rows, table=TASK_CHECKPOINT, kind=STATUS)

@@ -3,16 +3,16 @@
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from actors.model.codec import LogRecord
-from actors.ports.log import Position
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.folder import log_file
-from scheduler.adapters.embedded.pair import check_pair
-from scheduler.adapters.embedded.records import as_record, read_ends
-from scheduler.adapters.embedded.seal import opened
-from scheduler.configuration.settings import Settings
-from scheduler.futures.answers import answered
-from scheduler.ports.dead_letters import LetterPage, LogEnd
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.ports.log import Position
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.folder import log_file
+from hourhand.scheduler.adapters.embedded.pair import check_pair
+from hourhand.scheduler.adapters.embedded.records import as_record, read_ends
+from hourhand.scheduler.adapters.embedded.seal import opened
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.ports.dead_letters import LetterPage, LogEnd
 
 _SELECT = (
     "SELECT id, timestamp_ms, key, value, headers, checksum"

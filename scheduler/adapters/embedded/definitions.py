@@ -4,11 +4,11 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
-from actors.ports.definitions import DefinitionPage
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.rows import Table, read_rows
-from scheduler.adapters.embedded.seal import Row, sealed
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.ports.definitions import DefinitionPage
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.rows import Table, read_rows
+from hourhand.scheduler.adapters.embedded.seal import Row, sealed
 
 DEFINITION = Table(
     "definition",

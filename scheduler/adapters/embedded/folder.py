@@ -14,10 +14,10 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-from actors.model.errors import FolderLocked, LogUnavailable, StoreUnavailable
-from scheduler.adapters.embedded.connection import FILE_MODE, File
-from scheduler.adapters.embedded.schema import LOG, STORE
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.errors import FolderLocked, LogUnavailable, StoreUnavailable
+from hourhand.scheduler.adapters.embedded.connection import FILE_MODE, File
+from hourhand.scheduler.adapters.embedded.schema import LOG, STORE
+from hourhand.scheduler.configuration.settings import Settings
 
 _LOOK_MS = 100.0
 """Longest wait for the bell: a writer may lack the right to ring it."""

@@ -13,20 +13,20 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 
-from actors.model.codec import LogRecord, record_bytes
-from actors.ports.clock import Clock
-from actors.ports.log import AssignmentListener, Polled, StartPosition
-from scheduler.adapters.embedded.connection import FAILURES, examine, open_connection
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.folder import (
+from hourhand.actors.model.codec import LogRecord, record_bytes
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import AssignmentListener, Polled, StartPosition
+from hourhand.scheduler.adapters.embedded.connection import FAILURES, examine, open_connection
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.folder import (
     Bell,
     FolderLock,
     log_file,
     open_to_others,
     store_file,
 )
-from scheduler.adapters.embedded.pair import StoreTally, check_pair, is_paired
-from scheduler.adapters.embedded.records import (
+from hourhand.scheduler.adapters.embedded.pair import StoreTally, check_pair, is_paired
+from hourhand.scheduler.adapters.embedded.records import (
     agree_partition_count,
     prune_records,
     read_ends,
@@ -34,8 +34,8 @@ from scheduler.adapters.embedded.records import (
     starting_position,
     store_committed,
 )
-from scheduler.adapters.embedded.seal import Damage
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.adapters.embedded.seal import Damage
+from hourhand.scheduler.configuration.settings import Settings
 
 logger = logging.getLogger("hourhand.embedded")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.adapters.embedded.seal import Damage, Row
+from hourhand.scheduler.adapters.embedded.seal import Damage, Row
 
 WRITTEN_MAX = 32
 """Most rows of one statement: the numbers of rows are few, so that SQLite has compiled them."""

@@ -4,8 +4,8 @@ import sqlite3
 from collections.abc import Mapping
 from concurrent.futures import Future
 
-from actors.model.operator_config import OperatorConfig, decode_config, encode_config
-from actors.model.oversight import (
+from hourhand.actors.model.operator_config import OperatorConfig, decode_config, encode_config
+from hourhand.actors.model.oversight import (
     AuditEntry,
     AuditPage,
     AuditPlace,
@@ -13,11 +13,11 @@ from actors.model.oversight import (
     decode_reports,
     encode_report,
 )
-from actors.model.tally import HourTally, decode_tally, encode_tally
-from actors.ports.oversight import REPORT_KEPT_MS, PartitionTally
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.rows import Table
-from scheduler.adapters.embedded.seal import Row, opened, sealed
+from hourhand.actors.model.tally import HourTally, decode_tally, encode_tally
+from hourhand.actors.ports.oversight import REPORT_KEPT_MS, PartitionTally
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.rows import Table
+from hourhand.scheduler.adapters.embedded.seal import Row, opened, sealed
 
 _REPORT = Table("node_report", ("node",), ("reported_ms", "body"))
 _CONFIG = Table("pause_sheet", ("name",), ("body",))

@@ -15,9 +15,14 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 
-from scheduler.adapters.embedded.connection import FAILURES, File, is_there, open_connection
-from scheduler.adapters.embedded.folder import log_file, store_file
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.adapters.embedded.connection import (
+    FAILURES,
+    File,
+    is_there,
+    open_connection,
+)
+from hourhand.scheduler.adapters.embedded.folder import log_file, store_file
+from hourhand.scheduler.configuration.settings import Settings
 
 _IDENTITY_BITS = 62
 

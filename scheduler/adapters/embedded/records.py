@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from actors.model.codec import Headers, LogRecord, record_bytes
-from actors.ports.log import StartPosition
-from scheduler.adapters.embedded.seal import Damage, opened, sealed
-from scheduler.adapters.embedded.seal import Row as AnyRow
+from hourhand.actors.model.codec import Headers, LogRecord, record_bytes
+from hourhand.actors.ports.log import StartPosition
+from hourhand.scheduler.adapters.embedded.seal import Damage, opened, sealed
+from hourhand.scheduler.adapters.embedded.seal import Row as AnyRow
 
 _OFFSET_BITS = 48
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1

@@ -7,12 +7,12 @@ import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from actors.model.key import TaskKey
-from actors.model.task_result import StoredResult
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.rows import TASK_RESULT, find_rows, insert_rows, storable
-from scheduler.adapters.embedded.seal import Row, opened, sealed
-from scheduler.adapters.embedded.segments import STATUS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task_result import StoredResult
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.rows import TASK_RESULT, find_rows, insert_rows, storable
+from hourhand.scheduler.adapters.embedded.seal import Row, opened, sealed
+from hourhand.scheduler.adapters.embedded.segments import STATUS
 
 _EMPTIED_PER_ROW, _EMPTIED_MIN = 2, 100
 """More than are written, so that what is kept stays bounded."""

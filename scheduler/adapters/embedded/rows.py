@@ -10,11 +10,11 @@ from functools import cache, partial
 from itertools import chain
 from typing import NamedTuple
 
-from actors.model.bucket import hour_of
-from actors.model.key import TaskKey
-from actors.model.task import ID_BYTES_MAX
-from scheduler.adapters.embedded.many_rows import write_rows
-from scheduler.adapters.embedded.seal import Row, opened, sealed
+from hourhand.actors.model.bucket import hour_of
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import ID_BYTES_MAX
+from hourhand.scheduler.adapters.embedded.many_rows import write_rows
+from hourhand.scheduler.adapters.embedded.seal import Row, opened, sealed
 
 _DELETE_STEP = 5_000
 """Rows removed in one transaction: a crowded hour must not block other writes for long."""

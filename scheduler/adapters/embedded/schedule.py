@@ -8,13 +8,13 @@ from operator import attrgetter
 
 import msgspec
 
-from actors.model.budget import PAGE_BYTES_MAX
-from actors.model.key import TaskKey
-from actors.model.task import StoredTask
-from actors.ports.store import KeysPage, TaskPage
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.many_rows import PageQuery
-from scheduler.adapters.embedded.rows import (
+from hourhand.actors.model.budget import PAGE_BYTES_MAX
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import KeysPage, TaskPage
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.many_rows import PageQuery
+from hourhand.scheduler.adapters.embedded.rows import (
     KEY_COLUMNS,
     RANGE,
     TASK_SCHEDULE,
@@ -25,7 +25,7 @@ from scheduler.adapters.embedded.rows import (
     sweep,
     whole_hours,
 )
-from scheduler.adapters.embedded.seal import Row, opened
+from hourhand.scheduler.adapters.embedded.seal import Row, opened
 
 _KIND = "task"
 _key_of = attrgetter("key")

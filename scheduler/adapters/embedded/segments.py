@@ -11,20 +11,20 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import itemgetter
 
-from actors.model.bucket import hour_of
-from actors.model.key import TaskKey
-from actors.model.status import Completion
-from scheduler.adapters.completion_segments import (
+from hourhand.actors.model.bucket import hour_of
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import Completion
+from hourhand.scheduler.adapters.completion_segments import (
     Segment,
     in_key_order,
     packed,
     segments_of,
     unpacked,
 )
-from scheduler.adapters.embedded.connection import set_version, version_of
-from scheduler.adapters.embedded.rows import TASK_STATUS, insert_rows
-from scheduler.adapters.embedded.schema import STORE
-from scheduler.adapters.embedded.seal import Row, opened, sealed
+from hourhand.scheduler.adapters.embedded.connection import set_version, version_of
+from hourhand.scheduler.adapters.embedded.rows import TASK_STATUS, insert_rows
+from hourhand.scheduler.adapters.embedded.schema import STORE
+from hourhand.scheduler.adapters.embedded.seal import Row, opened, sealed
 
 STATUS = "status"
 """The kind of tombstone that covers completions and attempts."""

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from actors.model.key import TaskKey
-from actors.model.status import (
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import (
     STORED_FAILED_RESULTS,
     STORED_RESULTS,
     AttemptRecord,
@@ -17,9 +17,9 @@ from actors.model.status import (
     read_result,
     stored_attempt,
 )
-from scheduler.adapters.completion_segments import SEGMENT_ROWS_MIN, merged, plain_by_hour
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.rows import (
+from hourhand.scheduler.adapters.completion_segments import SEGMENT_ROWS_MIN, merged, plain_by_hour
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.rows import (
     ATTEMPT_HISTORY,
     KEY_COLUMNS,
     RANGE,
@@ -33,8 +33,8 @@ from scheduler.adapters.embedded.rows import (
     tombstones_over,
     whole_hours,
 )
-from scheduler.adapters.embedded.seal import Row, opened
-from scheduler.adapters.embedded.segments import (
+from hourhand.scheduler.adapters.embedded.seal import Row, opened
+from hourhand.scheduler.adapters.embedded.segments import (
     STATUS,
     entries_between,
     entries_of,

@@ -4,21 +4,21 @@ Only the log takes the folder's lock; the lock and the owner epoch of each write
 may write.
 """
 
-from actors.ports.store import Stores
-from scheduler.adapters.embedded.checkpoints import EmbeddedCheckpoints
-from scheduler.adapters.embedded.connection import version_of
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.definitions import EmbeddedDefinitions
-from scheduler.adapters.embedded.folder import store_file
-from scheduler.adapters.embedded.oversight import EmbeddedOversight, EmbeddedTallies
-from scheduler.adapters.embedded.ownership import EmbeddedOwnership
-from scheduler.adapters.embedded.pair import check_pair
-from scheduler.adapters.embedded.results import EmbeddedResults
-from scheduler.adapters.embedded.schedule import EmbeddedSchedule
-from scheduler.adapters.embedded.schema import STORE
-from scheduler.adapters.embedded.segments import turn_into_rows
-from scheduler.adapters.embedded.status import EmbeddedStatus
-from scheduler.configuration.settings import Settings
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.embedded.checkpoints import EmbeddedCheckpoints
+from hourhand.scheduler.adapters.embedded.connection import version_of
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.definitions import EmbeddedDefinitions
+from hourhand.scheduler.adapters.embedded.folder import store_file
+from hourhand.scheduler.adapters.embedded.oversight import EmbeddedOversight, EmbeddedTallies
+from hourhand.scheduler.adapters.embedded.ownership import EmbeddedOwnership
+from hourhand.scheduler.adapters.embedded.pair import check_pair
+from hourhand.scheduler.adapters.embedded.results import EmbeddedResults
+from hourhand.scheduler.adapters.embedded.schedule import EmbeddedSchedule
+from hourhand.scheduler.adapters.embedded.schema import STORE
+from hourhand.scheduler.adapters.embedded.segments import turn_into_rows
+from hourhand.scheduler.adapters.embedded.status import EmbeddedStatus
+from hourhand.scheduler.configuration.settings import Settings
 
 _READERS = 2
 """Number of reading threads: a long scan leaves one to short reads."""

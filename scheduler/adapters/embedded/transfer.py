@@ -7,21 +7,26 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from actors.model.codec import LogRecord
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
-from actors.model.errors import InvalidInput
-from actors.model.ownership import Claim
-from scheduler.adapters.embedded.connection import FAILURES, File, is_there, open_connection
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.definitions import DEFINITION
-from scheduler.adapters.embedded.folder import log_file, store_file
-from scheduler.adapters.embedded.ownership import OUTCOME, PARTITION_COUNT, outcome_of
-from scheduler.adapters.embedded.pair import check_pair
-from scheduler.adapters.embedded.records import read_ends, read_records, starting_position
-from scheduler.adapters.embedded.seal import opened
-from scheduler.configuration.settings import Settings
-from scheduler.futures.answers import JOB_S, answered
-from scheduler.ports.transfer import UNFINISHED, OutcomeRow, Span
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.ownership import Claim
+from hourhand.scheduler.adapters.embedded.connection import (
+    FAILURES,
+    File,
+    is_there,
+    open_connection,
+)
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.definitions import DEFINITION
+from hourhand.scheduler.adapters.embedded.folder import log_file, store_file
+from hourhand.scheduler.adapters.embedded.ownership import OUTCOME, PARTITION_COUNT, outcome_of
+from hourhand.scheduler.adapters.embedded.pair import check_pair
+from hourhand.scheduler.adapters.embedded.records import read_ends, read_records, starting_position
+from hourhand.scheduler.adapters.embedded.seal import opened
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.answers import JOB_S, answered
+from hourhand.scheduler.ports.transfer import UNFINISHED, OutcomeRow, Span
 
 _NOTE = "transfer"
 _PIECE_ROWS = 1_000

@@ -10,24 +10,24 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from actors.model.codec import Headers, LogRecord
-from actors.model.errors import HourhandError, TaskTooLarge
-from actors.model.partition import partition_of
-from actors.ports.log import AppendListener, Position
-from scheduler.adapters.embedded.database import GROUP_ROWS_MAX, Database
-from scheduler.adapters.embedded.folder import log_file, ring
-from scheduler.adapters.embedded.pair import check_pair
-from scheduler.adapters.embedded.records import (
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.errors import HourhandError, TaskTooLarge
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.ports.log import AppendListener, Position
+from hourhand.scheduler.adapters.embedded.database import GROUP_ROWS_MAX, Database
+from hourhand.scheduler.adapters.embedded.folder import log_file, ring
+from hourhand.scheduler.adapters.embedded.pair import check_pair
+from hourhand.scheduler.adapters.embedded.records import (
     agree_partition_count,
     insert_records,
     now_ms,
     packed_headers,
 )
-from scheduler.adapters.embedded.seal import sealed
-from scheduler.configuration.settings import Settings
-from scheduler.futures.batcher import Batcher
-from scheduler.futures.light_future import failed, then
-from scheduler.ports.dead_letters import letter_headers
+from hourhand.scheduler.adapters.embedded.seal import sealed
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.batcher import Batcher
+from hourhand.scheduler.futures.light_future import failed, then
+from hourhand.scheduler.ports.dead_letters import letter_headers
 
 _CLOSE_TIMEOUT_S = 30.0
 _Appended = tuple[int, bytes, bytes, bytes | None]

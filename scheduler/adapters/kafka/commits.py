@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from actors.ports.clock import Clock
-from scheduler.configuration.settings import GroupSettings
-from scheduler.consumer.store_identity import StoreIdentity
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.configuration.settings import GroupSettings
+from hourhand.scheduler.consumer.store_identity import StoreIdentity
 
 logger = logging.getLogger("hourhand.kafka")
 

@@ -7,12 +7,12 @@ its cursor has the place reached in each partition.
 import threading
 from collections.abc import Mapping, Sequence
 
-from actors.model.codec import LogRecord
-from actors.model.errors import TopicMissing
-from actors.ports.log import Position
-from scheduler.adapters.kafka.reading import KafkaTopicReader
-from scheduler.configuration.settings import Settings
-from scheduler.ports.dead_letters import LetterPage, LogEnd
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.errors import TopicMissing
+from hourhand.actors.ports.log import Position
+from hourhand.scheduler.adapters.kafka.reading import KafkaTopicReader
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.ports.dead_letters import LetterPage, LogEnd
 
 
 class KafkaLogView:

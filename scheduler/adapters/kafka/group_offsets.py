@@ -13,11 +13,11 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.admin import OffsetSpec
 from msgspec.structs import replace
 
-from actors.model.codec import LogRecord
-from actors.model.log_offset import broker_offset, era_of, kept_offset
-from actors.model.ownership import Claim
-from scheduler.adapters.kafka.closing import close_client
-from scheduler.adapters.kafka.connection import (
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.log_offset import broker_offset, era_of, kept_offset
+from hourhand.actors.model.ownership import Claim
+from hourhand.scheduler.adapters.kafka.closing import close_client
+from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
     answer_within,
@@ -26,12 +26,12 @@ from scheduler.adapters.kafka.connection import (
     shared_properties,
     translated,
 )
-from scheduler.adapters.kafka.position import Committed, committed_of
-from scheduler.adapters.kafka.reading import KafkaTopicReader
-from scheduler.adapters.kafka.topics import topic_identity
-from scheduler.configuration.settings import Settings
-from scheduler.consumer.beginning import Found, Noted, chosen_beginning
-from scheduler.ports.transfer import Span
+from hourhand.scheduler.adapters.kafka.position import Committed, committed_of
+from hourhand.scheduler.adapters.kafka.reading import KafkaTopicReader
+from hourhand.scheduler.adapters.kafka.topics import topic_identity
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.consumer.beginning import Found, Noted, chosen_beginning
+from hourhand.scheduler.ports.transfer import Span
 
 logger = logging.getLogger("hourhand.kafka")
 

@@ -21,12 +21,12 @@ from typing import NamedTuple
 import msgspec
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from actors.model.errors import SettingsInvalid
-from actors.ports.clock import Clock
-from scheduler.adapters.clock import driver_ms
-from scheduler.adapters.kafka.commits import MembershipLease
-from scheduler.adapters.kafka.connection import LastError, answer_within
-from scheduler.configuration.settings import GroupSettings, Settings
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.adapters.clock import driver_ms
+from hourhand.scheduler.adapters.kafka.commits import MembershipLease
+from hourhand.scheduler.adapters.kafka.connection import LastError, answer_within
+from hourhand.scheduler.configuration.settings import GroupSettings, Settings
 
 logger = logging.getLogger("hourhand.kafka")
 

@@ -14,29 +14,33 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from msgspec.structs import replace
 
-from actors.model.codec import LogRecord
-from actors.model.errors import LogUnavailable
-from actors.model.log_offset import broker_offset, era_of, kept_offset
-from actors.ports.clock import Clock
-from actors.ports.log import AssignmentListener, Polled, StartPosition
-from scheduler.adapters.kafka.closing import close_client, close_within
-from scheduler.adapters.kafka.commits import CommitNote, MembershipLease, OffsetCommits
-from scheduler.adapters.kafka.connection import (
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.log_offset import broker_offset, era_of, kept_offset
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import AssignmentListener, Polled, StartPosition
+from hourhand.scheduler.adapters.kafka.closing import close_client, close_within
+from hourhand.scheduler.adapters.kafka.commits import CommitNote, MembershipLease, OffsetCommits
+from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
     describe_topic,
     opened,
     shared_properties,
 )
-from scheduler.adapters.kafka.fetching import Fetching
-from scheduler.adapters.kafka.heartbeats import STATISTICS_MS_MAX, HeartbeatLease, check_session
-from scheduler.adapters.kafka.open_transactions import OpenTransactions
-from scheduler.adapters.kafka.position import StartingPositions
-from scheduler.adapters.kafka.topic_watch import TopicWatch
-from scheduler.adapters.kafka.topics import identity_of, topic_warnings
-from scheduler.configuration.settings import GroupSettings, Settings
-from scheduler.consumer.beginning import Noted
-from scheduler.consumer.store_identity import StoreIdentity
+from hourhand.scheduler.adapters.kafka.fetching import Fetching
+from hourhand.scheduler.adapters.kafka.heartbeats import (
+    STATISTICS_MS_MAX,
+    HeartbeatLease,
+    check_session,
+)
+from hourhand.scheduler.adapters.kafka.open_transactions import OpenTransactions
+from hourhand.scheduler.adapters.kafka.position import StartingPositions
+from hourhand.scheduler.adapters.kafka.topic_watch import TopicWatch
+from hourhand.scheduler.adapters.kafka.topics import identity_of, topic_warnings
+from hourhand.scheduler.configuration.settings import GroupSettings, Settings
+from hourhand.scheduler.consumer.beginning import Noted
+from hourhand.scheduler.consumer.store_identity import StoreIdentity
 
 logger = logging.getLogger("hourhand.kafka")
 

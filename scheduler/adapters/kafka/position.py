@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from actors.model.errors import LogUnavailable
-from actors.model.log_offset import broker_offset
-from actors.ports.clock import Clock
-from scheduler.adapters.kafka.commits import CommitNote, note_of
-from scheduler.adapters.kafka.connection import (
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.log_offset import broker_offset
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.adapters.kafka.commits import CommitNote, note_of
+from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
     bounds_of,
@@ -20,11 +20,11 @@ from scheduler.adapters.kafka.connection import (
     opened,
     translated,
 )
-from scheduler.adapters.kafka.topics import identity_of
-from scheduler.configuration.settings import Settings
-from scheduler.consumer.beginning import Beginning, Found, Noted, chosen_beginning
-from scheduler.consumer.store_identity import StoreIdentity, require_one_store
-from scheduler.process.pause import pause
+from hourhand.scheduler.adapters.kafka.topics import identity_of
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.consumer.beginning import Beginning, Found, Noted, chosen_beginning
+from hourhand.scheduler.consumer.store_identity import StoreIdentity, require_one_store
+from hourhand.scheduler.process.pause import pause
 
 logger = logging.getLogger("hourhand.kafka")
 

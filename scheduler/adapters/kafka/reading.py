@@ -8,10 +8,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from actors.model.codec import LogRecord
-from actors.model.errors import LogUnavailable
-from scheduler.adapters.kafka.closing import close_client
-from scheduler.adapters.kafka.connection import (
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.scheduler.adapters.kafka.closing import close_client
+from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
     bounds_of,
@@ -20,8 +20,8 @@ from scheduler.adapters.kafka.connection import (
     shared_properties,
     translated,
 )
-from scheduler.adapters.kafka.fetching import record_of
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.adapters.kafka.fetching import record_of
+from hourhand.scheduler.configuration.settings import Settings
 
 _RECORDS_MAX = 5_000
 _WAIT_S = 1.0

@@ -15,9 +15,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from actors.model.codec import Headers
-from actors.model.errors import HourhandError, LogUnavailable, NodeStopped
-from actors.ports.clock import Clock
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.errors import HourhandError, LogUnavailable, NodeStopped
+from hourhand.actors.ports.clock import Clock
 
 Delivered = Callable[[KafkaError | None, Any], None]
 """Gets the driver's report of a record: its error or None, and the record."""

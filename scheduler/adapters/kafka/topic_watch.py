@@ -8,7 +8,7 @@ others decide what follows.
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from actors.ports.clock import Clock
+from hourhand.actors.ports.clock import Clock
 
 LOOK_MS = 5_000
 """Interval of looks; records of a new topic from this time are read again, from its beginning."""

@@ -12,15 +12,15 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 
-from actors.model.errors import HourhandError, TopicMissing
-from scheduler.adapters.kafka.connection import (
+from hourhand.actors.model.errors import HourhandError, TopicMissing
+from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
     answer_within,
     describe_topic,
     unreachable,
 )
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.configuration.settings import Settings
 
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000

@@ -14,12 +14,12 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Producer
 
-from actors.model.codec import Headers, LogRecord
-from actors.model.errors import HourhandError, LogUnavailable, TaskTooLarge
-from actors.ports.clock import Clock
-from actors.ports.log import AppendListener, Position
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.kafka.connection import (
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.errors import HourhandError, LogUnavailable, TaskTooLarge
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import AppendListener, Position
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
     describe_topic,
@@ -27,11 +27,11 @@ from scheduler.adapters.kafka.connection import (
     shared_properties,
     translated,
 )
-from scheduler.adapters.kafka.serving import ANY_PARTITION, ServedProducer
-from scheduler.configuration.settings import Settings
-from scheduler.futures.light_future import LightFuture, failed, then
-from scheduler.futures.steps import Steps, begun
-from scheduler.ports.dead_letters import LEFT_OUT, letter_headers
+from hourhand.scheduler.adapters.kafka.serving import ANY_PARTITION, ServedProducer
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.light_future import LightFuture, failed, then
+from hourhand.scheduler.futures.steps import Steps, begun
+from hourhand.scheduler.ports.dead_letters import LEFT_OUT, letter_headers
 
 logger = logging.getLogger("hourhand.kafka")
 

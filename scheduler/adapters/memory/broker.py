@@ -7,11 +7,11 @@ them.
 import zlib
 from bisect import bisect_left
 
-from actors.model.codec import Headers, LogRecord
-from actors.model.errors import LogUnavailable, TaskTooLarge
-from actors.ports.clock import Clock
-from scheduler.adapters.memory.delivery import Deliver, at_once
-from scheduler.adapters.memory.group import Coordinator
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.errors import LogUnavailable, TaskTooLarge
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.adapters.memory.delivery import Deliver, at_once
+from hourhand.scheduler.adapters.memory.group import Coordinator
 
 BATCH_BYTES_MAX = 1_048_588
 """A broker's default limit."""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from actors.model.key import TaskKey
-from actors.model.task_checkpoint import TaskCheckpoint
-from scheduler.adapters.memory.tables import MemoryStores, View
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 
 
 class MemoryCheckpoints:

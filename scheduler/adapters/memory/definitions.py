@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
-from actors.ports.definitions import DefinitionPage
-from scheduler.adapters.memory.tables import MemoryStores, View
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.ports.definitions import DefinitionPage
+from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 
 _EXPIRY_MS_MIN = 1_000
 """As in Cassandra, a row that has expired already still replaces an earlier one for a second."""

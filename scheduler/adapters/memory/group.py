@@ -8,8 +8,8 @@ move to another; with an eager assignor all give up everything first.
 import math
 from collections.abc import Collection, Sequence
 
-from actors.ports.clock import Clock
-from scheduler.configuration.settings import GroupSettings
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.configuration.settings import GroupSettings
 
 COOPERATIVE = "cooperative-sticky"
 

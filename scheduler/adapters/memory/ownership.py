@@ -2,10 +2,10 @@
 
 from concurrent.futures import Future
 
-from actors.model.errors import OwnershipLost
-from actors.model.ownership import Claim, Watermark, initial_watermark
-from actors.model.status import RecordedOutcome
-from scheduler.adapters.memory.tables import MemoryStores, View
+from hourhand.actors.model.errors import OwnershipLost
+from hourhand.actors.model.ownership import Claim, Watermark, initial_watermark
+from hourhand.actors.model.status import RecordedOutcome
+from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 
 
 class MemoryOwnership:

@@ -5,9 +5,9 @@ from concurrent.futures import Future
 
 from msgspec.structs import replace
 
-from actors.model.key import TaskKey
-from actors.model.task_result import StoredResult
-from scheduler.adapters.memory.tables import MemoryStores, View
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task_result import StoredResult
+from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 
 
 class MemoryResults:

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from itertools import accumulate
 
-from actors.model.budget import PAGE_BYTES_MAX
-from actors.model.key import TaskKey
-from actors.model.task import StoredTask
-from actors.ports.store import KeysPage, TaskPage
-from scheduler.adapters.memory.tables import MemoryStores, View, check_hours
+from hourhand.actors.model.budget import PAGE_BYTES_MAX
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import KeysPage, TaskPage
+from hourhand.scheduler.adapters.memory.tables import MemoryStores, View, check_hours
 
 
 class MemorySchedule:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
-from actors.model.key import TaskKey
-from actors.model.status import AttemptRecord, Completion
-from scheduler.adapters.memory.tables import MemoryStores, View, check_hours
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import AttemptRecord, Completion
+from hourhand.scheduler.adapters.memory.tables import MemoryStores, View, check_hours
 
 
 class MemoryStatus:

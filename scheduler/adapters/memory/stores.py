@@ -4,16 +4,16 @@ Each node opens a view of its own, so that its requests can be delayed or failed
 the others'.
 """
 
-from actors.ports.store import Stores
-from scheduler.adapters.memory.checkpoints import MemoryCheckpoints
-from scheduler.adapters.memory.definitions import MemoryDefinitions
-from scheduler.adapters.memory.delivery import Deliver, at_once
-from scheduler.adapters.memory.oversight import MemoryOversight, MemoryTallies
-from scheduler.adapters.memory.ownership import MemoryOwnership
-from scheduler.adapters.memory.results import MemoryResults
-from scheduler.adapters.memory.schedule import MemorySchedule
-from scheduler.adapters.memory.status import MemoryStatus
-from scheduler.adapters.memory.tables import MemoryStores, View
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.memory.checkpoints import MemoryCheckpoints
+from hourhand.scheduler.adapters.memory.definitions import MemoryDefinitions
+from hourhand.scheduler.adapters.memory.delivery import Deliver, at_once
+from hourhand.scheduler.adapters.memory.oversight import MemoryOversight, MemoryTallies
+from hourhand.scheduler.adapters.memory.ownership import MemoryOwnership
+from hourhand.scheduler.adapters.memory.results import MemoryResults
+from hourhand.scheduler.adapters.memory.schedule import MemorySchedule
+from hourhand.scheduler.adapters.memory.status import MemoryStatus
+from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 
 __all__ = ["MemoryStores", "open_memory_stores"]
 

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS, hour_of, hours_between
-from actors.model.definition import Definition, DefinitionName
-from actors.model.errors import StoreUnavailable
-from actors.model.key import TaskKey, first_key_at
-from actors.model.operator_config import OperatorConfig
-from actors.model.oversight import AuditEntry, AuditPlace, NodeReport
-from actors.model.ownership import Claim
-from actors.model.status import AttemptRecord, Completion, RecordedOutcome
-from actors.model.task import StoredTask
-from actors.model.task_checkpoint import TaskCheckpoint
-from actors.model.task_result import StoredResult
-from actors.ports.clock import Clock
-from scheduler.adapters.memory.delivery import Deliver, Request
+from hourhand.actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS, hour_of, hours_between
+from hourhand.actors.model.definition import Definition, DefinitionName
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.oversight import AuditEntry, AuditPlace, NodeReport
+from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.status import AttemptRecord, Completion, RecordedOutcome
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.adapters.memory.delivery import Deliver, Request
 
 Answer = TypeVar("Answer")
 Value = TypeVar("Value")

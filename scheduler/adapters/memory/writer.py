@@ -4,14 +4,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from actors.model.codec import Headers, LogRecord
-from actors.model.errors import HourhandError, NodeStopped, TaskTooLarge
-from actors.ports.clock import Clock
-from actors.ports.log import Position
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.delivery import Deliver, Request
-from scheduler.futures.future_group import FutureWriter
-from scheduler.ports.dead_letters import LEFT_OUT, letter_headers
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.errors import HourhandError, NodeStopped, TaskTooLarge
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import Position
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.delivery import Deliver, Request
+from hourhand.scheduler.futures.future_group import FutureWriter
+from hourhand.scheduler.ports.dead_letters import LEFT_OUT, letter_headers
 
 RECORD_BYTES_MAX = 1_000_000
 

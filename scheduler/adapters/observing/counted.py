@@ -23,21 +23,21 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from actors.model.errors import HourhandError
-from actors.model.events import AssignmentReceived, LogCalled, StoreCalled
-from actors.model.task import StoredTask
-from actors.ports.clock import Clock
-from actors.ports.log import AssignmentListener, LogWriter, Polled, StartPosition, TaskLog
-from actors.ports.store import Stores
-from actors.ports.telemetry import Telemetry
-from scheduler.adapters.observing.probe_server import NodeAnswers, ProbeServer, served
-from scheduler.configuration.settings import Settings
-from scheduler.observe.health import Health, NodeProbes
-from scheduler.observe.meters import Family, Meters
-from scheduler.observe.metric_catalogue import Kind
-from scheduler.observe.node_telemetry import NodeTelemetry
-from scheduler.observe.observation import Observation
-from scheduler.observe.self_check import SHARE_MASK, SelfCheck
+from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.events import AssignmentReceived, LogCalled, StoreCalled
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import AssignmentListener, LogWriter, Polled, StartPosition, TaskLog
+from hourhand.actors.ports.store import Stores
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.adapters.observing.probe_server import NodeAnswers, ProbeServer, served
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.observe.health import Health, NodeProbes
+from hourhand.scheduler.observe.meters import Family, Meters
+from hourhand.scheduler.observe.metric_catalogue import Kind
+from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
+from hourhand.scheduler.observe.observation import Observation
+from hourhand.scheduler.observe.self_check import SHARE_MASK, SelfCheck
 
 _OF_THE_WHOLE = frozenset({"close", "installation_id"})
 """Methods of ``Stores`` that are not stores."""

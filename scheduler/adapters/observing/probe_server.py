@@ -17,10 +17,10 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from actors.model.display import printable_text
-from actors.model.errors import SettingsInvalid
-from actors.ports.clock import Clock
-from scheduler.observe.health import Check, Health, is_well
+from hourhand.actors.model.display import printable_text
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.observe.health import Check, Health, is_well
 
 REQUEST_TIMEOUT_S = 10.0
 """Seconds for a request to arrive and to be answered."""

@@ -17,9 +17,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from scheduler.observe.health import Check
-from scheduler.observe.metric_catalogue import PROCESS_RESTARTS, PROCESS_UP
-from scheduler.observe.processes import ChildState
+from hourhand.scheduler.observe.health import Check
+from hourhand.scheduler.observe.metric_catalogue import PROCESS_RESTARTS, PROCESS_UP
+from hourhand.scheduler.observe.processes import ChildState
 
 _TIMEOUT_S = 8.0
 """Seconds: longer than a child waits for its store, and shorter than a request may take here."""

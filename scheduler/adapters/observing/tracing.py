@@ -1,10 +1,10 @@
 """One trace a task: scheduled, stored, run and completed, through OpenTelemetry's API.
 
 The context travels in the record's ``traceparent`` header, is stored with the row
-(``actors.model.trace``), is current while user code runs, and leaves through relayed messages and
-callbacks. A task without a sampled context costs only a look at its data. Spans name the task and
-hold neither its data nor an error's text. The process chooses the SDK and the share of sampled
-traces. Decides nothing about when an attempt runs or about its outcome.
+(``hourhand.actors.model.trace``), is current while user code runs, and leaves through relayed
+messages and callbacks. A task without a sampled context costs only a look at its data. Spans name
+the task and hold neither its data nor an error's text. The process chooses the SDK and the share of
+sampled traces. Decides nothing about when an attempt runs or about its outcome.
 """
 
 import inspect
@@ -21,24 +21,24 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.codec import Headers, LogRecord
-from actors.model.key import TaskKey
-from actors.model.outcome import Outcome
-from actors.model.status import Completion
-from actors.model.task import StoredTask, Task
-from actors.model.trace import TRACEPARENT, carried_context, context_of
-from actors.ports.log import LogWriter, Position, TaskLog
-from actors.ports.runner import AttemptListener, Executable, Runner
-from actors.ports.store import Stores
-from scheduler.configuration.settings import Settings
-from scheduler.futures.future_group import FutureWriter
-from scheduler.node.system_executor import ImmediateWork, SystemExecutor
-from scheduler.observe.health import Health, NodeProbes
-from scheduler.observe.observation import Observation
-from scheduler.ports.messages import MessageWriter
-from scheduler.ports.processes import is_in_process
-from scheduler.process.user_code import runs_async
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.status import Completion
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.trace import TRACEPARENT, carried_context, context_of
+from hourhand.actors.ports.log import LogWriter, Position, TaskLog
+from hourhand.actors.ports.runner import AttemptListener, Executable, Runner
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.future_group import FutureWriter
+from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
+from hourhand.scheduler.observe.health import Health, NodeProbes
+from hourhand.scheduler.observe.observation import Observation
+from hourhand.scheduler.ports.messages import MessageWriter
+from hourhand.scheduler.ports.processes import is_in_process
+from hourhand.scheduler.process.user_code import runs_async
 
 _W3C = TraceContextTextMapPropagator()
 _NS = 1_000_000

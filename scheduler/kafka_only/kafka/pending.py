@@ -7,24 +7,29 @@ from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
 
-from actors.model.codec import Headers
-from actors.model.log_offset import broker_offset
-from actors.ports.clock import Clock
-from actors.ports.log import Polled, Position, StartPosition
-from scheduler.adapters.kafka.connection import (
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.log_offset import broker_offset
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import Polled, Position, StartPosition
+from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
     describe_topic,
 )
-from scheduler.adapters.kafka.log import KafkaLog
-from scheduler.adapters.kafka.topics import raise_partitions
-from scheduler.adapters.kafka.writer import KafkaWriter
-from scheduler.configuration.settings import Settings
-from scheduler.kafka_only.kafka.pending_topics import delay_covered_ms
-from scheduler.kafka_only.kafka.tails import TailReader
-from scheduler.kafka_only.kafka.targets import TargetTopics
-from scheduler.kafka_only.kafka.transactions import KafkaTransactions
-from scheduler.kafka_only.ports import BucketAdmin, HeldLog, PartitionTransactions, PendingWriter
+from hourhand.scheduler.adapters.kafka.log import KafkaLog
+from hourhand.scheduler.adapters.kafka.topics import raise_partitions
+from hourhand.scheduler.adapters.kafka.writer import KafkaWriter
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.kafka_only.kafka.pending_topics import delay_covered_ms
+from hourhand.scheduler.kafka_only.kafka.tails import TailReader
+from hourhand.scheduler.kafka_only.kafka.targets import TargetTopics
+from hourhand.scheduler.kafka_only.kafka.transactions import KafkaTransactions
+from hourhand.scheduler.kafka_only.ports import (
+    BucketAdmin,
+    HeldLog,
+    PartitionTransactions,
+    PendingWriter,
+)
 
 _FETCHED_BYTES = 1_000_000
 _FETCHED_MS = 30

@@ -10,20 +10,20 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from actors.model.errors import HourhandError, LogUnavailable, SettingsInvalid
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.kafka.connection import LastError, admin_client, describe_topic
-from scheduler.adapters.kafka.topics import (
+from hourhand.actors.model.errors import HourhandError, LogUnavailable, SettingsInvalid
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.kafka.connection import LastError, admin_client, describe_topic
+from hourhand.scheduler.adapters.kafka.topics import (
     configuration_of,
     create_missing,
     dead_letter_topic,
     new_topic,
     raise_partitions,
 )
-from scheduler.adapters.kafka.writer import KafkaMessages
-from scheduler.configuration.settings import Settings
-from scheduler.futures.answers import JOB_S, answered
-from scheduler.kafka_only.bucket_layout import encode_layout, first_layout
+from hourhand.scheduler.adapters.kafka.writer import KafkaMessages
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.answers import JOB_S, answered
+from hourhand.scheduler.kafka_only.bucket_layout import encode_layout, first_layout
 
 _RECORD_HEADROOM_BYTES = 65_536
 """Room for a message's envelope beyond the message."""

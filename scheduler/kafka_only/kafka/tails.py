@@ -9,16 +9,16 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from actors.model.errors import LogUnavailable
-from scheduler.adapters.kafka.closing import close_client
-from scheduler.adapters.kafka.connection import (
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.scheduler.adapters.kafka.closing import close_client
+from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
     bounds_of,
     opened,
     shared_properties,
     translated,
 )
-from scheduler.configuration.settings import Settings
+from hourhand.scheduler.configuration.settings import Settings
 
 _OFFSETS = 64
 """Number of offsets read first, from the end; about half of them are records, the others end

@@ -9,11 +9,11 @@ import threading
 from itertools import count
 from typing import NamedTuple
 
-from actors.model.errors import TopicMissing
-from actors.model.partition import partition_of_key
-from actors.ports.clock import Clock
-from scheduler.adapters.kafka.connection import LastError, admin_client, describe_topic
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.errors import TopicMissing
+from hourhand.actors.model.partition import partition_of_key
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.adapters.kafka.connection import LastError, admin_client, describe_topic
+from hourhand.scheduler.configuration.settings import Settings
 
 logger = logging.getLogger("hourhand.buckets")
 

@@ -17,20 +17,20 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from actors.model.errors import LogUnavailable
-from actors.ports.clock import Clock
-from scheduler.adapters.kafka.connection import (
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
     driver_logger,
     opened,
     security_advice,
     shared_properties,
 )
-from scheduler.configuration.settings import Settings
-from scheduler.kafka_only.kafka.tails import TailReader
-from scheduler.kafka_only.kafka.targets import TargetTopics
-from scheduler.kafka_only.ports import Fenced, Outgoing, Refused
-from scheduler.process.pause import pause
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.kafka_only.kafka.tails import TailReader
+from hourhand.scheduler.kafka_only.kafka.targets import TargetTopics
+from hourhand.scheduler.kafka_only.ports import Fenced, Outgoing, Refused
+from hourhand.scheduler.process.pause import pause
 
 logger = logging.getLogger("hourhand.buckets")
 

@@ -13,17 +13,17 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from actors.model.definition import RESERVED, Definition
-from actors.model.errors import InvalidTask
-from actors.model.instant import format_instant, from_millis
-from actors.model.key import TaskKey
-from actors.model.outcome import Drop, Outcome
-from actors.model.task import BEFORE_EVERY_RECORD, Task
-from actors.ports.store import Stores
-from scheduler.futures.awaiting import settled
-from scheduler.node.system_executor import SystemExecutor
-from scheduler.services.recurring.rule import RecurringRule, checked_name, read_rule
-from scheduler.services.recurring.state import (
+from hourhand.actors.model.definition import RESERVED, Definition
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.instant import format_instant, from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.outcome import Drop, Outcome
+from hourhand.actors.model.task import BEFORE_EVERY_RECORD, Task
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.futures.awaiting import settled
+from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.scheduler.services.recurring.rule import RecurringRule, checked_name, read_rule
+from hourhand.scheduler.services.recurring.state import (
     Change,
     ChangeRequest,
     Recurring,
@@ -36,7 +36,7 @@ from scheduler.services.recurring.state import (
     tick_task,
     written_rule,
 )
-from scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.services.system_tasks import SystemDependencies
 
 _ENDED_KEPT_MS = 10 * 86_400_000
 _RECENT_MAX = 2

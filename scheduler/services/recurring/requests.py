@@ -4,14 +4,19 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, timedelta
 from zoneinfo import ZoneInfo
 
-from actors.model.display import shown
-from actors.model.errors import InvalidTask
-from actors.model.sealed import seal_of
-from actors.model.task import Task
-from scheduler.records.admission import refuse_reserved, target_ms
-from scheduler.services.recurring.rule import RecurringRule, checked_name, checked_rule
-from scheduler.services.recurring.state import Change, ChangeRequest, change_task, rule_values
-from scheduler.services.system_tasks import unique_in_order
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.sealed import seal_of
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.records.admission import refuse_reserved, target_ms
+from hourhand.scheduler.services.recurring.rule import RecurringRule, checked_name, checked_rule
+from hourhand.scheduler.services.recurring.state import (
+    Change,
+    ChangeRequest,
+    change_task,
+    rule_values,
+)
+from hourhand.scheduler.services.system_tasks import unique_in_order
 
 
 def rule_of(name: str, **values: object) -> RecurringRule:

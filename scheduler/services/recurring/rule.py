@@ -21,17 +21,21 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from actors.model.codec import encode_object
-from actors.model.display import shown
-from actors.model.errors import InvalidTask
-from actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis
-from actors.model.kind import checked_kind
-from actors.model.priority import PRIORITY_MAX
-from actors.model.problem_words import PROBLEMS_MAX, problem_text
-from actors.model.sealed import SealedData, SealedMembers, read_envelope
-from actors.model.task import Identifier
-from scheduler.records.time_zones import is_known_zone, is_same_everywhere
-from scheduler.services.recurring.cron_times import checked_cron, cron_after, shortest_gap_ms
+from hourhand.actors.model.codec import encode_object
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis
+from hourhand.actors.model.kind import checked_kind
+from hourhand.actors.model.priority import PRIORITY_MAX
+from hourhand.actors.model.problem_words import PROBLEMS_MAX, problem_text
+from hourhand.actors.model.sealed import SealedData, SealedMembers, read_envelope
+from hourhand.actors.model.task import Identifier
+from hourhand.scheduler.records.time_zones import is_known_zone, is_same_everywhere
+from hourhand.scheduler.services.recurring.cron_times import (
+    checked_cron,
+    cron_after,
+    shortest_gap_ms,
+)
 
 Overlap = Literal["skip", "buffer_one", "allow"]
 

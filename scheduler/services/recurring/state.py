@@ -9,11 +9,11 @@ from typing import NamedTuple
 import msgspec
 from pydantic import JsonValue, TypeAdapter
 
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey
-from actors.model.task import Task
-from scheduler.services.recurring.rule import RecurringRule
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.services.recurring.rule import RecurringRule
 
 
 class Change(StrEnum):

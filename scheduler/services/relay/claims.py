@@ -12,17 +12,17 @@ from typing import Any, NamedTuple, assert_never
 
 import msgspec
 
-from actors.kernel.futures import gather
-from actors.model.definition import Definition
-from actors.model.key import TaskKey
-from actors.model.outcome import Drop, Outcome
-from actors.model.status import Completion
-from actors.model.task import Task
-from actors.ports.store import StatusStore
-from scheduler.futures.awaiting import settled
-from scheduler.node.system_executor import SystemExecutor
-from scheduler.records.appending import TaskAppender
-from scheduler.services.relay.claim_state import (
+from hourhand.actors.kernel.futures import gather
+from hourhand.actors.model.definition import Definition
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.outcome import Drop, Outcome
+from hourhand.actors.model.status import Completion
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.store import StatusStore
+from hourhand.scheduler.futures.awaiting import settled
+from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.relay.claim_state import (
     CLAIM_KEPT_MS,
     DecidedHere,
     MessageClaim,
@@ -30,10 +30,10 @@ from scheduler.services.relay.claim_state import (
     offset_of_decision,
     place_parts,
 )
-from scheduler.services.relay.delivery import MOVED_ON
-from scheduler.services.relay.gathering import ClaimBatch, ClaimRequest
-from scheduler.services.relay.headers import RelayAction
-from scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.services.relay.delivery import MOVED_ON
+from hourhand.scheduler.services.relay.gathering import ClaimBatch, ClaimRequest
+from hourhand.scheduler.services.relay.headers import RelayAction
+from hourhand.scheduler.services.system_tasks import SystemDependencies
 
 _TIMES_MAX = 20
 """Due times that a claim remembers: a message that was moved more often was certainly not passed on

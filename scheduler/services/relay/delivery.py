@@ -13,20 +13,20 @@ from functools import partial
 
 import msgspec
 
-from actors.model.codec import LogRecord
-from actors.model.definition import Definition
-from actors.model.errors import CallerError, StoreUnavailable, TopicMissing
-from actors.model.events import MessageRelayed
-from actors.model.instant import from_millis
-from actors.model.key import TaskKey
-from actors.model.outcome import Drop, Outcome, Retry
-from actors.model.task import StoredTask, Task
-from actors.ports.log import LogWriter
-from scheduler.futures.awaiting import settled
-from scheduler.futures.light_future import LightFuture, resolve, then
-from scheduler.node.system_executor import ImmediateWork, SystemExecutor
-from scheduler.ports.messages import MessageWriter
-from scheduler.services.relay.claim_state import (
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.definition import Definition
+from hourhand.actors.model.errors import CallerError, StoreUnavailable, TopicMissing
+from hourhand.actors.model.events import MessageRelayed
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.outcome import Drop, Outcome, Retry
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.ports.log import LogWriter
+from hourhand.scheduler.futures.awaiting import settled
+from hourhand.scheduler.futures.light_future import LightFuture, resolve, then
+from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
+from hourhand.scheduler.ports.messages import MessageWriter
+from hourhand.scheduler.services.relay.claim_state import (
     CLAIM_KEPT_MS,
     ClaimState,
     DecidedHere,
@@ -35,10 +35,10 @@ from scheduler.services.relay.claim_state import (
     passed_on,
     place_parts,
 )
-from scheduler.services.relay.gathering import ClaimRequest, single_claim
-from scheduler.services.relay.headers import RelayAction
-from scheduler.services.relay.message import Delivery, Message, parked_name
-from scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.services.relay.gathering import ClaimRequest, single_claim
+from hourhand.scheduler.services.relay.headers import RelayAction
+from hourhand.scheduler.services.relay.message import Delivery, Message, parked_name
+from hourhand.scheduler.services.system_tasks import SystemDependencies
 
 _LOOK_AGAIN_MS = 10
 _PAUSE_MAX_MS = 10_000

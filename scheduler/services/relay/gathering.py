@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from actors.model.definition import RESERVED
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from scheduler.futures.light_future import LightFuture, resolve
-from scheduler.services.relay.claim_state import claim_name
-from scheduler.services.relay.headers import RelayAction
-from scheduler.services.relay.message import CLAIMS_BYTES_MAX
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.futures.light_future import LightFuture, resolve
+from hourhand.scheduler.services.relay.claim_state import claim_name
+from hourhand.scheduler.services.relay.headers import RelayAction
+from hourhand.scheduler.services.relay.message import CLAIMS_BYTES_MAX
 
 CLAIMS = "claims"
 """The kind of ordering ids that batches of claims have."""

@@ -9,11 +9,11 @@ from enum import StrEnum
 
 import msgspec
 
-from actors.model.codec import LogRecord
-from actors.model.display import shown
-from actors.model.instant import parse_instant
-from scheduler.configuration.door_settings import RelaySettings
-from scheduler.services.relay.message import Message
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.instant import parse_instant
+from hourhand.scheduler.configuration.door_settings import RelaySettings
+from hourhand.scheduler.services.relay.message import Message
 
 ID_CHARS_MAX = 4_000
 

@@ -15,29 +15,39 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.model.backoff import RetryPolicy
-from actors.model.codec import Headers, LogRecord
-from actors.model.errors import CallerError, HourhandError, PoisonRecord, TaskTooLarge
-from actors.model.events import RelayRecordRefused
-from actors.model.key import TaskKey
-from actors.ports.clock import Clock
-from actors.ports.log import TaskLog
-from actors.ports.telemetry import Telemetry
-from scheduler.configuration.door_settings import RelaySettings
-from scheduler.consumer.reading import PeriodicCommits, Reading, durable_offsets
-from scheduler.node.system_executor import PATIENCE
-from scheduler.records.appending import TaskAppender
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.relay.claim_state import claim_name, place_of
-from scheduler.services.relay.gathering import (
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.errors import CallerError, HourhandError, PoisonRecord, TaskTooLarge
+from hourhand.actors.model.events import RelayRecordRefused
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.log import TaskLog
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.configuration.door_settings import RelaySettings
+from hourhand.scheduler.consumer.reading import PeriodicCommits, Reading, durable_offsets
+from hourhand.scheduler.node.system_executor import PATIENCE
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.relay.claim_state import claim_name, place_of
+from hourhand.scheduler.services.relay.gathering import (
     ClaimBatch,
     ClaimGatherer,
     ClaimRequest,
     claim_ordering_ids,
 )
-from scheduler.services.relay.headers import Malformed, RelayAction, RelayRequest, request_of
-from scheduler.services.relay.message import Delivery, inline_data, ordering_id_of, parked_row
-from scheduler.services.system_tasks import unique_in_order
+from hourhand.scheduler.services.relay.headers import (
+    Malformed,
+    RelayAction,
+    RelayRequest,
+    request_of,
+)
+from hourhand.scheduler.services.relay.message import (
+    Delivery,
+    inline_data,
+    ordering_id_of,
+    parked_row,
+)
+from hourhand.scheduler.services.system_tasks import unique_in_order
 
 logger = logging.getLogger("hourhand.relay")
 
@@ -115,7 +125,7 @@ class _InTopicReading(Reading[_TakenRecord]):
 
 
 class RelayIntake:
-    """Implements ``actors.ports.log.AssignmentListener``."""
+    """Implements ``hourhand.actors.ports.log.AssignmentListener``."""
 
     def __init__(
         self, ports: IntakePorts, settings: RelaySettings, allows: Callable[[str], bool]

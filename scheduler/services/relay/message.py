@@ -10,12 +10,12 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from actors.model.codec import headers_bytes
-from actors.model.definition import RESERVED, Definition, DefinitionKind, DefinitionName
-from actors.model.errors import SettingsInvalid, TaskTooLarge
-from actors.model.instant import from_millis
-from actors.model.task import Task
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.codec import headers_bytes
+from hourhand.actors.model.definition import RESERVED, Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.errors import SettingsInvalid, TaskTooLarge
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.configuration.settings import Settings
 
 SEND = "send"
 """The kind of ordering ids that deliveries have."""

@@ -9,25 +9,25 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from actors.model.codec import Headers
-from actors.model.display import shown
-from actors.model.errors import InvalidTask, TaskTooLarge
-from actors.model.instant import INSTANT_MAX_MS
-from actors.model.task import Task
-from scheduler.configuration.door_settings import TOPIC_NAME
-from scheduler.configuration.settings import Settings
-from scheduler.futures.light_future import LightFuture, and_then, failed
-from scheduler.records.admission import target_ms
-from scheduler.records.receipt import Receipt
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.relay.message import (
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidTask, TaskTooLarge
+from hourhand.actors.model.instant import INSTANT_MAX_MS
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.configuration.door_settings import TOPIC_NAME
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.light_future import LightFuture, and_then, failed
+from hourhand.scheduler.records.admission import target_ms
+from hourhand.scheduler.records.receipt import Receipt
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.relay.message import (
     Delivery,
     Message,
     delivery_task,
     fits_inline,
     parked_row,
 )
-from scheduler.services.system_tasks import unique_in_order
+from hourhand.scheduler.services.system_tasks import unique_in_order
 
 When = datetime | timedelta
 

@@ -22,9 +22,9 @@ from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from actors.ports.clock import Clock
-from scheduler.configuration.door_settings import TimerSettings
-from scheduler.services.timers.executor import CallbackFailed
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.services.timers.executor import CallbackFailed
 
 IDLE_S = 4.0
 """Endpoints close idle connections, the usual ones after five seconds; this client does so
@@ -41,7 +41,7 @@ Network = IPv4Network | IPv6Network
 
 
 class HttpCaller:
-    """Implements ``scheduler.services.timers.executor.Caller``; used from one event loop.
+    """Implements ``hourhand.scheduler.services.timers.executor.Caller``; used from one event loop.
 
     Its connections are closed when that loop ends.
     """

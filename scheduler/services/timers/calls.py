@@ -4,15 +4,15 @@ from datetime import timedelta
 
 import msgspec
 
-from actors.model.definition import RESERVED
-from actors.model.events import TimerPopped
-from actors.model.outcome import Drop, Outcome, Retry
-from actors.model.task import Task
-from actors.ports.store import StatusStore
-from scheduler.configuration.door_settings import TimerSettings
-from scheduler.node.system_executor import SystemExecutor
-from scheduler.services.system_tasks import SystemDependencies
-from scheduler.services.timers.executor import CallbackFailed, Caller, Tries
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.events import TimerPopped
+from hourhand.actors.model.outcome import Drop, Outcome, Retry
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.store import StatusStore
+from hourhand.scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.services.timers.executor import CallbackFailed, Caller, Tries
 
 CALL = "call"
 """The kind in the ordering ids of such occurrences."""

@@ -18,30 +18,30 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from actors.model.definition import DefinitionKind
-from actors.model.instant import format_instant, parse_instant
-from actors.model.task import Task
-from actors.ports.clock import Clock
-from scheduler.futures.awaiting import settled
-from scheduler.records.appending import TaskAppender
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.recurring.requests import request_task, set_task
-from scheduler.services.recurring.rule import (
+from hourhand.actors.model.definition import DefinitionKind
+from hourhand.actors.model.instant import format_instant, parse_instant
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.futures.awaiting import settled
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.recurring.requests import request_task, set_task
+from hourhand.scheduler.services.recurring.rule import (
     Overlap,
     RecurringRule,
     checked_name,
     checked_rule,
     next_times,
 )
-from scheduler.services.recurring.state import (
+from hourhand.scheduler.services.recurring.state import (
     Change,
     ChangeRequest,
     Recurring,
     name_of,
     recurring_of,
 )
-from scheduler.services.timers.calls import call_ordering_id
-from scheduler.services.timers.timer import (
+from hourhand.scheduler.services.timers.calls import call_ordering_id
+from hourhand.scheduler.services.timers.timer import (
     CallbackRequest,
     CallbackTarget,
     DescribedCallback,
@@ -50,7 +50,7 @@ from scheduler.services.timers.timer import (
     ServiceAnswer,
     Time,
 )
-from scheduler.services.typed_routes import TypedRouter
+from hourhand.scheduler.services.typed_routes import TypedRouter
 
 _LOOKS = 3
 _LOOK_PAUSE_S = 0.05

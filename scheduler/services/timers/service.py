@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.model.definition import Definition, DefinitionKind
-from actors.model.errors import HourhandError, LogUnavailable
-from actors.model.instant import INSTANT_MAX_MS
-from actors.model.log_offset import era_of, kept_offset
-from actors.ports.clock import Clock
-from actors.ports.telemetry import Telemetry
-from scheduler.futures.awaiting import settled
-from scheduler.records.appending import TaskAppender
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.system_tasks import unique_in_order
-from scheduler.services.timers.executor import (
+from hourhand.actors.model.definition import Definition, DefinitionKind
+from hourhand.actors.model.errors import HourhandError, LogUnavailable
+from hourhand.actors.model.instant import INSTANT_MAX_MS
+from hourhand.actors.model.log_offset import era_of, kept_offset
+from hourhand.actors.ports.clock import Clock
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.futures.awaiting import settled
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.system_tasks import unique_in_order
+from hourhand.scheduler.services.timers.executor import (
     NEW,
     UNWRITTEN_MS,
     TimerChange,
@@ -34,7 +34,7 @@ from scheduler.services.timers.executor import (
     timer_pop_task,
     timer_row,
 )
-from scheduler.services.timers.timer import TimerRule, TimerState, kept_rule, tag_changes
+from hourhand.scheduler.services.timers.timer import TimerRule, TimerState, kept_rule, tag_changes
 
 RECENT_MAX = 20_000
 """Changes in memory until the store has them; the store has long had older ones."""

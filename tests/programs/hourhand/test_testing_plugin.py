@@ -39,7 +39,7 @@ def test_the_plugin_alone_imports_no_kit() -> None:
     """It is loaded into every test run of an environment that has Hourhand installed."""
     code = (
         "import sys, hourhand.testing_plugin;"
-        "print('scheduler.testing' in sys.modules, 'cassandra' in sys.modules)"
+        "print('hourhand.scheduler.testing' in sys.modules, 'cassandra' in sys.modules)"
     )
     done = run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 def test_neither_the_package_nor_an_embedded_client_loads_a_driver(tmp_path: Path) -> None:
     """Whoever has no Kafka need not have its driver work."""
     program = (
-        "import sys; from scheduler import Settings, SchedulerClient;"
+        "import sys; from hourhand import Settings, SchedulerClient;"
         " SchedulerClient(Settings()).close();"
         " print([name for name in ('confluent_kafka', 'cassandra', 'typer', 'prometheus_client')"
         " if name in sys.modules])"

@@ -98,7 +98,7 @@ def complaining(tree: Path, runs: Sequence[Plan]) -> Mapping[Plan, Catch]:
 def main() -> None:
     """Make the runs that standard input names, in this process."""
     # Imported here: the caller in the other process needs none of it.
-    import actors
+    from hourhand import actors
     from tests.simulation.scenario import load_scenarios
     from tests.simulation.simulate import simulate
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from tests.simulation.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[3]
-_PARTS = ("actors", "scheduler", "schema", "tests")
+_PARTS = ("actors", "hourhand", "scheduler", "schema", "tests")
 _SETTINGS = "pyproject.toml"
 """How tests are run."""
 
@@ -26,7 +26,7 @@ class Trees:
         self._folder = folder
         self.original = folder / "original"
         for part in _PARTS:
-            shutil.copytree(root / part, self.original / part)
+            shutil.copytree(root / part, self.original / part, symlinks=True)
             # Once for all copies: a compiled file is valid as long as its source's time is kept.
             compile_dir(self.original / part, quiet=2)
         shutil.copy2(root / _SETTINGS, self.original / _SETTINGS)
@@ -41,6 +41,6 @@ class Trees:
         """Provide a tree with this one fault; MutantNotApplied where it does not fit."""
         with TemporaryDirectory(dir=self._folder) as name:
             tree = Path(name) / "tree"
-            shutil.copytree(self.original, tree)
+            shutil.copytree(self.original, tree, symlinks=True)
             mutant.apply(tree)
             yield tree

@@ -2,16 +2,16 @@
 
 from msgspec.structs import replace
 
-from actors.completion_tracker import CompletionTracker
-from actors.messages import (
+from hourhand.actors.completion_tracker import CompletionTracker
+from hourhand.actors.messages import (
     CheckTasks,
     RecordOutcomes,
     TasksChecked,
 )
-from actors.model.key import TaskKey
-from actors.model.known_completions import KnownCompletions
-from actors.model.settings import TreeSettings, WindowSettings
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.known_completions import KnownCompletions
+from hourhand.actors.model.settings import TreeSettings, WindowSettings
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
 from tests.unit.probes import PARTITION, Harness, Probe
 

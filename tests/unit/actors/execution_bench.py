@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tenacity import wait_fixed
 
-from actors.messages import (
+from hourhand.actors.messages import (
     CheckTasks,
     ExecuteTasks,
     LoadOrdering,
@@ -25,20 +25,20 @@ from actors.messages import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from actors.model.attempts import Attempt, Ending
-from actors.model.backoff import OnExhausted, RetryPolicy
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.errors import UnknownKind
-from actors.model.key import TaskKey
-from actors.model.operator_config import OperatorConfig
-from actors.model.outcome import Outcome
-from actors.model.ownership import Straggler
-from actors.model.pauses import Pause, PauseScope
-from actors.model.settings import ExecutionSettings, TreeSettings, WindowSettings
-from actors.model.status import AttemptRecord, Completion
-from actors.model.task import FRESH, AttemptState, StoredTask, Task
-from actors.model.task_executor import TaskExecutor
-from actors.partition_executor import PartitionExecutor
+from hourhand.actors.model.attempts import Attempt, Ending
+from hourhand.actors.model.backoff import OnExhausted, RetryPolicy
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.errors import UnknownKind
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.ownership import Straggler
+from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.settings import ExecutionSettings, TreeSettings, WindowSettings
+from hourhand.actors.model.status import AttemptRecord, Completion
+from hourhand.actors.model.task import FRESH, AttemptState, StoredTask, Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.partition_executor import PartitionExecutor
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.probes import NOTHING_KNOWN_BEFORE_MS, PARTITION, Harness, Probe
 

@@ -1,17 +1,17 @@
 """A PartitionScheduler between probes."""
 
-from actors.messages import (
+from hourhand.actors.messages import (
     ExecuteTasks,
     ScheduleTasks,
     SlotsReleased,
     StartTasks,
     WithdrawTask,
 )
-from actors.model.commands import Withdrawal
-from actors.model.flow import FlowRules
-from actors.model.settings import TreeSettings, WindowSettings
-from actors.model.task import AttemptState, StoredTask
-from actors.partition_scheduler import PartitionScheduler
+from hourhand.actors.model.commands import Withdrawal
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.settings import TreeSettings, WindowSettings
+from hourhand.actors.model.task import AttemptState, StoredTask
+from hourhand.actors.partition_scheduler import PartitionScheduler
 from tests.builders import a_stored_task
 from tests.unit.probes import PARTITION, Harness, Probe
 

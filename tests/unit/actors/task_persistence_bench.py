@@ -1,7 +1,7 @@
 """A TaskPersistence over a store whose requests the test may hold."""
 
-from actors.kernel.ref import Ref
-from actors.messages import (
+from hourhand.actors.kernel.ref import Ref
+from hourhand.actors.messages import (
     FindStatuses,
     LoadStatuses,
     LoadTasks,
@@ -17,16 +17,16 @@ from actors.messages import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from actors.model.attempts import NO_STATUS, KeyStatus
-from actors.model.codec import Command, CommandKind
-from actors.model.commands import WithdrawalResult
-from actors.model.flow import FlowRules
-from actors.model.key import TaskKey
-from actors.model.ownership import Assignment, Straggler, Watermark
-from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
-from actors.model.status import CommandOutcome
-from actors.model.task import StoredTask
-from actors.task_persistence import TaskPersistence
+from hourhand.actors.model.attempts import NO_STATUS, KeyStatus
+from hourhand.actors.model.codec import Command, CommandKind
+from hourhand.actors.model.commands import WithdrawalResult
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Assignment, Straggler, Watermark
+from hourhand.actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
+from hourhand.actors.model.status import CommandOutcome
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.task_persistence import TaskPersistence
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.probes import EPOCH, PARTITION, Harness
 

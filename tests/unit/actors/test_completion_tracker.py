@@ -5,8 +5,8 @@ from concurrent.futures import Future
 import pytest
 from msgspec.structs import replace
 
-from actors.completion_tracker import CompletionTracker
-from actors.messages import (
+from hourhand.actors.completion_tracker import CompletionTracker
+from hourhand.actors.messages import (
     CheckTasks,
     FindStatuses,
     LoadStatuses,
@@ -16,9 +16,9 @@ from actors.messages import (
     StatusesFound,
     TasksChecked,
 )
-from actors.model.errors import StoreUnavailable
-from actors.model.key import first_key_at
-from actors.model.status import CompletionResult
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.key import first_key_at
+from hourhand.actors.model.status import CompletionResult
 from tests.builders import NOW_MS, a_completion, a_stored_task, an_attempt
 from tests.unit.actors.completion_tracker_bench import (
     KNOWN_MAX,

@@ -1,6 +1,6 @@
 """CompletionTracker: checkpoints are durable before the outcome, and read with the attempts."""
 
-from actors.messages import (
+from hourhand.actors.messages import (
     FindStatuses,
     LoadStatuses,
     OutcomesRecorded,
@@ -8,10 +8,10 @@ from actors.messages import (
     RecordOutcomes,
     StatusesFound,
 )
-from actors.model.attempts import CheckpointMade
-from actors.model.errors import StoreUnavailable
-from actors.model.key import TaskKey, first_key_at
-from actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.attempts import CheckpointMade
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.actors.completion_tracker_bench import WRITES, Bench, key_of, record_of
 from tests.unit.probes import PARTITION

@@ -2,14 +2,14 @@
 
 import pytest
 
-from actors.messages import (
+from hourhand.actors.messages import (
     FindStatuses,
     OutcomesRecorded,
     RecordOutcomes,
     StatusesFound,
     TasksChecked,
 )
-from actors.model.status import CompletionResult
+from hourhand.actors.model.status import CompletionResult
 from tests.builders import a_completion
 from tests.unit.actors.completion_tracker_bench import Bench, key_of, record_of
 from tests.unit.probes import PARTITION

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.messages import (
+from hourhand.actors.messages import (
     CheckTasks,
     DrainTasks,
     ExecuteTasks,
@@ -25,16 +25,16 @@ from actors.messages import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from actors.model.attempts import Ending
-from actors.model.backoff import RetryPolicy
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.key import TaskKey
-from actors.model.outcome import Outcome
-from actors.model.settings import TreeSettings, WindowSettings
-from actors.model.status import Completion, CompletionResult
-from actors.model.task import StoredTask, Task
-from actors.model.task_executor import TaskExecutor
-from actors.partition_executor import PartitionExecutor
+from hourhand.actors.model.attempts import Ending
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.settings import TreeSettings, WindowSettings
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.partition_executor import PartitionExecutor
 from tests.builders import a_completion, a_stored_task
 from tests.unit.probes import NOTHING_KNOWN_BEFORE_MS, Harness, Probe
 

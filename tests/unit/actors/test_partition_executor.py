@@ -5,7 +5,7 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from actors.messages import (
+from hourhand.actors.messages import (
     CheckTasks,
     MeasureProgress,
     OutcomesRecorded,
@@ -15,12 +15,12 @@ from actors.messages import (
     StartTasks,
     UpdateTask,
 )
-from actors.model.attempts import AttemptEnded, Ending
-from actors.model.commands import WithdrawalResult
-from actors.model.key import first_key_at
-from actors.model.ownership import Straggler
-from actors.model.task import StoredTask
-from actors.partition_executor import PartitionExecutor
+from hourhand.actors.model.attempts import AttemptEnded, Ending
+from hourhand.actors.model.commands import WithdrawalResult
+from hourhand.actors.model.key import first_key_at
+from hourhand.actors.model.ownership import Straggler
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.partition_executor import PartitionExecutor
 from tests.builders import NOW_MS, a_stored_task, an_attempt
 from tests.unit.actors.execution_bench import Bench, holding_of
 from tests.unit.fakes import SLOW_MS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.messages import (
+from hourhand.actors.messages import (
     DrainTasks,
     ExecuteTasks,
     LoadMeasured,
@@ -17,10 +17,10 @@ from actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.events import WindowShrunk
-from actors.model.ownership import Straggler
-from actors.partition_scheduler import PartitionScheduler
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.events import WindowShrunk
+from hourhand.actors.model.ownership import Straggler
+from hourhand.actors.partition_scheduler import PartitionScheduler
 from tests.builders import NOW_MS
 from tests.unit.actors.partition_scheduler_bench import Bench, task_due_in
 from tests.unit.probes import PARTITION, Probe

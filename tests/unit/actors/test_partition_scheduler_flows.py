@@ -1,6 +1,6 @@
 """PartitionScheduler where kinds have rules: what is due goes in the order of its flow."""
 
-from actors.messages import (
+from hourhand.actors.messages import (
     BandsChanged,
     ExecuteTasks,
     LowerCheckpoint,
@@ -8,9 +8,9 @@ from actors.messages import (
     ShrinkWindow,
     SlotsReleased,
 )
-from actors.model.band import BandName
-from actors.model.task import StoredTask
-from actors.partition_scheduler import FLOW_TASKS_AT_A_TIME
+from hourhand.actors.model.band import BandName
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.partition_scheduler import FLOW_TASKS_AT_A_TIME
 from tests.unit.actors.model.test_flow_queues import RULES, task
 from tests.unit.actors.partition_scheduler_bench import Bench
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.messages import (
+from hourhand.actors.messages import (
     BandsChanged,
     ExecuteTasks,
     LowerCheckpoint,
@@ -12,8 +12,8 @@ from actors.messages import (
     StartTasks,
     UpdateTask,
 )
-from actors.model.band import BandName
-from actors.model.key import TaskKey
+from hourhand.actors.model.band import BandName
+from hourhand.actors.model.key import TaskKey
 from tests.builders import NOW_MS
 from tests.unit.actors.partition_scheduler_bench import Bench, task_due_in
 from tests.unit.probes import Probe

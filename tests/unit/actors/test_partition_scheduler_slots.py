@@ -1,6 +1,6 @@
 """PartitionScheduler: no more due tasks are handed on than there are slots, and room in memory."""
 
-from actors.messages import ExecuteTasks, ScheduleTasks, UpdateTask
+from hourhand.actors.messages import ExecuteTasks, ScheduleTasks, UpdateTask
 from tests.unit.actors.partition_scheduler_bench import SLOTS, Bench, task_due_in
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.messages import LowerCheckpoint, ShrinkWindow
-from actors.model.events import WindowShrunk
+from hourhand.actors.messages import LowerCheckpoint, ShrinkWindow
+from hourhand.actors.model.events import WindowShrunk
 from tests.unit.actors.partition_scheduler_bench import Bench, task_due_in
 from tests.unit.probes import PARTITION
 

@@ -1,6 +1,6 @@
 """PartitionSupervisor: when a partition may start tasks, and how it is let go."""
 
-from actors.messages import (
+from hourhand.actors.messages import (
     DrainTasks,
     LogCaughtUp,
     MeetSiblings,
@@ -11,14 +11,14 @@ from actors.messages import (
     TasksDrained,
     WatermarkMeasured,
 )
-from actors.model.errors import StoreUnavailable
-from actors.model.events import CatchUpEnded, PartitionHeld, TaskClosed
-from actors.model.outcome import Outcome
-from actors.model.ownership import Assignment, initial_watermark
-from actors.model.settings import RecoverySettings, TreeSettings
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from actors.partition_supervisor import WATERMARK_WAIT_MS, PartitionSupervisor
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.events import CatchUpEnded, PartitionHeld, TaskClosed
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.ownership import Assignment, initial_watermark
+from hourhand.actors.model.settings import RecoverySettings, TreeSettings
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.partition_supervisor import WATERMARK_WAIT_MS, PartitionSupervisor
 from tests.builders import NOW_MS, a_record, a_task
 from tests.unit.probes import EPOCH, PARTITION, Harness, Probe, ProbeActor, ProbedChildren
 

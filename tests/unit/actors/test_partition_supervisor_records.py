@@ -2,21 +2,30 @@
 
 import pytest
 
-from actors.messages import (
+from hourhand.actors.messages import (
     PartitionHoldUpdated,
     PersistRecords,
     PersistTasks,
     TasksPersisted,
 )
-from actors.model.codec import LogRecord
-from actors.model.errors import LogUnavailable, TaskTooLarge
-from actors.model.events import PartitionHeld, PartitionReleased, RecordMisplaced, RecordPoisoned
-from actors.model.ownership import Assignment, initial_watermark
-from actors.model.partition import partition_of
-from actors.model.settings import ExecutionSettings, TreeSettings
-from actors.model.task import StoredTask
-from actors.partition_supervisor import SLOW_APPEND_MS, PartitionSupervisor, _RequestDelayed
-from actors.ports.log import Position
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.errors import LogUnavailable, TaskTooLarge
+from hourhand.actors.model.events import (
+    PartitionHeld,
+    PartitionReleased,
+    RecordMisplaced,
+    RecordPoisoned,
+)
+from hourhand.actors.model.ownership import Assignment, initial_watermark
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.partition_supervisor import (
+    SLOW_APPEND_MS,
+    PartitionSupervisor,
+    _RequestDelayed,
+)
+from hourhand.actors.ports.log import Position
 from tests.builders import NOW_MS, a_record, a_task
 from tests.unit.probes import PARTITION, Harness, Probe, ProbedChildren
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import (
+from hourhand.actors.messages import (
     DrainTasks,
     OutcomesRecorded,
     PauseTasks,
@@ -13,12 +13,12 @@ from actors.messages import (
     StartTasks,
     UpdateTask,
 )
-from actors.model.attempts import Attempt, Ending
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.events import AttemptFinished
-from actors.model.operator_config import OperatorConfig
-from actors.model.pauses import Pause, PauseScope
-from actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.attempts import Attempt, Ending
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.events import AttemptFinished
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.status import Completion, CompletionResult
 from tests.unit.actors.execution_bench import ID, WAIT_MS, Bench, holding_of, task_named
 from tests.unit.fakes import SLOW_MS
 from tests.unit.probes import EPOCH, PARTITION

@@ -6,20 +6,20 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import (
+from hourhand.actors.messages import (
     DrainTasks,
     RecordOutcomes,
     RecordStarts,
 )
-from actors.model.attempts import AttemptEnded, Ending, started_record
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.errors import LogUnavailable
-from actors.model.events import AttemptFinished, TaskHeld
-from actors.model.status import AttemptResult, CompletionResult
-from actors.model.task import AttemptState, StoredTask
-from actors.model.task_state import Fate
-from actors.ports.log import Position
-from actors.task_executor import TaskExecutorRole
+from hourhand.actors.model.attempts import AttemptEnded, Ending, started_record
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.events import AttemptFinished, TaskHeld
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task import AttemptState, StoredTask
+from hourhand.actors.model.task_state import Fate
+from hourhand.actors.ports.log import Position
+from hourhand.actors.task_executor import TaskExecutorRole
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.actors.execution_bench import (
     AWKWARD_NAMES,

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import (
+from hourhand.actors.messages import (
     CheckTasks,
     RecordOutcomes,
     StartTasks,
@@ -11,11 +11,11 @@ from actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from actors.model.attempts import Ending, state_after
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.status import AttemptResult, CompletionResult
-from actors.model.task import FRESH
-from actors.ports.log import Position
+from hourhand.actors.model.attempts import Ending, state_after
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task import FRESH
+from hourhand.actors.ports.log import Position
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.actors.execution_bench import TASK, WAIT_MS, Bench, holding_of
 from tests.unit.probes import EPOCH, Probe

@@ -2,15 +2,15 @@
 
 from msgspec.structs import replace
 
-from actors.messages import (
+from hourhand.actors.messages import (
     DrainTasks,
     UpdateTask,
 )
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.events import TaskHeld
-from actors.model.kind import with_kind
-from actors.model.status import AttemptRecord, AttemptResult
-from actors.model.task import AttemptState, StoredTask
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.events import TaskHeld
+from hourhand.actors.model.kind import with_kind
+from hourhand.actors.model.status import AttemptRecord, AttemptResult
+from hourhand.actors.model.task import AttemptState, StoredTask
 from tests.builders import a_stored_task
 from tests.unit.actors.execution_bench import Bench, Job, holding_of, task_named
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import TaskWithdrawn
-from actors.model.attempts import Ending
-from actors.model.codec import decode_record
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.events import AttemptRefused, TaskClosed
-from actors.model.status import AttemptResult, CompletionResult
-from actors.model.task import AttemptState, StoredTask
+from hourhand.actors.messages import TaskWithdrawn
+from hourhand.actors.model.attempts import Ending
+from hourhand.actors.model.codec import decode_record
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.events import AttemptRefused, TaskClosed
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task import AttemptState, StoredTask
 from tests.builders import NOW_MS, a_record, a_task
 from tests.unit.actors.execution_bench import WAIT_MS, Bench, task_named
 

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import StartTasks
-from actors.model.attempts import Attempt, Ending
-from actors.model.backoff import OnExhausted
-from actors.model.commands import WithdrawalResult
-from actors.model.events import (
+from hourhand.actors.messages import StartTasks
+from hourhand.actors.model.attempts import Attempt, Ending
+from hourhand.actors.model.backoff import OnExhausted
+from hourhand.actors.model.commands import WithdrawalResult
+from hourhand.actors.model.events import (
     AttemptFinished,
     AttemptRefused,
     RetriesExhausted,
     TaskClosed,
 )
-from actors.model.status import CompletionResult
-from actors.model.task import AttemptState
-from actors.ports.runner import Executable
+from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task import AttemptState
+from hourhand.actors.ports.runner import Executable
 from tests.builders import NOW_MS, a_stored_task, an_attempt
 from tests.unit.actors.execution_bench import LONG_AGO_MS, TASK, Bench, Job, holding_of
 from tests.unit.probes import EPOCH, PARTITION

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from actors.loading import ORDERINGS_LOADED_MAX
-from actors.messages import (
+from hourhand.actors.loading import ORDERINGS_LOADED_MAX
+from hourhand.actors.messages import (
     FindStatuses,
     LoadOrdering,
     LoadStatuses,
@@ -18,13 +18,13 @@ from actors.messages import (
     StatusesFound,
     TasksLoaded,
 )
-from actors.model.attempts import KeyStatus
-from actors.model.bucket import hour_of
-from actors.model.key import first_key_at
-from actors.model.ownership import Straggler
-from actors.model.status import CompletionResult
-from actors.model.task import AttemptState
-from actors.task_persistence import TaskPersistence
+from hourhand.actors.model.attempts import KeyStatus
+from hourhand.actors.model.bucket import hour_of
+from hourhand.actors.model.key import first_key_at
+from hourhand.actors.model.ownership import Straggler
+from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task import AttemptState
+from hourhand.actors.task_persistence import TaskPersistence
 from tests.builders import NOW_MS, a_completion, a_stored_task
 from tests.unit.actors.task_persistence_bench import (
     DAY_MS,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.loading import BACKLOG_PAUSE_MS
-from actors.messages import (
+from hourhand.actors.loading import BACKLOG_PAUSE_MS
+from hourhand.actors.messages import (
     BandsChanged,
     FindStatuses,
     LoadTasks,
@@ -12,11 +12,11 @@ from actors.messages import (
     StatusesFound,
     TasksLoaded,
 )
-from actors.model.band import BandName
-from actors.model.key import TaskKey, first_key_at
-from actors.model.ownership import Straggler, Watermark
-from actors.model.read_ahead import BACKLOG_MIN_MS, UNREAD_SHARE
-from actors.model.task import StoredTask
+from hourhand.actors.model.band import BandName
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.ownership import Straggler, Watermark
+from hourhand.actors.model.read_ahead import BACKLOG_MIN_MS, UNREAD_SHARE
+from hourhand.actors.model.task import StoredTask
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.actors.task_persistence_bench import INTERVAL_MS, LAG_MS, Bench
 

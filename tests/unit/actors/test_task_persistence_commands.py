@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import (
+from hourhand.actors.messages import (
     OutcomesRecorded,
     RecordOutcomes,
     ScheduleTasks,
@@ -11,12 +11,12 @@ from actors.messages import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from actors.model.attempts import KeyStatus
-from actors.model.codec import Command, CommandKind
-from actors.model.commands import WithdrawalResult
-from actors.model.errors import OwnershipLost
-from actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
-from actors.model.task import AttemptState
+from hourhand.actors.model.attempts import KeyStatus
+from hourhand.actors.model.codec import Command, CommandKind
+from hourhand.actors.model.commands import WithdrawalResult
+from hourhand.actors.model.errors import OwnershipLost
+from hourhand.actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
+from hourhand.actors.model.task import AttemptState
 from tests.builders import NOW_MS, a_completion
 from tests.unit.actors.task_persistence_bench import (
     LATER_MS,

@@ -1,6 +1,6 @@
 """TaskPersistence: what it passes on where memory left its latest tasks to the store again."""
 
-from actors.messages import LoadTasks, LowerCheckpoint, UpdateTask
+from hourhand.actors.messages import LoadTasks, LowerCheckpoint, UpdateTask
 from tests.builders import NOW_MS
 from tests.unit.actors.task_persistence_bench import Bench, task_due_in
 

@@ -2,18 +2,18 @@
 
 import pytest
 
-from actors.messages import WithdrawTask
-from actors.model.codec import Command, CommandKind
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.events import (
+from hourhand.actors.messages import WithdrawTask
+from hourhand.actors.model.codec import Command, CommandKind
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.events import (
     BatchPersisted,
     CommandDecided,
     TasksStored,
     WatermarkAdvanced,
     WindowLoaded,
 )
-from actors.model.ownership import Straggler
-from actors.model.status import CommandOutcome
+from hourhand.actors.model.ownership import Straggler
+from hourhand.actors.model.status import CommandOutcome
 from tests.builders import NOW_MS
 from tests.unit.actors.task_persistence_bench import LAG_MS, TASK, Bench, task_due_in
 from tests.unit.probes import PARTITION

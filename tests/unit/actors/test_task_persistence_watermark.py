@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import (
+from hourhand.actors.messages import (
     DrainTasks,
     FindStatuses,
     LoadTasks,
@@ -15,18 +15,18 @@ from actors.messages import (
     TaskWithdrawn,
     WatermarkMeasured,
 )
-from actors.model.attempts import NO_STATUS, KeyStatus
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.codec import Command, CommandKind
-from actors.model.commands import WithdrawalResult
-from actors.model.errors import OwnershipLost
-from actors.model.events import WatermarkHeld
-from actors.model.log_offset import kept_offset
-from actors.model.ownership import Assignment, Straggler, Watermark
-from actors.model.settings import WatermarkSettings
-from actors.model.status import Completion, CompletionResult
-from actors.model.task import FRESH, StoredTask
-from actors.task_persistence import TaskPersistence
+from hourhand.actors.model.attempts import NO_STATUS, KeyStatus
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.codec import Command, CommandKind
+from hourhand.actors.model.commands import WithdrawalResult
+from hourhand.actors.model.errors import OwnershipLost
+from hourhand.actors.model.events import WatermarkHeld
+from hourhand.actors.model.log_offset import kept_offset
+from hourhand.actors.model.ownership import Assignment, Straggler, Watermark
+from hourhand.actors.model.settings import WatermarkSettings
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task import FRESH, StoredTask
+from hourhand.actors.task_persistence import TaskPersistence
 from tests.builders import NOW_MS, a_completion, a_stored_task
 from tests.unit.actors.task_persistence_bench import (
     DAY_MS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.messages import (
+from hourhand.actors.messages import (
     BandsChanged,
     LoadMeasured,
     LoadTasks,
@@ -10,9 +10,9 @@ from actors.messages import (
     ShrinkWindow,
     TasksLoaded,
 )
-from actors.model.band import BandName
-from actors.model.settings import TreeSettings, WindowSettings
-from actors.throughput_controller import (
+from hourhand.actors.model.band import BandName
+from hourhand.actors.model.settings import TreeSettings, WindowSettings
+from hourhand.actors.throughput_controller import (
     FIRST_AHEAD_MS,
     ON_TIME_AHEAD_MS,
     ThroughputController,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.messages import (
+from hourhand.actors.messages import (
     AssignPartitions,
     ForgetPartitions,
     PartitionHoldUpdated,
@@ -14,10 +14,10 @@ from actors.messages import (
     TasksDrained,
     TasksPersisted,
 )
-from actors.model.codec import LogRecord
-from actors.model.ownership import Assignment, Ownership, initial_watermark
-from actors.model.partition import partition_of
-from actors.topic_supervisor import TopicSupervisor
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.ownership import Assignment, Ownership, initial_watermark
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.topic_supervisor import TopicSupervisor
 from tests.builders import NOW_MS, a_record, a_task
 from tests.unit.probes import Harness, Probe, ProbeActor, ProbedChildren
 

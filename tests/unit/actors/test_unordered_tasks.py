@@ -3,11 +3,17 @@
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import DrainTasks, LoadOrdering, OrderingLoaded, StartTasks, UpdateTask
-from actors.model.attempts import AttemptEnded, Ending
-from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.key import first_key_at
-from actors.model.task import StoredTask
+from hourhand.actors.messages import (
+    DrainTasks,
+    LoadOrdering,
+    OrderingLoaded,
+    StartTasks,
+    UpdateTask,
+)
+from hourhand.actors.model.attempts import AttemptEnded, Ending
+from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.key import first_key_at
+from hourhand.actors.model.task import StoredTask
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.actors.execution_bench import ID, QUEUE_MAX, Bench, Job, holding_of, task_named
 from tests.unit.fakes import SLOW_MS

@@ -20,7 +20,7 @@ from examples.demo_cluster.workload import (
     misplaced_jobs,
     whole_millis,
 )
-from scheduler.demo.audit import Run
+from hourhand.scheduler.demo.audit import Run
 
 STARTS = datetime(2030, 1, 1, tzinfo=UTC)
 FIRST, SECOND, THIRD = 1, 2, 3

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from actors.model.sealed import MEMBER
 from examples.demo_cluster.executor import micros
 from examples.demo_cluster.topic import Found
 from examples.demo_fleet.executor import SECRET
 from examples.demo_fleet.judge import judge
 from examples.demo_fleet.play import Evidence
 from examples.demo_fleet.shop import Entry, Fate, Order, make_orders
-from scheduler.demo.audit import Run
+from hourhand.actors.model.sealed import MEMBER
+from hourhand.scheduler.demo.audit import Run
 
 FIRST, SECOND, AGAIN = 1, 2, 3
 STARTS = datetime(2030, 1, 1, tzinfo=UTC)

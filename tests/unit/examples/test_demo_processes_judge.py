@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from actors.model.status import AttemptResult
 from examples.demo_processes.__main__ import COUNTS, PLAIN, Seen, Start, judged, tasks_due
 from examples.demo_processes.work import CRASHES_MAX
 from hourhand import Task, TaskInfo
-from scheduler.reading.task_info import AttemptInfo
-from scheduler.reading.task_state import TaskState
+from hourhand.actors.model.status import AttemptResult
+from hourhand.scheduler.reading.task_info import AttemptInfo
+from hourhand.scheduler.reading.task_state import TaskState
 
 BEGIN = datetime(2026, 2, 9, tzinfo=UTC)
 ERRORS = {

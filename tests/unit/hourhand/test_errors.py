@@ -7,8 +7,8 @@ import pytest
 
 import hourhand
 import hourhand.errors
-from actors.model import errors
-from actors.model.errors import HourhandError
+from hourhand.actors.model import errors
+from hourhand.actors.model.errors import HourhandError
 from tests.tidy.source import ROOT
 
 DECLARED = {

@@ -2,11 +2,11 @@
 
 import ast
 import inspect
-from pathlib import Path
 
 import pytest
 
 from hourhand import Settings, Task
+from tests.tidy.source import class_named
 
 
 @pytest.mark.parametrize(("model", "besides"), [(Task, []), (Settings, ["config_file"])])
@@ -16,7 +16,7 @@ def test_type_checkers_read_every_field(
     """The constructor they read is written by hand, beside the fields."""
     read = next(
         node
-        for node in ast.walk(ast.parse(Path(inspect.getfile(model)).read_text(encoding="utf-8")))
+        for node in ast.walk(class_named(model.__name__))
         if isinstance(node, ast.FunctionDef) and node.name == "__init__" and node.args.kwonlyargs
     )
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import AlreadyStarted, InvalidExecutor, SettingsInvalid
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, SchedulerClient, Settings
-from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
-from scheduler.testing import VirtualScheduler
+from hourhand import Scheduler, SchedulerClient, Settings
+from hourhand.actors.model.errors import AlreadyStarted, InvalidExecutor, SettingsInvalid
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from hourhand.scheduler.testing import VirtualScheduler
 
 
 class Job(TaskExecutor):

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import SettingsInvalid
-from actors.model.events import BulkEnqueued
-from scheduler import wiring
-from scheduler.adapters.embedded.writer import EmbeddedWriter
-from scheduler.adapters.telemetry import LoggingTelemetry
-from scheduler.cli.relay_running import relay_log_settings
-from scheduler.configuration.door_settings import ObserveSettings
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.events import BulkEnqueued
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.embedded.writer import EmbeddedWriter
+from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
+from hourhand.scheduler.cli.relay_running import relay_log_settings
+from hourhand.scheduler.configuration.door_settings import ObserveSettings
+from hourhand.scheduler.configuration.settings import Settings
 
 
 def test_the_default_settings_open_the_embedded_adapters(tmp_path: Path) -> None:

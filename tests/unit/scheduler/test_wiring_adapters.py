@@ -6,29 +6,29 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import pytest
 
-from actors.model.errors import SettingsInvalid
-from scheduler import wiring
-from scheduler.adapters import lifecycle
-from scheduler.adapters.cassandra import bulk as cassandra_bulk
-from scheduler.adapters.cassandra import stores as cassandra_stores
-from scheduler.adapters.cassandra import transfer as cassandra_transfer
-from scheduler.adapters.embedded import bulk as embedded_bulk
-from scheduler.adapters.embedded import dead_letters as embedded_dead_letters
-from scheduler.adapters.embedded import folder as embedded_folder
-from scheduler.adapters.embedded import log as embedded_log
-from scheduler.adapters.embedded import stores as embedded_stores
-from scheduler.adapters.embedded import transfer as embedded_transfer
-from scheduler.adapters.embedded import writer as embedded_writer
-from scheduler.adapters.kafka import dead_letters as kafka_dead_letters
-from scheduler.adapters.kafka import group_offsets as kafka_group_offsets
-from scheduler.adapters.kafka import log as kafka_log
-from scheduler.adapters.kafka import reading as kafka_reading
-from scheduler.adapters.kafka import topics as kafka_topics
-from scheduler.adapters.kafka import writer as kafka_writer
-from scheduler.adapters.observing import counted, tracing
-from scheduler.configuration.settings import Settings
-from scheduler.kafka_only.kafka import pending, pending_topics, tails
-from scheduler.wiring import Port
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters import lifecycle
+from hourhand.scheduler.adapters.cassandra import bulk as cassandra_bulk
+from hourhand.scheduler.adapters.cassandra import stores as cassandra_stores
+from hourhand.scheduler.adapters.cassandra import transfer as cassandra_transfer
+from hourhand.scheduler.adapters.embedded import bulk as embedded_bulk
+from hourhand.scheduler.adapters.embedded import dead_letters as embedded_dead_letters
+from hourhand.scheduler.adapters.embedded import folder as embedded_folder
+from hourhand.scheduler.adapters.embedded import log as embedded_log
+from hourhand.scheduler.adapters.embedded import stores as embedded_stores
+from hourhand.scheduler.adapters.embedded import transfer as embedded_transfer
+from hourhand.scheduler.adapters.embedded import writer as embedded_writer
+from hourhand.scheduler.adapters.kafka import dead_letters as kafka_dead_letters
+from hourhand.scheduler.adapters.kafka import group_offsets as kafka_group_offsets
+from hourhand.scheduler.adapters.kafka import log as kafka_log
+from hourhand.scheduler.adapters.kafka import reading as kafka_reading
+from hourhand.scheduler.adapters.kafka import topics as kafka_topics
+from hourhand.scheduler.adapters.kafka import writer as kafka_writer
+from hourhand.scheduler.adapters.observing import counted, tracing
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.kafka_only.kafka import pending, pending_topics, tails
+from hourhand.scheduler.wiring import Port
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

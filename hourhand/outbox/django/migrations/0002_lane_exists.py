@@ -4,8 +4,8 @@ from typing import Any, ClassVar
 
 from django.db import migrations
 
-from scheduler.configuration.settings import Settings
-from scheduler.outbox.table import Dialect, dialect_of, migration_statements
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.outbox.table import Dialect, dialect_of, migration_statements
 
 
 def _refuse(_apps: Any, schema_editor: Any) -> None:

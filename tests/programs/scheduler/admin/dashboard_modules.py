@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-import scheduler.admin
+import hourhand.scheduler.admin
 from hourhand import Scheduler, Task, TaskExecutor
-from scheduler.admin.app import create_app
-from scheduler.cli.http_running import HttpServer
+from hourhand.scheduler.admin.app import create_app
+from hourhand.scheduler.cli.http_running import HttpServer
 from tests.unit.scheduler.cli.commands import settings_of
 
 _NODE = shutil.which("node")
 NEEDS_NODE = pytest.mark.skipif(_NODE is None, reason="Node.js is not installed")
-_MODULES = Path(scheduler.admin.__path__[0]) / "dashboard" / "js"
+_MODULES = Path(hourhand.scheduler.admin.__path__[0]) / "dashboard" / "js"
 
 
 class _Run(TaskExecutor):

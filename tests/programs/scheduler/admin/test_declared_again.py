@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from hourhand import Scheduler
-from scheduler.services.recurring.state import Recurring
+from hourhand.scheduler.services.recurring.state import Recurring
 from tests.programs.scheduler.admin.dashboard_modules import NEEDS_NODE, copied, ran, served
 from tests.unit.scheduler.cli.commands import invoke
 from tests.waiting import until

@@ -116,7 +116,7 @@ def _started(
 ) -> tuple[int, str, str]:
     """Return exit code, output and errors of the command in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "scheduler", *arguments],
+        [sys.executable, "-m", "hourhand", *arguments],
         cwd=folder,
         env=_environment(**environment),
         capture_output=True,

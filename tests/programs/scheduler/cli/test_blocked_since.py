@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
 
-from actors.model.instant import from_millis
-from actors.model.task import Task
-from scheduler import RetryPolicy, Scheduler, TaskExecutor
-from scheduler.adapters.clock import SystemClock
+from hourhand import RetryPolicy, Scheduler, TaskExecutor
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.adapters.clock import SystemClock
 from tests.unit.scheduler.cli.commands import answer, settings_of
 from tests.waiting import until
 

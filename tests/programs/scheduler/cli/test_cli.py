@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[4]
 
 _EXECUTOR = """
 import time
-from scheduler import TaskExecutor
+from hourhand import TaskExecutor
 
 class Printing(TaskExecutor):
     def execute(self, task):
@@ -61,7 +61,7 @@ class Node:
 
     def __init__(self, folder: Path, executor: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "scheduler", "run", "--executor", executor],
+            [sys.executable, "-m", "hourhand", "run", "--executor", executor],
             cwd=folder,
             env=_environment(),
             stdout=subprocess.PIPE,

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from actors.model.instant import format_instant, from_millis
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler import RetryPolicy, Scheduler, Settings
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.log import MemoryLog
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.services.relay.intake import IntakePorts, RelayIntake
-from scheduler.services.timers.service import TimerService
-from scheduler.services.timers.timer import TimerRule
+from hourhand import RetryPolicy, Scheduler, Settings
+from hourhand.actors.model.instant import format_instant, from_millis
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.log import MemoryLog
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.services.relay.intake import IntakePorts, RelayIntake
+from hourhand.scheduler.services.timers.service import TimerService
+from hourhand.scheduler.services.timers.timer import TimerRule
 from tests.unit.scheduler.cli.commands import answer, invoke, settings_of
 from tests.waiting import until
 

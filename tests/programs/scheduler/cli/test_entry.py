@@ -18,7 +18,7 @@ class Moments:
 
 def look(event, arguments):
     if not Moments.begun:
-        Moments.begun = event == "import" and arguments[0] == "scheduler.cli.cli"
+        Moments.begun = event == "import" and arguments[0] == "hourhand.scheduler.cli.cli"
         return
     Moments.count += 1
     if Moments.count == int(os.environ["INTERRUPT_AT"]):
@@ -62,7 +62,7 @@ def test_an_interrupt_within_an_executed_text_ends_with_130(tmp_path: Path) -> N
     """Python notes a KeyboardInterrupt that leaves one, and then ends by the signal."""
     (tmp_path / "interrupted.py").write_text(
         "import os, signal, typer\n"
-        "from scheduler.cli import cli, entry\n"
+        "from hourhand.scheduler.cli import cli, entry\n"
         "cli.app = typer.Typer()\n"
         "@cli.app.command()\n"
         "def interrupted() -> None:\n"
@@ -90,7 +90,7 @@ def _run(
     count_into: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "scheduler", *arguments],
+        [sys.executable, "-m", "hourhand", *arguments],
         cwd=folder,
         env={
             **os.environ,

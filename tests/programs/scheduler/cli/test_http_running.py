@@ -7,7 +7,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from scheduler.cli.http_running import HttpServer
+from hourhand.scheduler.cli.http_running import HttpServer
 
 WAIT_S = 60.0
 

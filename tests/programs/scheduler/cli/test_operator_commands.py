@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import pytest
 
-from actors.model.instant import from_millis
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler
-from scheduler.adapters.clock import SystemClock
+from hourhand import Scheduler
+from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.adapters.clock import SystemClock
 from tests.unit.scheduler.cli.commands import answer, invoke, settings_of
 from tests.waiting import until
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hourhand import Task, outbox
-from scheduler import wiring
-from scheduler.configuration.settings import Settings
-from scheduler.outbox.mover import OutboxMover
+from hourhand.scheduler import wiring
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.outbox.mover import OutboxMover
 from tests.unit.scheduler.cli.commands import answer, invoke, settings_of
 from tests.waiting import until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from scheduler import Done, RetryPolicy, Scheduler, Task, TaskExecutor
+from hourhand import Done, RetryPolicy, Scheduler, Task, TaskExecutor
 from tests.unit.scheduler.cli.commands import invoke, settings_of
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.process_running import _Child
+from hourhand.scheduler.cli.process_running import _Child
 
 WAIT_S = 60
 
 _SUPERVISOR = """
 import logging, random, sys
-from scheduler.adapters.clock import SystemClock
-from scheduler.cli.process_running import RestartPauses, Supervisor
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.cli.process_running import RestartPauses, Supervisor
 logging.basicConfig(format="%(message)s")
 logging.getLogger("hourhand").setLevel(logging.INFO)
 child = [sys.executable, "-I", "-S", sys.argv[1]]

@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).parents[4]
 
 
-_PROGRAM = "from scheduler.cli.text_output import coloured; print(coloured('blocked', 'blocked'))"
+_PROGRAM = (
+    "from hourhand.scheduler.cli.text_output import coloured; print(coloured('blocked', 'blocked'))"
+)
 
 
 @pytest.mark.parametrize(("no_color", "painted"), [("", True), ("1", False)])

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import tenacity
 
-from actors.model.key import TaskKey
-from scheduler import Hourhand, Limit, RetryPolicy, Scheduler, SchedulerClient, Task
+from hourhand import Hourhand, Limit, RetryPolicy, Scheduler, SchedulerClient, Task
+from hourhand.actors.model.key import TaskKey
 from tests.documents.blocks import Block, blocks
 from tests.newcomer.terminal import compare, steps
 from tests.tidy.source import ROOT

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from scheduler import (
+from hourhand import (
     CommandOutcome,
     Hourhand,
     Scheduler,
@@ -20,10 +20,10 @@ from scheduler import (
     TaskExecutor,
     TaskState,
 )
-from scheduler.admin.app import PREFIX
-from scheduler.cli.http_running import AdminRunning
-from scheduler.configuration.door_settings import AdminSettings
-from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from hourhand.scheduler.admin.app import PREFIX
+from hourhand.scheduler.cli.http_running import AdminRunning
+from hourhand.scheduler.configuration.door_settings import AdminSettings
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from tests.unit.scheduler.cli.commands import answer, invoke, settings_of
 
 WAIT_S = 120.0

@@ -5,8 +5,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from actors.model.errors import NodeStopped, OperatorError, StoreUnavailable
-from scheduler import (
+from hourhand import (
     Absence,
     CommandOutcome,
     Scheduler,
@@ -16,7 +15,8 @@ from scheduler import (
     TaskExecutor,
     TaskState,
 )
-from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from hourhand.actors.model.errors import NodeStopped, OperatorError, StoreUnavailable
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 
 WAIT_S = 120.0
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from scheduler.futures.awaiting import settled
+from hourhand.scheduler.futures.awaiting import settled
 
 
 def test_what_is_not_resolved_in_time_is_waited_for_no_longer() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.futures.light_future import LightFuture
+from hourhand.scheduler.futures.light_future import LightFuture
 
 
 def test_waiting_without_a_result_ends_with_the_time() -> None:

@@ -5,14 +5,14 @@ import sys
 
 _PROGRAM = """
 import sys
-import scheduler.kafka_only.kafka.pending
-import scheduler.cli.bucket_running
-import scheduler.cli.relay_commands
-import scheduler.client.client
-from scheduler import SchedulerClient, Settings
+import hourhand.scheduler.kafka_only.kafka.pending
+import hourhand.scheduler.cli.bucket_running
+import hourhand.scheduler.cli.relay_commands
+import hourhand.scheduler.client.client
+from hourhand import SchedulerClient, Settings
 foreign = [m for m in sys.modules if m.split(".")[0] in ("cassandra", "sqlite3")]
-foreign += [m for m in sys.modules if m.startswith(("scheduler.adapters.cassandra",
-            "scheduler.adapters.embedded"))]
+foreign += [m for m in sys.modules if m.startswith(("hourhand.scheduler.adapters.cassandra",
+            "hourhand.scheduler.adapters.embedded"))]
 sys.exit(", ".join(foreign) or 0)
 """
 

@@ -9,22 +9,22 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from actors.model.attempts import Attempt, AttemptEnded
-from actors.model.kind import with_kind
-from actors.model.settings import ExecutionSettings, RecoverySettings
-from actors.model.task_checkpoint import TaskCheckpoint
-from scheduler.adapters.clock import SystemClock
-from scheduler.executors.process_plan import plan_of
-from scheduler.executors.registry import Hourhand
-from scheduler.executors.user_executors import UserExecutors
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.calls import Calls
-from scheduler.node.process_frames import Logged
-from scheduler.node.process_thread import ProcessThread
-from scheduler.node.runner import NodeRunner
-from scheduler.node.silence import SilenceLimits
-from scheduler.node.workers import NodeWorkers
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.model.attempts import Attempt, AttemptEnded
+from hourhand.actors.model.kind import with_kind
+from hourhand.actors.model.settings import ExecutionSettings, RecoverySettings
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.executors.process_plan import plan_of
+from hourhand.scheduler.executors.registry import Hourhand
+from hourhand.scheduler.executors.user_executors import UserExecutors
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.process_frames import Logged
+from hourhand.scheduler.node.process_thread import ProcessThread
+from hourhand.scheduler.node.runner import NodeRunner
+from hourhand.scheduler.node.silence import SilenceLimits
+from hourhand.scheduler.node.workers import NodeWorkers
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 from tests.programs.scheduler.node.process_tasks import app
 

@@ -9,13 +9,13 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 
-from actors.model.backoff import RetryPolicy
-from actors.model.batch_executor import BatchExecutor
-from actors.model.outcome import Done, Drop, Snooze
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler.executors.middleware import Middleware
-from scheduler.executors.registry import Hourhand
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.batch_executor import BatchExecutor
+from hourhand.actors.model.outcome import Done, Drop, Snooze
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.executors.middleware import Middleware
+from hourhand.scheduler.executors.registry import Hourhand
 
 _never = threading.Event()
 ONCE = RetryPolicy(attempts_max=1)

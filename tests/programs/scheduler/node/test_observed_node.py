@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from actors.model.errors import SettingsInvalid
-from actors.model.events import AttemptFinished, Event, TasksSucceeded
-from scheduler import Scheduler, Settings, Task, TaskExecutor
-from scheduler.cli.cli import app
-from scheduler.configuration.door_settings import ObserveSettings
-from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from hourhand import Scheduler, Settings, Task, TaskExecutor
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.events import AttemptFinished, Event, TasksSucceeded
+from hourhand.scheduler.cli.cli import app
+from hourhand.scheduler.configuration.door_settings import ObserveSettings
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 
 PATIENCE_S = 60.0
 HANG_MS = 300

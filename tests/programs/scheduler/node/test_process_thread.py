@@ -7,16 +7,16 @@ from itertools import count
 
 import pytest
 
-from actors.model.attempts import Ending
-from actors.model.checkpoint_value import checkpoint_value
-from actors.model.errors import InvalidExecutor
-from actors.model.events import AttemptStarted, AttemptStuck
-from actors.model.settings import ExecutionSettings
-from actors.model.task_executor import TaskExecutor
-from actors.model.task_result import result_value
-from scheduler.executors.process_plan import plan_of
-from scheduler.executors.registry import Hourhand
-from scheduler.executors.user_executors import UserExecutors
+from hourhand.actors.model.attempts import Ending
+from hourhand.actors.model.checkpoint_value import checkpoint_value
+from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.actors.model.events import AttemptStarted, AttemptStuck
+from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.task_result import result_value
+from hourhand.scheduler.executors.process_plan import plan_of
+from hourhand.scheduler.executors.registry import Hourhand
+from hourhand.scheduler.executors.user_executors import UserExecutors
 from tests.programs.scheduler.node.process_bench import ProcessBench
 from tests.waiting import until
 

@@ -30,9 +30,9 @@ pyspark.worker_util.check_python_version = check
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 JOB = """
-from scheduler.cli.failing import reported_errors
-from scheduler.pipeline.job import JobOptions, spark_job
-from scheduler.pipeline.options import Options
+from hourhand.scheduler.cli.failing import reported_errors
+from hourhand.scheduler.pipeline.job import JobOptions, spark_job
+from hourhand.scheduler.pipeline.options import Options
 with reported_errors(debug=False), spark_job("test", JobOptions(Options(), "local[1]")) as spark:
     spark.sparkContext.parallelize([1]).map(str).collect()
 """

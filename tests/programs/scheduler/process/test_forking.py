@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.adapters.embedded.connection import open_connection
-from scheduler.adapters.embedded.folder import log_file
+from hourhand.scheduler.adapters.embedded.connection import open_connection
+from hourhand.scheduler.adapters.embedded.folder import log_file
 from tests.servers.mock_broker import MockBroker
 
 WAIT_S = 60
@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 
 # Python 3.12 and newer warn of a fork where there are threads, which is what is tried here.
 warnings.simplefilter("ignore", DeprecationWarning)
-from scheduler import *
+from hourhand import *
 
 WAIT_S = 60
 
@@ -142,9 +142,9 @@ def test_a_client_of_kafka_is_refused_in_the_child_where_another_one_works(
 ) -> None:
     """The driver's threads are not there; nothing waits for them, not even the process's end."""
     program = """
-from scheduler import wiring
-from scheduler.adapters.kafka.writer import KafkaWriter
-from scheduler.client.client import ClientPorts
+from hourhand.scheduler import wiring
+from hourhand.scheduler.adapters.kafka.writer import KafkaWriter
+from hourhand.scheduler.client.client import ClientPorts
 
 class Writer(KafkaWriter):
     def partition_count(self):

@@ -83,7 +83,7 @@ def test_a_command_runs_a_module_s_tasks_in_processes(tmp_path: Path) -> None:
         "        client.schedule_task(Task(ordering_id='a', scheduled_time=due,\n"
         "            uniqueness_key=str(at), kind=kind)).result()\n"
         "os.environ['STARTER'] = str(os.getppid())\n"
-        "command = ['-m', 'scheduler', 'run', '--executor', 'jobs:Plain', '--executor',\n"
+        "command = ['-m', 'hourhand', 'run', '--executor', 'jobs:Plain', '--executor',\n"
         "    'jobs:app', '--set', 'tree.execution.run_in=process',\n"
         "    '--set', 'embedded.folder=data']\n"
         "os.execv(sys.executable, [sys.executable, *command])\n"

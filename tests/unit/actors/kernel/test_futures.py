@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.kernel.futures import gather
+from hourhand.actors.kernel.futures import gather
 from tests.garbage import cyclic_garbage
 
 

@@ -2,9 +2,9 @@
 
 from concurrent.futures import Future
 
-from actors.kernel.actor import Actor
-from actors.kernel.operations import Ask, Operation, Operations, Resolved
-from actors.kernel.simulated import SimulatedSystem, VirtualClock
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.operations import Ask, Operation, Operations, Resolved
+from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
 from tests.unit.probes import Probe
 
 

@@ -4,9 +4,9 @@ from concurrent.futures import Future
 
 import pytest
 
-from actors.kernel.actor import Actor
-from actors.kernel.request_retry import retry_request
-from actors.kernel.simulated import SimulatedSystem, VirtualClock
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.request_retry import retry_request
+from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
 
 
 class Asker(Actor):

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from actors.kernel.actor import Actor
-from actors.kernel.context import Look, Timer
-from actors.kernel.ref import Ref
-from actors.kernel.simulated import SimulatedSystem, VirtualClock
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.context import Look, Timer
+from hourhand.actors.kernel.ref import Ref
+from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
 
 
 class Note(Actor):

@@ -5,11 +5,11 @@ from concurrent.futures import Future
 
 import pytest
 
-from actors.kernel.actor import Actor
-from actors.kernel.context import Resume
-from actors.kernel.futures import gather
-from actors.kernel.ref import Ref
-from actors.kernel.simulated import SimulatedSystem, VirtualClock
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.context import Resume
+from hourhand.actors.kernel.futures import gather
+from hourhand.actors.kernel.ref import Ref
+from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
 
 
 class Node(Actor):

@@ -6,9 +6,13 @@ from queue import SimpleQueue
 
 import pytest
 
-from actors.kernel.actor import Actor
-from actors.kernel.system import MESSAGES_BETWEEN_TIMERS, ROUNDS_BETWEEN_LAST, ThreadedSystem
-from scheduler.adapters.clock import SystemClock
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.system import (
+    MESSAGES_BETWEEN_TIMERS,
+    ROUNDS_BETWEEN_LAST,
+    ThreadedSystem,
+)
+from hourhand.scheduler.adapters.clock import SystemClock
 from tests.waiting import until
 
 TIMEOUT_S = 60

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from actors.model.attempts import (
+from hourhand.actors.model.attempts import (
     AttemptEnded,
     Ending,
     KeyStatus,
@@ -16,10 +16,10 @@ from actors.model.attempts import (
     started_record,
     state_after,
 )
-from actors.model.events import AttemptFinished
-from actors.model.kind import with_kind
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from actors.model.task import FRESH, AttemptState
+from hourhand.actors.model.events import AttemptFinished
+from hourhand.actors.model.kind import with_kind
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.actors.model.task import FRESH, AttemptState
 from tests.builders import NOW_MS, a_completion, a_key, a_stored_task, an_attempt
 
 

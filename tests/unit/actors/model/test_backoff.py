@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 import tenacity
 
-from actors.model.backoff import (
+from hourhand.actors.model.backoff import (
     RetryPolicy,
     Verdict,
     default_wait,
     growing_pause_ms,
     request_pause,
 )
-from actors.model.errors import InvalidTask, StoreUnavailable
-from actors.model.instant import INSTANT_MAX_MS
-from actors.model.settings import RecoverySettings
+from hourhand.actors.model.errors import InvalidTask, StoreUnavailable
+from hourhand.actors.model.instant import INSTANT_MAX_MS
+from hourhand.actors.model.settings import RecoverySettings
 
 
 def test_the_default_is_that_of_the_design() -> None:

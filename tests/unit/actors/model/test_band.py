@@ -2,10 +2,10 @@
 
 import pytest
 
-from actors.model.band import ON_TIME_SHARE, BandName, Bands
-from actors.model.key import TaskKey
-from actors.model.task import StoredTask
-from actors.model.task_queue import TaskQueue
+from hourhand.actors.model.band import ON_TIME_SHARE, BandName, Bands
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_queue import TaskQueue
 from tests.builders import NOW_MS, a_stored_task
 
 ORDINARY, ON_TIME = BandName.ORDINARY, BandName.ON_TIME

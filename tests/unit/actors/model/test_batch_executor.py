@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.model.batch_executor import only_outcome, outcomes_of
-from actors.model.outcome import Done, Drop
+from hourhand.actors.model.batch_executor import only_outcome, outcomes_of
+from hourhand.actors.model.outcome import Done, Drop
 
 NO = ValueError("no")
 

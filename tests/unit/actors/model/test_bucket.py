@@ -1,7 +1,7 @@
 """Hours by example."""
 
-from actors.model.bucket import HOUR_MS, hour_of, hours_between
-from actors.model.instant import format_instant
+from hourhand.actors.model.bucket import HOUR_MS, hour_of, hours_between
+from hourhand.actors.model.instant import format_instant
 from tests.builders import NOW_MS
 
 

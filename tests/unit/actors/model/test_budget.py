@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.model.budget import (
+from hourhand.actors.model.budget import (
     COMPLETIONS_BYTES_MIN,
     PAGE_BYTES_MAX,
     NodeBudget,
     PartitionBudget,
 )
-from actors.model.settings import WindowSettings
-from actors.model.task import StoredTask
+from hourhand.actors.model.settings import WindowSettings
+from hourhand.actors.model.task import StoredTask
 from tests.builders import a_stored_task
 
 

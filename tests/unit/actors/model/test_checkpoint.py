@@ -1,7 +1,7 @@
 """Checkpoint: how far memory reaches, whatever left it while a load was under way."""
 
-from actors.model.checkpoint import Checkpoint
-from actors.model.key import first_key_at
+from hourhand.actors.model.checkpoint import Checkpoint
+from hourhand.actors.model.key import first_key_at
 
 FIRST, SECOND, THIRD = (first_key_at(time_ms) for time_ms in (10, 20, 30))
 

@@ -4,18 +4,18 @@ import math
 
 import pytest
 
-from actors.model.batch_executor import BatchExecutor, BatchOutcome
-from actors.model.checkpoint_value import (
+from hourhand.actors.model.batch_executor import BatchExecutor, BatchOutcome
+from hourhand.actors.model.checkpoint_value import (
     Progress,
     checkpoint_text,
     checkpoint_value,
     progress_of,
 )
-from actors.model.errors import InvalidCheckpoint, PayloadSealed
-from actors.model.json_text import VALUE_BYTES_MAX
-from actors.model.sealed import with_envelope
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.errors import InvalidCheckpoint, PayloadSealed
+from hourhand.actors.model.json_text import VALUE_BYTES_MAX
+from hourhand.actors.model.sealed import with_envelope
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
 from tests.builders import a_task
 
 LARGEST = "x" * (VALUE_BYTES_MAX - 2)

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from actors.model.codec import (
+from hourhand.actors.model.codec import (
     REASON_CHARS_MAX,
     Command,
     CommandKind,
@@ -18,12 +18,12 @@ from actors.model.codec import (
     letter_of,
     record_bytes,
 )
-from actors.model.errors import InvalidTask, PoisonRecord
-from actors.model.instant import format_instant
-from actors.model.key import TaskKey
-from actors.model.kind import with_kind
-from actors.model.task import ID_BYTES_MAX, StoredTask, Task
-from actors.model.trace import TRACEPARENT, with_context
+from hourhand.actors.model.errors import InvalidTask, PoisonRecord
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.kind import with_kind
+from hourhand.actors.model.task import ID_BYTES_MAX, StoredTask, Task
+from hourhand.actors.model.trace import TRACEPARENT, with_context
 from tests.builders import NOW_MS, a_key, a_record, a_task
 
 _KEY = b'"orderingId":"a","scheduledTime":"2026-02-09T01:41:12.959Z","uniquenessKey":"b"'

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from actors.model.attempts import KeyStatus
-from actors.model.codec import Command, CommandKind
-from actors.model.commands import (
+from hourhand.actors.model.attempts import KeyStatus
+from hourhand.actors.model.codec import Command, CommandKind
+from hourhand.actors.model.commands import (
     Decision,
     KnownTask,
     WithdrawalResult,
@@ -15,14 +15,14 @@ from actors.model.commands import (
     replacing_row,
     split_runs,
 )
-from actors.model.key import TaskKey
-from actors.model.status import (
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import (
     CommandOutcome,
     Completion,
     CompletionResult,
     RecordedOutcome,
 )
-from actors.model.task import FRESH, AttemptState, StoredTask
+from hourhand.actors.model.task import FRESH, AttemptState, StoredTask
 from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
 
 OFFSET = 10

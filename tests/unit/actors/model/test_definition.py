@@ -1,6 +1,6 @@
 """Names and generations of definitions."""
 
-from actors.model.definition import (
+from hourhand.actors.model.definition import (
     DefinitionKind,
     DefinitionName,
     ordering_id_parts,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.model.display import (
+from hourhand.actors.model.display import (
     _FRAMES_MAX,
     CHARS_MAX,
     _shown_frames,

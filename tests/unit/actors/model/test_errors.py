@@ -3,8 +3,8 @@
 import inspect
 import pickle
 
-from actors.model import errors
-from actors.model.errors import (
+from hourhand.actors.model import errors
+from hourhand.actors.model.errors import (
     CallerError,
     HourhandError,
     InternalError,

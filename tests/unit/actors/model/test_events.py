@@ -7,8 +7,8 @@ import typing
 import msgspec
 import pytest
 
-from actors.model import events
-from actors.model.events import (
+from hourhand.actors.model import events
+from hourhand.actors.model.events import (
     AttemptFinished,
     Event,
     OrderingsMeasured,
@@ -19,8 +19,8 @@ from actors.model.events import (
     single_events,
     stored_event,
 )
-from actors.model.ownership import Straggler
-from actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.ownership import Straggler
+from hourhand.actors.model.status import AttemptResult, CompletionResult
 from tests.builders import NOW_MS, a_key, a_stored_task
 
 _PAST = re.compile(r"(ed|Rebuilt|Stuck|Lost|Shrunk|Held|Began|Split)$")

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 import tenacity
 
-from actors.model.attempts import Ending
-from actors.model.backoff import RetryPolicy
-from actors.model.executor_attributes import (
+from hourhand.actors.model.attempts import Ending
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.executor_attributes import (
     attribute_complaint,
     declared_policy_of,
     declared_timeout_of,

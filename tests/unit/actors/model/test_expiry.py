@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.model.codec import decode_record, encode_task, letter_of
-from actors.model.errors import InvalidTask, PoisonRecord
-from actors.model.expiry import HOLDING_KIND, Expiry, carried_expiry, read_expiry
-from actors.model.instant import INSTANT_MAX_MS
-from actors.model.kind import checked_kind
-from actors.model.task import StoredTask, Task
+from hourhand.actors.model.codec import decode_record, encode_task, letter_of
+from hourhand.actors.model.errors import InvalidTask, PoisonRecord
+from hourhand.actors.model.expiry import HOLDING_KIND, Expiry, carried_expiry, read_expiry
+from hourhand.actors.model.instant import INSTANT_MAX_MS
+from hourhand.actors.model.kind import checked_kind
+from hourhand.actors.model.task import StoredTask, Task
 from tests.builders import NOW, NOW_MS, a_record, a_task
 
 CONTEXT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from actors.model.fair_order import _TAGS_MAX, AGING_STARTS, FairOrder
+from hourhand.actors.model.fair_order import _TAGS_MAX, AGING_STARTS, FairOrder
 
 
 def _go(order: FairOrder, flows: dict[str, tuple[int, float]], starts: int) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from actors.model.errors import InvalidExecutor
-from actors.model.flow import (
+from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.actors.model.flow import (
     VALUE_CHARS_MAX,
     FairShare,
     FlowRule,
@@ -18,10 +18,10 @@ from actors.model.flow import (
     LimitKey,
     value_reader,
 )
-from actors.model.kind import with_kind
-from actors.model.priority import with_priority
-from actors.model.task import StoredTask
-from actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.kind import with_kind
+from hourhand.actors.model.priority import with_priority
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_executor import TaskExecutor
 from tests.builders import a_stored_task
 
 

@@ -6,13 +6,13 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from actors.model.budget import NodeBudget, PartitionBudget
-from actors.model.flow import FairShare, FlowRule, FlowRules
-from actors.model.flow_queues import FlowQueues
-from actors.model.key import TaskKey
-from actors.model.kind import with_kind
-from actors.model.priority import with_priority
-from actors.model.task import StoredTask
+from hourhand.actors.model.budget import NodeBudget, PartitionBudget
+from hourhand.actors.model.flow import FairShare, FlowRule, FlowRules
+from hourhand.actors.model.flow_queues import FlowQueues
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.kind import with_kind
+from hourhand.actors.model.priority import with_priority
+from hourhand.actors.model.task import StoredTask
 from tests.builders import NOW_MS, a_stored_task
 
 RULES = FlowRules(

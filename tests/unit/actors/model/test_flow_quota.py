@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from actors.model.budget import NodeBudget
-from actors.model.flow_quota import FLOW_SHARE, FLOW_TASKS_MIN, FlowQuota, refill_share
-from actors.model.task import StoredTask
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.flow_quota import FLOW_SHARE, FLOW_TASKS_MIN, FlowQuota, refill_share
+from hourhand.actors.model.task import StoredTask
 from tests.unit.actors.model.test_flow_queues import RULES, task
 
 BIG = [task(number - 900, tenant="big") for number in range(10)]

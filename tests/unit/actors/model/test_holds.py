@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from actors.model.events import PartitionHeld, PartitionReleased
-from actors.model.holds import REPORT_FIRST_MS, REPORT_LONGEST_MS, Forward, Forwards, Hold
+from hourhand.actors.model.events import PartitionHeld, PartitionReleased
+from hourhand.actors.model.holds import REPORT_FIRST_MS, REPORT_LONGEST_MS, Forward, Forwards, Hold
 from tests.builders import a_record
 
 

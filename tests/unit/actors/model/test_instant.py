@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from freezegun import freeze_time
 
-from actors.model.instant import (
+from hourhand.actors.model.instant import (
     INSTANT_MAX_MS,
     INSTANT_MIN_MS,
     cut_to_millis,

@@ -2,8 +2,8 @@
 
 from contextvars import copy_context
 
-from actors.model import interruption
-from actors.model.interruption import (
+from hourhand.actors.model import interruption
+from hourhand.actors.model.interruption import (
     AskedToEnd,
     ask_to_end,
     current_attempt,

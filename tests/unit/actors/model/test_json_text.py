@@ -2,9 +2,15 @@
 
 import pytest
 
-from actors.model.errors import InvalidCheckpoint, InvalidResult, PayloadSealed
-from actors.model.json_text import VALUE_BYTES_MAX, row_text, shown_value, value_bytes, value_of
-from actors.model.sealed import with_envelope
+from hourhand.actors.model.errors import InvalidCheckpoint, InvalidResult, PayloadSealed
+from hourhand.actors.model.json_text import (
+    VALUE_BYTES_MAX,
+    row_text,
+    shown_value,
+    value_bytes,
+    value_of,
+)
+from hourhand.actors.model.sealed import with_envelope
 
 
 @pytest.mark.parametrize("value", [None, 0, "Zoë", [], {"a": [1.5, None]}, "x" * 100_000])

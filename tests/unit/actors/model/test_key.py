@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.model.errors import InvalidKey
-from actors.model.key import TaskKey, TaskPair, first_key_at, parse_name
+from hourhand.actors.model.errors import InvalidKey
+from hourhand.actors.model.key import TaskKey, TaskPair, first_key_at, parse_name
 from tests.builders import NOW, NOW_MS, a_key
 
 

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from actors.model.known_completions import KnownCompletions
-from actors.model.status import CompletionResult
+from hourhand.actors.model.known_completions import KnownCompletions
+from hourhand.actors.model.status import CompletionResult
 from tests.builders import NOW_MS, a_completion, a_stored_task
 from tests.unit.actors.completion_tracker_bench import key_of
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from actors.model.errors import InvalidTask
-from actors.model.flow import Limit
-from actors.model.limit_change import LimitChange
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.flow import Limit
+from hourhand.actors.model.limit_change import LimitChange
 
 DECLARED = Limit(rate=50, per=timedelta(minutes=1), burst=5, concurrency=4, key="tenant")
 

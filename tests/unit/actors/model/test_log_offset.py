@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.model.log_offset import RECORDS_MAX, broker_offset, era_of, kept_offset
+from hourhand.actors.model.log_offset import RECORDS_MAX, broker_offset, era_of, kept_offset
 
 
 @pytest.mark.parametrize("offset", [0, 1, 1_274, RECORDS_MAX - 1])

@@ -2,16 +2,16 @@
 
 import pytest
 
-from actors.model.errors import InvalidTask
-from actors.model.limit_change import LimitChange
-from actors.model.operator_config import (
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.operator_config import (
     LIMIT_CHANGES_MAX,
     PAUSES_MAX,
     OperatorConfig,
     decode_config,
     encode_config,
 )
-from actors.model.pauses import NOT_PAUSED, PartitionPause, Pause, PauseScope
+from hourhand.actors.model.pauses import NOT_PAUSED, PartitionPause, Pause, PauseScope
 
 ALL = Pause(PauseScope.ALL)
 FIRST = Pause(PauseScope.PARTITION, 1)

@@ -1,9 +1,9 @@
 """What waits of one ordering id: which tasks stay in memory, and from when on some are open."""
 
-from actors.messages import LoadOrdering
-from actors.model.key import first_key_at
-from actors.model.ordering_queue import OrderingQueue
-from actors.model.task import StoredTask
+from hourhand.actors.messages import LoadOrdering
+from hourhand.actors.model.key import first_key_at
+from hourhand.actors.model.ordering_queue import OrderingQueue
+from hourhand.actors.model.task import StoredTask
 from tests.builders import a_stored_task
 from tests.unit.probes import Probe
 

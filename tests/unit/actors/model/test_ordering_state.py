@@ -2,7 +2,7 @@
 
 import re
 
-from actors.model.ordering_state import MODES_AFTER, OrderingMode
+from hourhand.actors.model.ordering_state import MODES_AFTER, OrderingMode
 from tests.property.test_ordering_executor import PHASES_AFTER, OrderingPhase
 from tests.tidy.source import ROOT
 

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 import pytest
 
-from actors.model.outcome import Done, Drop, Outcome, Retry, Snooze
+from hourhand.actors.model.outcome import Done, Drop, Outcome, Retry, Snooze
 
 
 def test_outcomes_are_equal_by_value() -> None:

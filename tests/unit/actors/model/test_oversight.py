@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.model.oversight import (
+from hourhand.actors.model.oversight import (
     LATENESS_MS,
     AuditEntry,
     AuditPlace,

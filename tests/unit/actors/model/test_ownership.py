@@ -5,8 +5,8 @@ import threading
 import pytest
 from msgspec.structs import replace
 
-from actors.model.bucket import HOUR_MS
-from actors.model.ownership import (
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.ownership import (
     Ownership,
     Straggler,
     Watermark,

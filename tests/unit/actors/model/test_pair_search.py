@@ -2,11 +2,11 @@
 
 import pytest
 
-from actors.model.codec import Command, CommandKind
-from actors.model.key import TaskKey
-from actors.model.pair_search import PairSearch
-from actors.model.status import CommandOutcome, Completion, CompletionResult
-from actors.model.task import StoredTask
+from hourhand.actors.model.codec import Command, CommandKind
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.pair_search import PairSearch
+from hourhand.actors.model.status import CommandOutcome, Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
 from tests.builders import NOW_MS, a_completion, a_stored_task
 
 OFFSET = 10

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from actors.model.partition import murmur2, partition_of, partitions_text
+from hourhand.actors.model.partition import murmur2, partition_of, partitions_text
 
 
 @pytest.mark.parametrize(

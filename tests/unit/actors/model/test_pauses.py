@@ -1,6 +1,6 @@
 """Pauses as values: which of them are the same."""
 
-from actors.model.pauses import NOT_PAUSED, PartitionPause, Pause, PauseScope
+from hourhand.actors.model.pauses import NOT_PAUSED, PartitionPause, Pause, PauseScope
 
 
 def test_two_pauses_of_one_target_differ_in_who_and_why_alone() -> None:

@@ -8,12 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.model.codec import LogRecord, decode_record, encode_task, letter_of
-from actors.model.errors import InvalidTask, PoisonRecord
-from actors.model.kind import carried_kind, with_kind
-from actors.model.priority import PRIORITY_MAX, carried_priority, with_priority, without_members
-from actors.model.task import StoredTask, Task
-from actors.model.trace import carried_context, with_context
+from hourhand.actors.model.codec import LogRecord, decode_record, encode_task, letter_of
+from hourhand.actors.model.errors import InvalidTask, PoisonRecord
+from hourhand.actors.model.kind import carried_kind, with_kind
+from hourhand.actors.model.priority import (
+    PRIORITY_MAX,
+    carried_priority,
+    with_priority,
+    without_members,
+)
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.trace import carried_context, with_context
 from tests.builders import NOW_MS, a_task
 
 CONTEXT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -9,10 +9,10 @@ import pytest
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
-from actors.model.errors import HourhandError, InvalidTask, SettingsInvalid
-from actors.model.problem_words import KINDS_KNOWN, problem_text, problems_text
-from scheduler.configuration.settings import Settings
-from scheduler.services.recurring.rule import RecurringRule, read_rule
+from hourhand.actors.model.errors import HourhandError, InvalidTask, SettingsInvalid
+from hourhand.actors.model.problem_words import KINDS_KNOWN, problem_text, problems_text
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.services.recurring.rule import RecurringRule, read_rule
 from tests.builders import a_task
 from tests.pydantic_phrases import PHRASES
 

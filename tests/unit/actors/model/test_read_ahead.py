@@ -5,20 +5,20 @@ from collections import defaultdict
 
 import pytest
 
-from actors.model.band import BandName
-from actors.model.budget import NodeBudget
-from actors.model.flow import FlowRules
-from actors.model.flow_quota import FlowQuota, refill_share
-from actors.model.key import TaskKey, first_key_at
-from actors.model.ownership import Straggler, Watermark
-from actors.model.read_ahead import (
+from hourhand.actors.model.band import BandName
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.flow_quota import FlowQuota, refill_share
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.ownership import Straggler, Watermark
+from hourhand.actors.model.read_ahead import (
     AHEAD_MS,
     BACKLOG_MIN_MS,
     ORDERING_ID_BYTES,
     UNREAD_SHARE,
     ReadAhead,
 )
-from actors.model.task import StoredTask
+from hourhand.actors.model.task import StoredTask
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.actors.model.test_flow_queues import RULES, task
 from tests.unit.actors.model.test_flow_quota import quota

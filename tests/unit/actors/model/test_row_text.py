@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from actors.model.kind import split_kind
-from actors.model.priority import split_members
-from actors.model.row_text import data_of, row_text
-from actors.model.sealed import envelope_of, is_sealed
+from hourhand.actors.model.kind import split_kind
+from hourhand.actors.model.priority import split_members
+from hourhand.actors.model.row_text import data_of, row_text
+from hourhand.actors.model.sealed import envelope_of, is_sealed
 
 HOSTILE = [
     b'{"hourhand.kind":"refund"}',

@@ -2,10 +2,16 @@
 
 import pytest
 
-from actors.model.errors import CannotRunHere, PayloadSealed
-from actors.model.kind import carried_kind, with_kind
-from actors.model.sealed import SealedData, SealingStep, envelope_of, is_sealed, refuse_sealed
-from actors.model.trace import with_context
+from hourhand.actors.model.errors import CannotRunHere, PayloadSealed
+from hourhand.actors.model.kind import carried_kind, with_kind
+from hourhand.actors.model.sealed import (
+    SealedData,
+    SealingStep,
+    envelope_of,
+    is_sealed,
+    refuse_sealed,
+)
+from hourhand.actors.model.trace import with_context
 
 SEALED = (
     b'{"hourhand.sealed":{"steps":[{"codec":"aes-gcm","key":"k1"}],"data":"AAEC"},"tenant":"a"}'

@@ -5,7 +5,7 @@ from typing import Literal, get_origin
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from actors.model.settings import Group, TreeSettings, WindowSettings
+from hourhand.actors.model.settings import Group, TreeSettings, WindowSettings
 
 
 def _groups() -> list[type[BaseModel]]:

@@ -4,8 +4,8 @@ import tracemalloc
 
 import pytest
 
-from actors.model.key import TaskKey
-from actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import Completion, CompletionResult
 from tests.builders import NOW_MS, a_completion
 
 

@@ -1,6 +1,6 @@
 """The name that is close to one that is not there."""
 
-from actors.model.suggestion import did_you_mean
+from hourhand.actors.model.suggestion import did_you_mean
 
 
 def test_the_closest_name_is_suggested() -> None:

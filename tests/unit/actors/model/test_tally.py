@@ -2,9 +2,9 @@
 
 import msgspec
 
-from actors.model.bucket import HOUR_MS
-from actors.model.status import CompletionResult
-from actors.model.tally import HourTally, TallyChange, decode_tally, encode_tally
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.tally import HourTally, TallyChange, decode_tally, encode_tally
 
 AT_MS = 10 * HOUR_MS + 59 * 60_000
 

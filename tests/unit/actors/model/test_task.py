@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import JsonValue, ValidationError
 
-from actors.model.errors import CallerError, InvalidTask
-from actors.model.key import TaskKey
-from actors.model.task import FRESH, ID_BYTES_MAX, AttemptState, StoredTask, Task
-from actors.model.task_queue import TaskQueue
+from hourhand.actors.model.errors import CallerError, InvalidTask
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import FRESH, ID_BYTES_MAX, AttemptState, StoredTask, Task
+from hourhand.actors.model.task_queue import TaskQueue
 from tests.builders import NOW, NOW_MS, a_stored_task, a_task
 
 

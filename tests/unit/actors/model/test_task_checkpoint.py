@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from actors.model.task import FRESH, AttemptState
-from actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task import FRESH, AttemptState
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
 from tests.builders import NOW_MS, a_key, a_stored_task
 
 MADE = TaskCheckpoint(a_key(), 2, NOW_MS, b"1", 5)

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from actors.model.backoff import RetryPolicy
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler.testing import VirtualScheduler
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import a_task
 
 TIMEOUT_S = 60

@@ -1,7 +1,7 @@
 """Tasks in memory: in key order, each counted once."""
 
-from actors.model.task import StoredTask
-from actors.model.task_queue import TaskQueue
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task_queue import TaskQueue
 from tests.builders import a_stored_task
 
 

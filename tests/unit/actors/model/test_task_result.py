@@ -2,10 +2,15 @@
 
 import pytest
 
-from actors.model.errors import InvalidResult, PayloadSealed
-from actors.model.json_text import VALUE_BYTES_MAX
-from actors.model.sealed import is_sealed
-from actors.model.task_result import StoredResult, require_storable, result_text, result_value
+from hourhand.actors.model.errors import InvalidResult, PayloadSealed
+from hourhand.actors.model.json_text import VALUE_BYTES_MAX
+from hourhand.actors.model.sealed import is_sealed
+from hourhand.actors.model.task_result import (
+    StoredResult,
+    require_storable,
+    result_text,
+    result_value,
+)
 from hourhand.payloads import AesGcm, PayloadCodecs
 from tests.builders import NOW_MS, a_task
 

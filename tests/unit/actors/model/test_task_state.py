@@ -2,13 +2,13 @@
 
 import re
 
-import actors.task_executor
-from actors.model.task_state import Fate, Phase
+import hourhand.actors.task_executor
+from hourhand.actors.model.task_state import Fate, Phase
 
 
 def test_the_role_describes_each_phase() -> None:
     """In the order of the code."""
-    table = re.findall(r"^([a-z]+)  +\S", actors.task_executor.__doc__ or "", re.MULTILINE)
+    table = re.findall(r"^([a-z]+)  +\S", hourhand.actors.task_executor.__doc__ or "", re.MULTILINE)
 
     assert table == ["phase", *(phase.name.lower() for phase in Phase)]
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from actors.model.codec import decode_record, letter_of
-from actors.model.task import StoredTask
-from actors.model.trace import (
+from hourhand.actors.model.codec import decode_record, letter_of
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.trace import (
     TRACEPARENT,
     carried_context,
     context_of,

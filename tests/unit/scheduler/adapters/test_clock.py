@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.clock import SystemClock
 
 
 def test_the_wall_clock_is_utc_milliseconds() -> None:

@@ -4,11 +4,11 @@ from operator import itemgetter
 
 import pytest
 
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.status import Completion, CompletionResult
-from scheduler.adapters.completion_segments import (
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.scheduler.adapters.completion_segments import (
     SEGMENT_ROWS_MAX,
     SEGMENT_ROWS_MIN,
     in_key_order,

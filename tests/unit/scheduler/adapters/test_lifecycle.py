@@ -5,15 +5,15 @@ from concurrent.futures import Future
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.codec import Headers
-from actors.model.errors import LogUnavailable
-from actors.model.events import AttemptStarted, RetriesExhausted, TaskClosed
-from actors.model.status import AttemptRecord, AttemptResult, CompletionResult
-from actors.ports.store import Stores
-from scheduler.adapters.lifecycle import LifecycleFeed
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.ports.lifecycle import LifecycleKind
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.events import AttemptStarted, RetriesExhausted, TaskClosed
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, CompletionResult
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.lifecycle import LifecycleFeed
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.ports.lifecycle import LifecycleKind
 from tests.builders import NOW_MS, a_completion, a_key, a_stored_task, decode_event
 
 TOPIC = "events"

@@ -7,16 +7,16 @@ import typing
 import pytest
 from msgspec.structs import fields
 
-from actors.kernel.simulated import VirtualClock
-from actors.model import events
-from actors.model.codec import CommandKind
-from actors.model.display import UNSHOWN_STACK, logged_stack, stack_of
-from actors.model.errors import LogUnavailable
-from actors.model.events import Event
-from actors.model.key import TaskKey
-from actors.model.status import AttemptResult, CommandOutcome, CompletionResult
-from scheduler.adapters.telemetry import LoggingTelemetry
-from scheduler.cli.log_lines import JsonLines
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model import events
+from hourhand.actors.model.codec import CommandKind
+from hourhand.actors.model.display import UNSHOWN_STACK, logged_stack, stack_of
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.events import Event
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import AttemptResult, CommandOutcome, CompletionResult
+from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
+from hourhand.scheduler.cli.log_lines import JsonLines
 from tests.builders import NOW_MS, a_key
 from tests.conformance.telemetry import Unshowable
 

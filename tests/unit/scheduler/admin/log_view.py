@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from actors.model.codec import LogRecord
-from actors.ports.log import Position
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.ports.dead_letters import LetterPage, LogEnd
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.ports.log import Position
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.ports.dead_letters import LetterPage, LogEnd
 
 
 class MemoryLogView:

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scheduler.adapters.clock import SystemClock
-from scheduler.admin.access import Access
-from scheduler.configuration.door_settings import AdminSettings
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.admin.access import Access
+from hourhand.scheduler.configuration.door_settings import AdminSettings
 from tests.unit.scheduler.admin.world import READ, WRITE, Asking, World
 
 PAUSE = {"targets": [{"scope": "all"}]}

@@ -4,18 +4,23 @@ from typing import Any
 
 import pytest
 
-from actors.model.backoff import RetryPolicy
-from actors.model.codec import Command, CommandKind, encode_command, encode_task
-from actors.model.instant import format_instant
-from actors.model.key import TaskKey
-from actors.model.settings import ExecutionSettings, TreeSettings, WatermarkSettings, WindowSettings
-from actors.model.status import CompletionResult
-from actors.model.task import Task
-from actors.ports.log import LogWriter
-from scheduler.adapters.memory.delivery import Request
-from scheduler.adapters.memory.stores import open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.admin.dead_letters import DeadLetters
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.codec import Command, CommandKind, encode_command, encode_task
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.settings import (
+    ExecutionSettings,
+    TreeSettings,
+    WatermarkSettings,
+    WindowSettings,
+)
+from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.log import LogWriter
+from hourhand.scheduler.adapters.memory.delivery import Request
+from hourhand.scheduler.adapters.memory.stores import open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.admin.dead_letters import DeadLetters
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 from tests.unit.scheduler.admin.log_view import MemoryLogView

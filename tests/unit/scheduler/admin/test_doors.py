@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from actors.model.instant import format_instant
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler.testing import VirtualScheduler
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.admin.world import Api
 from tests.unit.scheduler.services.relay.relay_bench import RelayBench
 from tests.unit.scheduler.services.timers.timers_bench import URI, TimersBench
@@ -222,7 +222,7 @@ def test_a_page_of_messages_looks_at_so_many_tasks_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It may be empty, and says where to go on."""
-    monkeypatch.setattr("scheduler.admin.relayed.LOOKED_MAX", 3)
+    monkeypatch.setattr("hourhand.scheduler.admin.relayed.LOOKED_MAX", 3)
     scheduler = VirtualScheduler(Nothing)
     for number in range(5):
         task = Task(

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.model.flow import Limit
-from actors.model.limit_change import LimitChange
-from actors.model.operator_config import OperatorConfig
-from actors.model.oversight import DeclaredLimit, RateShare
-from scheduler.admin.config_changes import ConfigChanges
+from hourhand.actors.model.flow import Limit
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.oversight import DeclaredLimit, RateShare
+from hourhand.scheduler.admin.config_changes import ConfigChanges
 from tests.unit.scheduler.admin.world import READ, WRITE, World
 
 MAIL = Limit(rate=50, burst=5, key="tenant")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.model.status import CommandOutcome
-from scheduler.admin.acting import Action
-from scheduler.admin.outcome_words import said_of, words_of
+from hourhand.actors.model.status import CommandOutcome
+from hourhand.scheduler.admin.acting import Action
+from hourhand.scheduler.admin.outcome_words import said_of, words_of
 
 
 @pytest.mark.parametrize("action", Action)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
-from scheduler.admin.pages import FOLDER, TYPES
+from hourhand.scheduler.admin.pages import FOLDER, TYPES
 from tests.unit.scheduler.admin.test_access import guarded
 from tests.unit.scheduler.admin.world import Asking, World
 
@@ -151,7 +151,7 @@ def test_no_script_makes_markup_of_text(path: Path) -> None:
 def test_every_script_is_used() -> None:
     """From the page's one on; every screen is listed."""
     seen: set[Path] = set()
-    left = [FOLDER / "js/main.js"]
+    left = [FOLDER.resolve() / "js/main.js"]
     while left:
         path = left.pop()
         if path not in seen:
@@ -159,7 +159,9 @@ def test_every_script_is_used() -> None:
             found = IMPORT.findall(path.read_text(encoding="utf-8"))
             left += [(path.parent / each).resolve() for each in found]
 
-    assert sorted(map(name_of, seen)) == sorted(map(name_of, SCRIPTS))
+    assert sorted(each.relative_to(FOLDER.resolve()).as_posix() for each in seen) == sorted(
+        map(name_of, SCRIPTS)
+    )
 
 
 def test_what_is_not_ours_has_its_licence() -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from scheduler.admin.app import PREFIX
+from hourhand.scheduler.admin.app import PREFIX
 from tests.pydantic_phrases import PHRASES
 from tests.unit.scheduler.admin.test_hostile import POSTS, body
 from tests.unit.scheduler.admin.world import World, due

@@ -2,15 +2,15 @@
 
 import pytest
 
-from actors.model.bucket import hour_of
-from actors.model.events import TasksStored
-from actors.model.instant import format_instant
-from actors.model.key import TaskKey
-from actors.model.oversight import LATENESS_MS
-from actors.model.tally import MINUTE_MS, HourTally
-from scheduler.observe.hourly_counts import HourlyCounts
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.codecs import PayloadCodecs
+from hourhand.actors.model.bucket import hour_of
+from hourhand.actors.model.events import TasksStored
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.oversight import LATENESS_MS
+from hourhand.actors.model.tally import MINUTE_MS, HourTally
+from hourhand.scheduler.observe.hourly_counts import HourlyCounts
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.world import HOUR_MS, PARTITION, WINDOW, World, due
 

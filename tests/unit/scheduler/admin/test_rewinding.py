@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.errors import InvalidInput, LogUnavailable, OwnershipLost
-from actors.model.ownership import Claim
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.admin.auditing import AuditLog
-from scheduler.admin.rewinding import Move, Rewinding, parse_places
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.errors import InvalidInput, LogUnavailable, OwnershipLost
+from hourhand.actors.model.ownership import Claim
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.admin.auditing import AuditLog
+from hourhand.scheduler.admin.rewinding import Move, Rewinding, parse_places
 from tests.builders import NOW_MS
 
 EARLIER_MS = NOW_MS - 3_600_000

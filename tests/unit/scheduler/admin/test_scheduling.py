@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from actors.model.instant import format_instant, to_millis
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.reading.task_state import TaskState
-from scheduler.testing import VirtualScheduler
+from hourhand.actors.model.instant import format_instant, to_millis
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.test_acting import audited, state_of
 from tests.unit.scheduler.admin.test_doors import Nothing, api_of

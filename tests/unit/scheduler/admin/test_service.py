@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from actors.ports.store import Stores
-from scheduler.admin import service as service_module
-from scheduler.admin.service import AdminService
-from scheduler.reading.inspector import Inspector
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.admin import service as service_module
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.reading.inspector import Inspector
 from tests.unit.scheduler.admin.world import World
 
 

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from scheduler.admin.picture import ClusterStatus, NodeCounts, PausedCounts, Quantiles
-from scheduler.admin.verdict import LIMITED_MANY, judged
+from hourhand.scheduler.admin.picture import ClusterStatus, NodeCounts, PausedCounts, Quantiles
+from hourhand.scheduler.admin.verdict import LIMITED_MANY, judged
 from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.world import World
 

@@ -10,24 +10,24 @@ import httpx
 import msgspec
 from fastapi import FastAPI
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.instant import format_instant
-from actors.model.oversight import LATENESS_MS, decode_reports
-from actors.model.task import Task
-from actors.ports.store import Stores
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.delivery import Request
-from scheduler.adapters.memory.stores import open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.admin.acting import Actions
-from scheduler.admin.app import PREFIX, build_app
-from scheduler.admin.service import AdminService
-from scheduler.configuration.door_settings import AdminSettings
-from scheduler.configuration.settings import Settings
-from scheduler.futures.answers import answered
-from scheduler.futures.steps import begun
-from scheduler.reading.placing import placing_count
-from scheduler.wiring import Installation
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.oversight import LATENESS_MS, decode_reports
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.delivery import Request
+from hourhand.scheduler.adapters.memory.stores import open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.admin.acting import Actions
+from hourhand.scheduler.admin.app import PREFIX, build_app
+from hourhand.scheduler.admin.service import AdminService
+from hourhand.scheduler.configuration.door_settings import AdminSettings
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.futures.steps import begun
+from hourhand.scheduler.reading.placing import placing_count
+from hourhand.scheduler.wiring import Installation
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 from tests.unit.scheduler.admin.described import as_described

@@ -6,8 +6,8 @@ from typing import Any
 
 from typer.testing import Result
 
-from scheduler import Settings
-from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from hourhand import Settings
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from tests import command_line
 
 PARTITIONS = 2

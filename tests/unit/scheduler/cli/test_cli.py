@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from scheduler.cli.cli import app
+from hourhand.scheduler.cli.cli import app
 from tests import command_line
 
 KEY = "2999-01-01T00:00:00Z,a,1"

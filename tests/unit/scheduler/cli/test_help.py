@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import Result
 
-from scheduler.cli.cli import app
-from scheduler.demo.demo import TASKS_MAX, TASKS_MIN
+from hourhand.scheduler.cli.cli import app
+from hourhand.scheduler.demo.demo import TASKS_MAX, TASKS_MIN
 from tests import command_line
 
 _TERMINAL_COLUMNS = 80

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-import scheduler.cli
-from actors.kernel.simulated import VirtualClock
-from actors.model.display import log_raised
-from actors.model.events import AttemptFailed
-from actors.model.status import AttemptResult
-from scheduler.adapters.observing.probe_server import _as_text
-from scheduler.adapters.telemetry import LoggingTelemetry
-from scheduler.cli.failing import reported_errors, say, say_error
-from scheduler.cli.log_lines import TextLines
-from scheduler.cli.sql_commands import RowFormat, _printed
-from scheduler.cli.text_output import cell_of, coloured, print_text
-from scheduler.observe.health import Check
-from scheduler.sql.database import QueryAnswer
+import hourhand.scheduler.cli
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.display import log_raised
+from hourhand.actors.model.events import AttemptFailed
+from hourhand.actors.model.status import AttemptResult
+from hourhand.scheduler.adapters.observing.probe_server import _as_text
+from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
+from hourhand.scheduler.cli.failing import reported_errors, say, say_error
+from hourhand.scheduler.cli.log_lines import TextLines
+from hourhand.scheduler.cli.sql_commands import RowFormat, _printed
+from hourhand.scheduler.cli.text_output import cell_of, coloured, print_text
+from hourhand.scheduler.observe.health import Check
+from hourhand.scheduler.sql.database import QueryAnswer
 from tests.builders import NOW_MS, a_key
 
 FORGED = "2026-01-01 00:00:00,000 INFO    hourhand.node all is well"
@@ -194,7 +194,7 @@ _PLAIN |= {"printable_lines", "join", "line_text"}
 def test_every_command_prints_through_a_door_that_escapes() -> None:
     """Or JSON, whose encoding does."""
     found = []
-    for path in Path(scheduler.cli.__path__[0]).glob("*.py"):
+    for path in Path(hourhand.scheduler.cli.__path__[0]).glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue

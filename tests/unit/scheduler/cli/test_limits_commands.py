@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler import Hourhand, Limit, Scheduler
+from hourhand import Hourhand, Limit, Scheduler
 from tests.unit.scheduler.cli.commands import answer, invoke, settings_of
 
 app = Hourhand()

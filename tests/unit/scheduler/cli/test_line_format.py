@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.line_format import (
+from hourhand.scheduler.cli.line_format import (
     choose_line_format,
     line_text,
     says_json,

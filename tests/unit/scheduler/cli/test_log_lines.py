@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model import events
-from actors.model.attempts import Attempt
-from actors.model.interruption import note_attempt
-from actors.model.status import AttemptResult
-from scheduler.adapters.telemetry import LoggingTelemetry
-from scheduler.cli.log_lines import JsonLines
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model import events
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.interruption import note_attempt
+from hourhand.actors.model.status import AttemptResult
+from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
+from hourhand.scheduler.cli.log_lines import JsonLines
 from tests.builders import NOW_MS, a_key, a_stored_task
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from scheduler import Scheduler, Settings
+from hourhand import Scheduler, Settings
 from tests import command_line
 from tests.waiting import until
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import InvalidInput
-from actors.model.settings import ExecutionSettings, TreeSettings
-from scheduler import Settings
-from scheduler.cli.process_running import ChildPlace, process_count, settings_of_child
-from scheduler.configuration.cgroup import allowed_cores
+from hourhand import Settings
+from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
+from hourhand.scheduler.cli.process_running import ChildPlace, process_count, settings_of_child
+from hourhand.scheduler.configuration.cgroup import allowed_cores
 from tests.unit.scheduler.cli.commands import invoke
 
 SHARED = Settings(log="kafka", store="cassandra")

@@ -2,7 +2,12 @@
 
 import random
 
-from scheduler.cli.process_running import PAUSE_MAX_MS, PAUSE_MIN_MS, STEADY_MS, RestartPauses
+from hourhand.scheduler.cli.process_running import (
+    PAUSE_MAX_MS,
+    PAUSE_MIN_MS,
+    STEADY_MS,
+    RestartPauses,
+)
 
 
 def pauses_after(*lived_ms: float) -> list[float]:

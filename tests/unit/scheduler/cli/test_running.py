@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import FolderLocked
-from scheduler import Receipt, Settings, Task
-from scheduler.cli.running import DoorRunning
-from scheduler.configuration.settings import EmbeddedSettings
+from hourhand import Receipt, Settings, Task
+from hourhand.actors.model.errors import FolderLocked
+from hourhand.scheduler.cli.running import DoorRunning
+from hourhand.scheduler.configuration.settings import EmbeddedSettings
 
 TIMEOUT_S = 60
 

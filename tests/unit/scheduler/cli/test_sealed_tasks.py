@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scheduler import Scheduler, Task, TaskExecutor
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.codecs import PayloadCodecs
+from hourhand import Scheduler, Task, TaskExecutor
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from tests.unit.scheduler.cli.commands import invoke, settings_of
 from tests.waiting import until
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import (
+from hourhand.actors.model.errors import (
     HourhandError,
     InvalidTask,
     LogUnavailable,
@@ -16,9 +16,9 @@ from actors.model.errors import (
     TaskInThePast,
     TaskTooLarge,
 )
-from actors.model.events import BulkEnqueued
-from actors.model.task import Task
-from actors.ports.log import Position
+from hourhand.actors.model.events import BulkEnqueued
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.log import Position
 from tests.builders import a_task
 from tests.unit.scheduler.client.client_world import HeldWriter, World, a_bulk, acknowledge
 

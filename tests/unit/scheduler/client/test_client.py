@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from actors.model.errors import (
+from hourhand.actors.model.errors import (
     InvalidKey,
     InvalidTask,
     LogUnavailable,
@@ -13,12 +13,12 @@ from actors.model.errors import (
     TaskInThePast,
     TaskTooLarge,
 )
-from actors.model.events import LogCalled, TaskEnqueued
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.status import CommandOutcome, RecordedOutcome
-from actors.ports.log import Position
-from scheduler.client.client import Receipt
+from hourhand.actors.model.events import LogCalled, TaskEnqueued
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.ports.log import Position
+from hourhand.scheduler.client.client import Receipt
 from tests.builders import NOW, a_key, a_task
 from tests.unit.scheduler.client.client_world import PARTITIONS, HeldWriter, World, acknowledge
 

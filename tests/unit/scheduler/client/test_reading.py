@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import InvalidKey, InvalidTask, NodeStopped, SeveralTasks, TaskNotFound
-from actors.model.instant import to_millis
-from actors.model.ownership import Watermark
-from actors.model.partition import partition_of
-from actors.model.status import CommandOutcome
-from scheduler import (
+from hourhand import (
     Absence,
     AttemptResult,
     Drop,
@@ -24,7 +19,18 @@ from scheduler import (
     TaskKey,
     TaskState,
 )
-from scheduler.testing import VirtualScheduler
+from hourhand.actors.model.errors import (
+    InvalidKey,
+    InvalidTask,
+    NodeStopped,
+    SeveralTasks,
+    TaskNotFound,
+)
+from hourhand.actors.model.instant import to_millis
+from hourhand.actors.model.ownership import Watermark
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import CommandOutcome
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.fuzz.values import Explosive
 
 MINUTE = timedelta(minutes=1)

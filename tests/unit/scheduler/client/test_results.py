@@ -6,12 +6,18 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import InvalidKey, NoResult, PayloadSealed, ResultGone, TaskNotFound
-from actors.model.task_result import StoredResult
 from hourhand import Done, Drop, Receipt, RetryPolicy, Task, TaskExecutor, TaskKey, TaskState
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.testing import VirtualScheduler
+from hourhand.actors.model.errors import (
+    InvalidKey,
+    NoResult,
+    PayloadSealed,
+    ResultGone,
+    TaskNotFound,
+)
+from hourhand.actors.model.task_result import StoredResult
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.testing import VirtualScheduler
 
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)

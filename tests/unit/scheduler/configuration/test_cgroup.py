@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.configuration.cgroup import allowed_cores
+from hourhand.scheduler.configuration.cgroup import allowed_cores
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 

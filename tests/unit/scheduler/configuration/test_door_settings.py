@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import SettingsInvalid
-from scheduler import Settings
+from hourhand import Settings
+from hourhand.actors.model.errors import SettingsInvalid
 
 
 @pytest.mark.parametrize("name", ["otlp", "push_interval_ms"])

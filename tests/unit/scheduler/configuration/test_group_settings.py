@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from scheduler.configuration.settings import GroupSettings
+from hourhand.scheduler.configuration.settings import GroupSettings
 
 BROKER_SESSION_MS_MIN = 6_000
 """Kafka's default of ``group.min.session.timeout.ms``."""

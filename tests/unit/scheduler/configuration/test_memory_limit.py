@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.budget import NodeBudget
-from actors.model.settings import TreeSettings, WindowSettings
-from scheduler.configuration.memory_limit import allowed_bytes, measures_of, tree_within_memory
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.settings import TreeSettings, WindowSettings
+from hourhand.scheduler.configuration.memory_limit import (
+    allowed_bytes,
+    measures_of,
+    tree_within_memory,
+)
+from hourhand.scheduler.configuration.settings import Settings
 
 MACHINE_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 LIMIT_BYTES = 512 * 2**20

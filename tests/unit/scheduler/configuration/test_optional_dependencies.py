@@ -4,9 +4,9 @@ import importlib
 
 import pytest
 
-from actors.model.errors import DependencyMissing
-from scheduler.configuration.optional_dependencies import opens_drivers, required_by
-from scheduler.configuration.settings import Settings
+from hourhand.actors.model.errors import DependencyMissing
+from hourhand.scheduler.configuration.optional_dependencies import opens_drivers, required_by
+from hourhand.scheduler.configuration.settings import Settings
 
 
 @opens_drivers
@@ -49,7 +49,7 @@ def test_what_opens_is_returned() -> None:
 def test_a_module_of_our_own_that_is_missing_stays_a_bug() -> None:
     """No extra would bring it."""
     with pytest.raises(ModuleNotFoundError), required_by("a test"):
-        importlib.import_module("scheduler.no_such_module")
+        importlib.import_module("hourhand.scheduler.no_such_module")
 
     with pytest.raises(ModuleNotFoundError):
-        opened(Settings(), "scheduler.no_such_module")
+        opened(Settings(), "hourhand.scheduler.no_such_module")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import SettingsInvalid
-from scheduler.configuration.overrides import load_settings, nested_values
-from scheduler.configuration.settings import CONFIG_VARIABLE, Settings
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.scheduler.configuration.overrides import load_settings, nested_values
+from hourhand.scheduler.configuration.settings import CONFIG_VARIABLE, Settings
 
 
 def test_a_file_named_in_code_is_read_instead_of_the_environments(

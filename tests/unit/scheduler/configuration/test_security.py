@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from actors.model.errors import SettingsInvalid
-from scheduler.configuration.security import TlsSettings
-from scheduler.configuration.settings import CassandraSettings, KafkaSettings, Settings
-from scheduler.configuration.settings_dicts import (
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.scheduler.configuration.security import TlsSettings
+from hourhand.scheduler.configuration.settings import CassandraSettings, KafkaSettings, Settings
+from hourhand.scheduler.configuration.settings_dicts import (
     CassandraSettingsDict,
     KafkaSettingsDict,
     OAuthSettingsDict,

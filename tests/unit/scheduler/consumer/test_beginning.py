@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.model.log_offset import kept_offset
-from scheduler.consumer.beginning import Found, Noted, chosen_beginning
+from hourhand.actors.model.log_offset import kept_offset
+from hourhand.scheduler.consumer.beginning import Found, Noted, chosen_beginning
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from scheduler.consumer.reading import PeriodicCommits, Reading, durable_offsets
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.scheduler.consumer.reading import PeriodicCommits, Reading, durable_offsets
 
 
 def _reading() -> Reading[int]:

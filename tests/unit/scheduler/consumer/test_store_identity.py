@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.model.errors import GroupShared
-from scheduler.consumer.store_identity import StoreIdentity, require_one_store
+from hourhand.actors.model.errors import GroupShared
+from hourhand.scheduler.consumer.store_identity import StoreIdentity, require_one_store
 
 BLUE = StoreIdentity("a1", "keyspace blue")
 GREEN = StoreIdentity("b2", "keyspace green")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.demo.audit import (
+from hourhand.scheduler.demo.audit import (
     FLUSH_US,
     Findings,
     Planned,

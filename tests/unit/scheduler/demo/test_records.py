@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from scheduler.demo.records import Recorder, RecordReader, made_once
+from hourhand.scheduler.demo.records import Recorder, RecordReader, made_once
 
 
 def test_starts_and_ends_become_runs(tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import InvalidExecutor
-from scheduler import (
+from hourhand import (
     AttemptContext,
     BatchExecutor,
     BatchOutcome,
@@ -21,8 +20,9 @@ from scheduler import (
     Task,
     TaskKind,
 )
-from scheduler.executors.user_executors import UserExecutors
-from scheduler.testing import VirtualScheduler
+from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.scheduler.executors.user_executors import UserExecutors
+from hourhand.scheduler.testing import VirtualScheduler
 
 TIMEOUT_S = 60
 

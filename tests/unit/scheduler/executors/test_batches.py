@@ -10,9 +10,7 @@ import pytest
 from pydantic import BaseModel
 from tenacity import wait_fixed
 
-from actors.model.errors import InvalidExecutor
-from actors.model.status import AttemptResult, CompletionResult
-from scheduler import (
+from hourhand import (
     AttemptContext,
     BatchExecutor,
     BatchOutcome,
@@ -23,8 +21,10 @@ from scheduler import (
     RetryPolicy,
     Task,
 )
-from scheduler.executors.user_executors import UserExecutors
-from scheduler.testing import VirtualScheduler, execute_task
+from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.scheduler.executors.user_executors import UserExecutors
+from hourhand.scheduler.testing import VirtualScheduler, execute_task
 from tests.builders import a_task
 
 TIMEOUT_S = 60

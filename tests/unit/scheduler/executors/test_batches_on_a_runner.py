@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from actors.model.attempts import Attempt, Ending
-from actors.model.events import AttemptStarted
-from scheduler import BatchExecutor, BatchOutcome, Middleware, Task, TaskExecutor, TaskKind
-from scheduler.executors.user_executors import UserExecutors
+from hourhand import BatchExecutor, BatchOutcome, Middleware, Task, TaskExecutor, TaskKind
+from hourhand.actors.model.attempts import Attempt, Ending
+from hourhand.actors.model.events import AttemptStarted
+from hourhand.scheduler.executors.user_executors import UserExecutors
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.executors.test_batches import TIMEOUT_S, InsertAsync, insert
 from tests.unit.scheduler.node.runner_bench import Bench, task_of

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import InvalidExecutor
-from actors.model.status import AttemptResult
-from scheduler import BatchExecutor, Hourhand, RetryPolicy, Task, TaskExecutor, TaskKind
-from scheduler.executors.user_executors import UserExecutors
-from scheduler.testing import VirtualScheduler
+from hourhand import BatchExecutor, Hourhand, RetryPolicy, Task, TaskExecutor, TaskKind
+from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.actors.model.status import AttemptResult
+from hourhand.scheduler.executors.user_executors import UserExecutors
+from hourhand.scheduler.testing import VirtualScheduler
 
 TIMEOUT_S = 60
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import InvalidExecutor
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler.executors.executor_path import checked_factory, tried_factory
-from scheduler.executors.loading import load_executors
+from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.executors.executor_path import checked_factory, tried_factory
+from hourhand.scheduler.executors.loading import load_executors
 
 _MODULE = """
-from scheduler import TaskExecutor
+from hourhand import TaskExecutor
 
 class Good(TaskExecutor):
     def execute(self, task):
@@ -54,15 +54,15 @@ def test_a_class_or_a_factory_is_loaded_from_the_working_folder(folder: Path) ->
     assert [type(factory()).__name__ for factory in loaded if factory] == ["Good", "Good"]
 
 
-@pytest.mark.parametrize("path", ["scheduler:SendInvoice", "scheduler.mails:SendInvoice"])
+@pytest.mark.parametrize("path", ["hourhand:SendInvoice", "hourhand.mails:SendInvoice"])
 def test_a_module_that_hourhand_hides_is_named(folder: Path, path: str) -> None:
     """The user's own was meant, and Hourhand's package of that name is loaded already."""
-    (folder / "scheduler.py").write_text(_MODULE)
+    (folder / "hourhand.py").write_text(_MODULE)
 
     with pytest.raises(InvalidExecutor, match="package of Hourhand") as raised:
         load_executors([path])
 
-    assert f"{folder / 'scheduler.py'} is hidden by it: rename that" in str(raised.value)
+    assert f"{folder / 'hourhand.py'} is hidden by it: rename that" in str(raised.value)
 
 
 @pytest.mark.parametrize(

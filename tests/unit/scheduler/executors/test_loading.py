@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import InvalidExecutor
-from scheduler.executors.loading import load_executors
+from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.scheduler.executors.loading import load_executors
 
 _MODULE = """
 from hourhand import Hourhand, TaskExecutor

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.key import TaskKey
-from actors.model.status import AttemptResult
-from scheduler import RetryPolicy, Scheduler, Settings, Task, TaskExecutor
-from scheduler.configuration.settings import EmbeddedSettings
-from scheduler.executors.middleware import (
+from hourhand import RetryPolicy, Scheduler, Settings, Task, TaskExecutor
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import AttemptResult
+from hourhand.scheduler.configuration.settings import EmbeddedSettings
+from hourhand.scheduler.executors.middleware import (
     AttemptContext,
     ExhaustedNews,
     Middleware,
     MiddlewareStack,
 )
-from scheduler.executors.registry import Hourhand
-from scheduler.testing import VirtualScheduler
+from hourhand.scheduler.executors.registry import Hourhand
+from hourhand.scheduler.testing import VirtualScheduler
 
 TIMEOUT_S = 60
 

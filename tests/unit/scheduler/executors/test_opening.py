@@ -7,24 +7,24 @@ from typing import Any, cast
 
 import pytest
 
-from actors.model.backoff import RetryPolicy
-from actors.model.codec import encode_task
-from actors.model.errors import InvalidExecutor, TaskInThePast
-from actors.model.events import TaskHeld
-from actors.model.flow import FairShare, Limit
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from actors.model.key import first_key_at
-from actors.model.partition import partition_of
-from actors.model.sealed import MEMBER
-from actors.model.status import AttemptResult, CompletionResult
-from actors.model.task import StoredTask, Task
-from scheduler import AttemptContext, Hourhand, Middleware, TaskExecutor, TaskKind
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.client.client import ClientPorts, SchedulerClient
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.payloads.deflate import Deflate
-from scheduler.testing import VirtualScheduler
+from hourhand import AttemptContext, Hourhand, Middleware, TaskExecutor, TaskKind
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.codec import encode_task
+from hourhand.actors.model.errors import InvalidExecutor, TaskInThePast
+from hourhand.actors.model.events import TaskHeld
+from hourhand.actors.model.flow import FairShare, Limit
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from hourhand.actors.model.key import first_key_at
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.sealed import MEMBER
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.payloads.deflate import Deflate
+from hourhand.scheduler.testing import VirtualScheduler
 
 TIMEOUT_S = 60
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))

@@ -26,10 +26,10 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from actors.model.errors import CallerError, PayloadInvalid
-from scheduler import Hourhand, RetryPolicy
-from scheduler.executors.payload import Payload
-from scheduler.testing import VirtualScheduler
+from hourhand import Hourhand, RetryPolicy
+from hourhand.actors.model.errors import CallerError, PayloadInvalid
+from hourhand.scheduler.executors.payload import Payload
+from hourhand.scheduler.testing import VirtualScheduler
 
 AT = datetime(2026, 2, 9, 1, 41, tzinfo=UTC)
 

@@ -12,20 +12,20 @@ import pytest
 from pydantic import BaseModel
 from tenacity import wait_none
 
-from actors.model.errors import (
+from hourhand import FairShare, Limit, RetryPolicy, Scheduler, Settings, Task, TaskExecutor
+from hourhand.actors.model.errors import (
     InvalidCheckpoint,
     InvalidExecutor,
     InvalidTask,
     NotConnected,
     PayloadInvalid,
 )
-from actors.model.events import TaskHeld
-from actors.model.kind import with_kind
-from actors.model.status import AttemptResult, CompletionResult
-from scheduler import FairShare, Limit, RetryPolicy, Scheduler, Settings, Task, TaskExecutor
-from scheduler.executors.registry import Hourhand
-from scheduler.executors.user_executors import TaskKind, UserExecutors
-from scheduler.testing import VirtualScheduler, execute_task
+from hourhand.actors.model.events import TaskHeld
+from hourhand.actors.model.kind import with_kind
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.scheduler.executors.registry import Hourhand
+from hourhand.scheduler.executors.user_executors import TaskKind, UserExecutors
+from hourhand.scheduler.testing import VirtualScheduler, execute_task
 from tests.builders import a_stored_task
 
 TIMEOUT_S = 60

@@ -8,9 +8,9 @@ import pytest
 
 from hourhand import Hourhand, Task
 from hourhand.errors import InvalidExecutor, InvalidTask, NotConnected, UnknownKind
+from hourhand.scheduler.executors.loading import load_executors
+from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.testing import VirtualScheduler
-from scheduler.executors.loading import load_executors
-from scheduler.executors.user_executors import UserExecutors
 
 
 def _declare(function: object, kind: object = "kind") -> None:

@@ -4,8 +4,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from actors.model.errors import LogUnavailable, StoreUnavailable
-from scheduler.futures.answers import answered
+from hourhand.actors.model.errors import LogUnavailable, StoreUnavailable
+from hourhand.scheduler.futures.answers import answered
 
 
 def test_an_answer_is_returned_and_a_failure_raised() -> None:

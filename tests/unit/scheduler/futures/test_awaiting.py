@@ -8,8 +8,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from scheduler.futures.awaiting import settled
-from scheduler.futures.light_future import LightFuture
+from hourhand.scheduler.futures.awaiting import settled
+from hourhand.scheduler.futures.light_future import LightFuture
 
 
 def test_results_and_failures_of_other_threads_are_awaited() -> None:

@@ -5,8 +5,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from actors.model.errors import LogUnavailable
-from scheduler.futures.batcher import Batcher
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.scheduler.futures.batcher import Batcher
 
 
 class Sending:

@@ -9,7 +9,7 @@ from functools import partial
 import anyio
 import pytest
 
-from scheduler.futures.light_future import LightFuture
+from hourhand.scheduler.futures.light_future import LightFuture
 from tests.garbage import cyclic_garbage
 
 WAIT_S = 60.0

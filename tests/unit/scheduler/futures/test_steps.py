@@ -5,8 +5,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from scheduler.futures.light_future import LightFuture
-from scheduler.futures.steps import Steps, begun
+from hourhand.scheduler.futures.light_future import LightFuture
+from hourhand.scheduler.futures.steps import Steps, begun
 
 WAIT_S = 60.0
 

@@ -9,9 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from actors.model.errors import LogUnavailable, TaskInThePast
-from scheduler.futures.light_future import LightFuture
-from scheduler.records.receipt import Receipt
+from hourhand.actors.model.errors import LogUnavailable, TaskInThePast
+from hourhand.scheduler.futures.light_future import LightFuture
+from hourhand.scheduler.records.receipt import Receipt
 from tests.builders import a_task
 from tests.garbage import cyclic_garbage
 from tests.unit.scheduler.client.client_world import HeldWriter, World

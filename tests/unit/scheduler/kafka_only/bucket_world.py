@@ -8,19 +8,19 @@ has seen.
 import random
 from collections import Counter
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.budget import NodeBudget
-from actors.model.codec import Headers, LogRecord
-from actors.model.errors import LogUnavailable
-from actors.ports.log import StartPosition
-from scheduler.kafka_only.bucket_layout import Layout, first_layout
-from scheduler.kafka_only.envelope import Envelope, pending
-from scheduler.kafka_only.marker import Marker
-from scheduler.kafka_only.ports import Fenced
-from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.services.relay.message import Message
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.ports.log import StartPosition
+from hourhand.scheduler.kafka_only.bucket_layout import Layout, first_layout
+from hourhand.scheduler.kafka_only.envelope import Envelope, pending
+from hourhand.scheduler.kafka_only.marker import Marker
+from hourhand.scheduler.kafka_only.ports import Fenced
+from hourhand.scheduler.kafka_only.scanner import Scanner
+from hourhand.scheduler.kafka_only.waiting import BucketRules, Waiting
+from hourhand.scheduler.services.relay.message import Message
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.transactional_log import (
     PENDING,
     Crash,

@@ -1,16 +1,16 @@
 """What becomes of messages of the in-topic."""
 
-from actors.model.budget import NodeBudget
-from actors.model.codec import Headers, LogRecord, record_bytes
-from actors.model.events import RelayRecordRefused
-from actors.model.instant import format_instant
-from scheduler.configuration.door_settings import RelaySettings
-from scheduler.kafka_only.arrivals import Arrivals, IntakeRules
-from scheduler.kafka_only.bucket_layout import first_layout
-from scheduler.kafka_only.envelope import read_envelope
-from scheduler.kafka_only.marker import Marker
-from scheduler.kafka_only.waiting import BucketRules
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.codec import Headers, LogRecord, record_bytes
+from hourhand.actors.model.events import RelayRecordRefused
+from hourhand.actors.model.instant import format_instant
+from hourhand.scheduler.configuration.door_settings import RelaySettings
+from hourhand.scheduler.kafka_only.arrivals import Arrivals, IntakeRules
+from hourhand.scheduler.kafka_only.bucket_layout import first_layout
+from hourhand.scheduler.kafka_only.envelope import read_envelope
+from hourhand.scheduler.kafka_only.marker import Marker
+from hourhand.scheduler.kafka_only.waiting import BucketRules
+from hourhand.scheduler.testing import RecordingTelemetry
 
 LAYOUT = first_layout(1_000, 2.0, 5)
 NOW_MS = 1_767_225_600_000

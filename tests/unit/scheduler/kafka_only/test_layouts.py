@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 from pydantic import ValidationError
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.errors import TopicMissing
-from scheduler.configuration.door_settings import BucketSettings
-from scheduler.kafka_only.bucket_layout import encode_layout, first_layout
-from scheduler.kafka_only.layouts import LayoutBook, Splitter
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.errors import TopicMissing
+from hourhand.scheduler.configuration.door_settings import BucketSettings
+from hourhand.scheduler.kafka_only.bucket_layout import encode_layout, first_layout
+from hourhand.scheduler.kafka_only.layouts import LayoutBook, Splitter
 from tests.unit.scheduler.kafka_only.storage import MemoryAdmin
 
 FIRST = first_layout(1_000, 2.0, 4)

@@ -7,19 +7,24 @@ from typing import Any
 
 import pytest
 
-from actors.model.budget import NodeBudget
-from actors.model.errors import LogUnavailable
-from actors.model.events import AssignmentReceived, OwnerBegan, PartitionLost, PartitionRevoked
-from actors.ports.log import AssignmentListener, Polled, StartPosition
-from scheduler.adapters.clock import SystemClock
-from scheduler.kafka_only.bucket_layout import first_layout
-from scheduler.kafka_only.layouts import LayoutBook
-from scheduler.kafka_only.member import Member
-from scheduler.kafka_only.owner import Owner
-from scheduler.kafka_only.ports import HeldLog, PartitionTransactions
-from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.events import (
+    AssignmentReceived,
+    OwnerBegan,
+    PartitionLost,
+    PartitionRevoked,
+)
+from hourhand.actors.ports.log import AssignmentListener, Polled, StartPosition
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.kafka_only.bucket_layout import first_layout
+from hourhand.scheduler.kafka_only.layouts import LayoutBook
+from hourhand.scheduler.kafka_only.member import Member
+from hourhand.scheduler.kafka_only.owner import Owner
+from hourhand.scheduler.kafka_only.ports import HeldLog, PartitionTransactions
+from hourhand.scheduler.kafka_only.scanner import Scanner
+from hourhand.scheduler.kafka_only.waiting import BucketRules, Waiting
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.bucket_world import BUCKETS, LETTERS
 from tests.unit.scheduler.kafka_only.storage import MemoryAdmin
 from tests.unit.scheduler.kafka_only.transactional_log import PENDING, MemoryLog, MemoryTransactions
@@ -124,7 +129,7 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A member that works."""
-    monkeypatch.setattr("scheduler.kafka_only.member.FAILED_PAUSE_S", 0.01)
+    monkeypatch.setattr("hourhand.scheduler.kafka_only.member.FAILED_PAUSE_S", 0.01)
     world = World()
     world.member.start()
     yield world

@@ -5,20 +5,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.model.budget import NodeBudget
-from actors.model.codec import LogRecord, record_bytes
-from actors.ports.log import AssignmentListener, Polled, StartPosition
-from scheduler.adapters.clock import SystemClock
-from scheduler.kafka_only.bucket_layout import first_layout
-from scheduler.kafka_only.envelope import Envelope, pending
-from scheduler.kafka_only.layouts import LayoutBook
-from scheduler.kafka_only.member import Member
-from scheduler.kafka_only.owner import Owner
-from scheduler.kafka_only.ports import HeldLog, PartitionTransactions
-from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.services.relay.message import Message
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.codec import LogRecord, record_bytes
+from hourhand.actors.ports.log import AssignmentListener, Polled, StartPosition
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.kafka_only.bucket_layout import first_layout
+from hourhand.scheduler.kafka_only.envelope import Envelope, pending
+from hourhand.scheduler.kafka_only.layouts import LayoutBook
+from hourhand.scheduler.kafka_only.member import Member
+from hourhand.scheduler.kafka_only.owner import Owner
+from hourhand.scheduler.kafka_only.ports import HeldLog, PartitionTransactions
+from hourhand.scheduler.kafka_only.scanner import Scanner
+from hourhand.scheduler.kafka_only.waiting import BucketRules, Waiting
+from hourhand.scheduler.services.relay.message import Message
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.bucket_world import BUCKETS, LETTERS
 from tests.unit.scheduler.kafka_only.storage import MemoryAdmin
 from tests.unit.scheduler.kafka_only.transactional_log import PENDING, MemoryLog, MemoryTransactions

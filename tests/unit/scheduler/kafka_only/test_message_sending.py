@@ -5,18 +5,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.codec import LogRecord
-from actors.model.errors import InvalidTask
-from actors.model.task import Task
-from actors.ports.store import Stores
-from scheduler.client.client import ClientPorts, SchedulerClient
-from scheduler.configuration.settings import Settings
-from scheduler.kafka_only.bucket_layout import first_layout
-from scheduler.kafka_only.envelope import read_envelope
-from scheduler.kafka_only.sending import BucketSender
-from scheduler.services.relay.message import Message
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.kafka_only.bucket_layout import first_layout
+from hourhand.scheduler.kafka_only.envelope import read_envelope
+from hourhand.scheduler.kafka_only.sending import BucketSender
+from hourhand.scheduler.services.relay.message import Message
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import a_key
 from tests.unit.scheduler.kafka_only.storage import MemoryBuckets
 

@@ -3,20 +3,20 @@
 import threading
 from concurrent.futures import Future
 
-from actors.model.budget import NodeBudget
-from actors.model.errors import LogUnavailable
-from actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
-from actors.ports.log import StartPosition
-from scheduler.adapters.clock import SystemClock
-from scheduler.cli.bucket_running import Asking
-from scheduler.kafka_only.bucket_layout import encode_layout, first_layout
-from scheduler.kafka_only.envelope import Envelope, pending
-from scheduler.kafka_only.layouts import LayoutBook
-from scheduler.kafka_only.owner import Owner
-from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.services.relay.message import Message
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
+from hourhand.actors.ports.log import StartPosition
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.cli.bucket_running import Asking
+from hourhand.scheduler.kafka_only.bucket_layout import encode_layout, first_layout
+from hourhand.scheduler.kafka_only.envelope import Envelope, pending
+from hourhand.scheduler.kafka_only.layouts import LayoutBook
+from hourhand.scheduler.kafka_only.owner import Owner
+from hourhand.scheduler.kafka_only.scanner import Scanner
+from hourhand.scheduler.kafka_only.waiting import BucketRules, Waiting
+from hourhand.scheduler.services.relay.message import Message
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.bucket_world import BUCKETS, LETTERS, TARGET, BucketWorld
 from tests.unit.scheduler.kafka_only.storage import MemoryAdmin
 from tests.unit.scheduler.kafka_only.transactional_log import (

@@ -7,19 +7,19 @@ from contextlib import closing
 
 import pytest
 
-from actors.model.budget import NodeBudget
-from actors.model.codec import LogRecord
-from actors.ports.log import StartPosition
-from scheduler.adapters.clock import SystemClock
-from scheduler.kafka_only.bucket_layout import MOVES_EARLY_MS, first_layout
-from scheduler.kafka_only.envelope import Envelope, pending
-from scheduler.kafka_only.layouts import LayoutBook
-from scheduler.kafka_only.owner import Owner
-from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.step_timing import HURRY_MS, MOVE_GATHER_MS, SETTLE_MS, wait_ms
-from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.services.relay.message import Message
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.ports.log import StartPosition
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.kafka_only.bucket_layout import MOVES_EARLY_MS, first_layout
+from hourhand.scheduler.kafka_only.envelope import Envelope, pending
+from hourhand.scheduler.kafka_only.layouts import LayoutBook
+from hourhand.scheduler.kafka_only.owner import Owner
+from hourhand.scheduler.kafka_only.scanner import Scanner
+from hourhand.scheduler.kafka_only.step_timing import HURRY_MS, MOVE_GATHER_MS, SETTLE_MS, wait_ms
+from hourhand.scheduler.kafka_only.waiting import BucketRules, Waiting
+from hourhand.scheduler.services.relay.message import Message
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.bucket_world import BUCKETS, LETTERS, TARGET
 from tests.unit.scheduler.kafka_only.storage import MemoryAdmin
 from tests.unit.scheduler.kafka_only.transactional_log import PENDING, MemoryLog, MemoryTransactions

@@ -1,12 +1,12 @@
 """What an owner does with what waits, one step at a time."""
 
-from actors.model.budget import NodeBudget
-from actors.model.codec import LogRecord, record_bytes
-from scheduler.kafka_only.bucket_layout import first_layout
-from scheduler.kafka_only.envelope import ENVELOPE_HEADER, Envelope, pending, read_envelope
-from scheduler.kafka_only.marker import Marker
-from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.services.relay.message import Message
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.codec import LogRecord, record_bytes
+from hourhand.scheduler.kafka_only.bucket_layout import first_layout
+from hourhand.scheduler.kafka_only.envelope import ENVELOPE_HEADER, Envelope, pending, read_envelope
+from hourhand.scheduler.kafka_only.marker import Marker
+from hourhand.scheduler.kafka_only.waiting import BucketRules, Waiting
+from hourhand.scheduler.services.relay.message import Message
 
 LAYOUT = first_layout(1_000, 2.0, 5)
 START_MS = 1_000_000

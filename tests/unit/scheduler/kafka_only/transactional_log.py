@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from actors.model.codec import LogRecord
-from actors.model.errors import LogUnavailable
-from scheduler.kafka_only.ports import Fenced, Outgoing, Refused
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.scheduler.kafka_only.ports import Fenced, Outgoing, Refused
 
 PENDING = "pending"
 MARKERS = "markers"

@@ -7,14 +7,14 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from queue import SimpleQueue
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.backoff import RetryPolicy
-from actors.model.settings import ExecutionSettings
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.calls import Calls
-from scheduler.node.checkpoints import NodeCheckpoints
-from scheduler.node.process_frames import (
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.checkpoints import NodeCheckpoints
+from hourhand.scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
     Ended,
     EndedProcess,
@@ -24,13 +24,13 @@ from scheduler.node.process_frames import (
     Work,
     read_record,
 )
-from scheduler.node.process_page import ProcessPage
-from scheduler.node.process_pool import ProcessPool, job_of, job_of_batch
-from scheduler.node.silence import SilenceLimits
-from scheduler.node.stages import RunningBatch
-from scheduler.ports.batches import BatchLimits
-from scheduler.ports.processes import ProcessBatches, ProcessMember
-from scheduler.testing import RecordingTelemetry
+from hourhand.scheduler.node.process_page import ProcessPage
+from hourhand.scheduler.node.process_pool import ProcessPool, job_of, job_of_batch
+from hourhand.scheduler.node.silence import SilenceLimits
+from hourhand.scheduler.node.stages import RunningBatch
+from hourhand.scheduler.ports.batches import BatchLimits
+from hourhand.scheduler.ports.processes import ProcessBatches, ProcessMember
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 
 RETRY = RetryPolicy(attempts_max=3)

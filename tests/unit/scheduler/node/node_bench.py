@@ -4,18 +4,18 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.kernel.actor import Actor
-from actors.kernel.ref import Ref
-from actors.kernel.simulated import SimulatedSystem
-from actors.kernel.supervision import FailureListener
-from actors.messages import (
+from hourhand.actors.kernel.actor import Actor
+from hourhand.actors.kernel.ref import Ref
+from hourhand.actors.kernel.simulated import SimulatedSystem
+from hourhand.actors.kernel.supervision import FailureListener
+from hourhand.actors.messages import (
     PersistRecords,
     RecordsPersisted,
 )
-from actors.model.settings import RecoverySettings, TreeSettings
-from actors.ports.log import AssignmentListener, Polled, StartPosition
-from scheduler.node.lease import Lease
-from scheduler.node.node import Node
+from hourhand.actors.model.settings import RecoverySettings, TreeSettings
+from hourhand.actors.ports.log import AssignmentListener, Polled, StartPosition
+from hourhand.scheduler.node.lease import Lease
+from hourhand.scheduler.node.node import Node
 from tests.builders import a_record
 from tests.unit.probes import Harness, ProbeActor
 

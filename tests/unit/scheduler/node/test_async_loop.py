@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from scheduler.node.async_loop import LoopThread
+from hourhand.scheduler.node.async_loop import LoopThread
 
 WAIT_S = 60.0
 

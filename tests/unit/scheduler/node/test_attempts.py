@@ -5,15 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.backoff import RetryPolicy
-from actors.model.outcome import Done, Drop, Retry
-from actors.ports.runner import AttemptListener
-from scheduler.node.attempts import (
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.outcome import Done, Drop, Retry
+from hourhand.actors.ports.runner import AttemptListener
+from hourhand.scheduler.node.attempts import (
     AttemptRegistry,
     RunningAttempt,
 )
-from scheduler.node.endings import (
+from hourhand.scheduler.node.endings import (
     ERROR_MESSAGE_CHARS_MAX,
     ERROR_STACK_CHARS_MAX,
     ended_badly,

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.batch_gathering import BatchGathering
-from scheduler.node.stages import RunningBatch
-from scheduler.ports.batches import BatchLimits, BatchMember
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.batch_gathering import BatchGathering
+from hourhand.scheduler.node.stages import RunningBatch
+from hourhand.scheduler.ports.batches import BatchLimits, BatchMember
 from tests.builders import RecordingExecutable, an_attempt
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.attempts import AttemptEnded, CheckpointMade, Ending
-from actors.model.errors import StoreUnavailable
-from scheduler.node.attempts import AttemptRegistry, RunningAttempt
-from scheduler.node.checkpoints import NodeCheckpoints
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.attempts import AttemptEnded, CheckpointMade, Ending
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.scheduler.node.attempts import AttemptRegistry, RunningAttempt
+from hourhand.scheduler.node.checkpoints import NodeCheckpoints
 from tests.builders import NOW_MS, RecordingExecutable, a_stored_task, an_attempt
 
 

@@ -6,12 +6,12 @@ from concurrent.futures import Future
 import pytest
 from msgspec.structs import replace
 
-from actors.model.attempts import Attempt
-from actors.model.flow import FlowRules
-from actors.model.task import AttemptState, Task
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.durable_starts import DurableStarts, StartGroups
-from scheduler.node.system_executor import SystemExecutor
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.task import AttemptState, Task
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.durable_starts import DurableStarts, StartGroups
+from hourhand.scheduler.node.system_executor import SystemExecutor
 from tests.builders import RecordingExecutable, a_stored_task, an_attempt
 
 READY_MAX = 8

@@ -8,13 +8,13 @@ from concurrent.futures import Future
 import pytest
 from msgspec.structs import replace
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.attempts import Attempt, Ending
-from actors.model.errors import LogUnavailable
-from actors.model.events import AttemptFailed
-from actors.model.outcome import Drop, Outcome
-from actors.model.task import StoredTask, Task
-from scheduler.node.system_executor import ImmediateWork, SystemExecutor
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.attempts import Attempt, Ending
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.events import AttemptFailed
+from hourhand.actors.model.outcome import Drop, Outcome
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, Bench, Waiting
 

@@ -5,11 +5,11 @@ from concurrent.futures import Future
 import pytest
 from msgspec.structs import replace
 
-from actors.model.errors import OwnershipLost
-from actors.model.log_offset import kept_offset
-from actors.model.ownership import Claim, Ownership, initial_watermark
-from actors.ports.log import StartPosition
-from scheduler.node.holdings import CLAIM_PAUSE_MAX_MS, Holding, Stage, poll_ms
+from hourhand.actors.model.errors import OwnershipLost
+from hourhand.actors.model.log_offset import kept_offset
+from hourhand.actors.model.ownership import Claim, Ownership, initial_watermark
+from hourhand.actors.ports.log import StartPosition
+from hourhand.scheduler.node.holdings import CLAIM_PAUSE_MAX_MS, Holding, Stage, poll_ms
 from tests.builders import NOW_MS
 from tests.unit.scheduler.node.node_bench import FakeLog
 

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from actors.kernel.simulated import VirtualClock
-from scheduler.node.lease import Lease
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.scheduler.node.lease import Lease
 from tests.builders import NOW_MS, a_stored_task, an_attempt
 
 PARTITION, EPOCH = 2, 5

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from actors.model.flow import Limit
-from actors.model.limit_change import LimitChange
+from hourhand.actors.model.flow import Limit
+from hourhand.actors.model.limit_change import LimitChange
 from tests.unit.scheduler.node.test_limiter import LimitsBench
 
 

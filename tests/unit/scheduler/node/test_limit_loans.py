@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.model.flow import Limit, LimitKey
-from actors.model.limit_change import LimitChange
-from actors.model.oversight import LimitedFlow, LimitLoan, NodeReport, RateShare
-from scheduler.node.loans import LOAN_MS, Loans
-from scheduler.node.shares import NO_RATES
+from hourhand.actors.model.flow import Limit, LimitKey
+from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.oversight import LimitedFlow, LimitLoan, NodeReport, RateShare
+from hourhand.scheduler.node.loans import LOAN_MS, Loans
+from hourhand.scheduler.node.shares import NO_RATES
 from tests.unit.scheduler.node.test_limiter import LimitsBench
 
 KEY = LimitKey("mail#1", "")

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.attempts import Ending
-from actors.model.flow import FairShare, FlowRule, FlowRules, Limit
-from actors.model.kind import with_kind
-from scheduler.adapters.clock import SystemClock
-from scheduler.node import limiter
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.limiter import Limited, Limiter
-from scheduler.node.node_limits import NodeLimits
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.attempts import Ending
+from hourhand.actors.model.flow import FairShare, FlowRule, FlowRules, Limit
+from hourhand.actors.model.kind import with_kind
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.node import limiter
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.limiter import Limited, Limiter
+from hourhand.scheduler.node.node_limits import NodeLimits
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, Bench, Blocking, Quick, task_of
 

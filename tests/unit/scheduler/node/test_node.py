@@ -1,6 +1,6 @@
 """Node: which offsets are committed, how rebalances are met, how a failed tree is rebuilt."""
 
-from actors.messages import (
+from hourhand.actors.messages import (
     AssignPartitions,
     ForgetPartitions,
     PartitionsRevoked,
@@ -8,9 +8,9 @@ from actors.messages import (
     RecordsPersisted,
     RevokePartitions,
 )
-from actors.model.events import PartitionHeld, PartitionReleased
-from actors.model.holds import REPORT_FIRST_MS
-from actors.ports.log import Polled
+from hourhand.actors.model.events import PartitionHeld, PartitionReleased
+from hourhand.actors.model.holds import REPORT_FIRST_MS
+from hourhand.actors.ports.log import Polled
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.node_bench import Bench
 

@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from actors.messages import AssignPartitions, RevokePartitions
-from actors.model.errors import LogUnavailable
-from actors.model.events import PartitionAssigned, PartitionLost, TreeRebuilt
+from hourhand.actors.messages import AssignPartitions, RevokePartitions
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.events import PartitionAssigned, PartitionLost, TreeRebuilt
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.scheduler.node.node_bench import COMMIT_MS, LEASE_MS, PAUSE_MS, PERSIST_MS, Bench
 

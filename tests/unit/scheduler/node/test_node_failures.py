@@ -4,15 +4,15 @@ import threading
 
 import pytest
 
-from actors.messages import (
+from hourhand.actors.messages import (
     AssignPartitions,
     PartitionsRevoked,
     PersistRecords,
     RevokePartitions,
 )
-from actors.model.errors import LogUnavailable, OwnershipLost, StoreUnavailable
-from actors.model.events import PartitionLost, TreeRebuilt
-from actors.ports.log import Polled
+from hourhand.actors.model.errors import LogUnavailable, OwnershipLost, StoreUnavailable
+from hourhand.actors.model.events import PartitionLost, TreeRebuilt
+from hourhand.actors.ports.log import Polled
 from tests.builders import a_record
 from tests.unit.scheduler.node.node_bench import LEASE_MS, PAUSE_MS, PERSIST_MS, Bench
 

@@ -1,12 +1,12 @@
 """Partitions whose tree wants no more for now, and a node that reads the others."""
 
-from actors.messages import (
+from hourhand.actors.messages import (
     PartitionsHeld,
     PersistRecords,
     RecordsPersisted,
     TasksPersisted,
 )
-from actors.model.errors import LogUnavailable
+from hourhand.actors.model.errors import LogUnavailable
 from tests.unit.scheduler.node.node_bench import PAUSE_MS, PERSIST_MS, Bench
 
 

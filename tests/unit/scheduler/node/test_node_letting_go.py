@@ -4,15 +4,15 @@ import logging
 
 import pytest
 
-from actors.messages import (
+from hourhand.actors.messages import (
     AssignPartitions,
     ForgetPartitions,
     PartitionsRevoked,
     PersistRecords,
     RevokePartitions,
 )
-from actors.model.errors import LogUnavailable, OwnershipLost
-from actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
+from hourhand.actors.model.errors import LogUnavailable, OwnershipLost
+from hourhand.actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.node_bench import LEASE_MS, PAUSE_MS, Bench
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.model.backoff import RetryRuling
-from actors.model.task import AttemptState
-from scheduler.node.process_frames import (
+from hourhand.actors.model.backoff import RetryRuling
+from hourhand.actors.model.task import AttemptState
+from hourhand.scheduler.node.process_frames import (
     ANSWER_BYTES_MAX,
     Ended,
     FrameBroken,

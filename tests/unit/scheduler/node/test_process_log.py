@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from scheduler.node.process_frames import Logged
-from scheduler.node.process_log import log_line
+from hourhand.scheduler.node.process_frames import Logged
+from hourhand.scheduler.node.process_log import log_line
 
 
 def test_a_name_of_a_process_makes_no_logger_in_the_node(

@@ -2,7 +2,7 @@
 
 import math
 
-from scheduler.node.process_page import ProcessPage
+from hourhand.scheduler.node.process_page import ProcessPage
 
 
 def test_the_earlier_of_both_leases_counts() -> None:

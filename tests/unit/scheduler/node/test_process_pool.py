@@ -4,11 +4,22 @@ from queue import Empty
 
 import pytest
 
-from actors.model.attempts import Ending
-from actors.model.events import AttemptAbandoned, AttemptFailed, AttemptStarted, AttemptStuck
-from scheduler.node.process_frames import Ended, EndedProcess, FrameBroken, SentEnd, SentText
-from scheduler.node.process_pool import RECALLED_MS
-from scheduler.observe.metric_catalogue import PROCESS_DEATHS
+from hourhand.actors.model.attempts import Ending
+from hourhand.actors.model.events import (
+    AttemptAbandoned,
+    AttemptFailed,
+    AttemptStarted,
+    AttemptStuck,
+)
+from hourhand.scheduler.node.process_frames import (
+    Ended,
+    EndedProcess,
+    FrameBroken,
+    SentEnd,
+    SentText,
+)
+from hourhand.scheduler.node.process_pool import RECALLED_MS
+from hourhand.scheduler.observe.metric_catalogue import PROCESS_DEATHS
 from tests.unit.scheduler.node.fake_processes import FakeProcesses
 
 

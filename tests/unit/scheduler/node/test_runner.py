@@ -7,10 +7,10 @@ from concurrent.futures import Future
 import pytest
 from msgspec.structs import replace
 
-from actors.model.attempts import Attempt, Ending
-from actors.model.errors import StoreUnavailable
-from actors.model.events import AttemptStarted
-from actors.model.task import AttemptState, Task
+from hourhand.actors.model.attempts import Attempt, Ending
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.events import AttemptStarted
+from hourhand.actors.model.task import AttemptState, Task
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.runner_bench import (
     TIMEOUT_S,

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from actors.model.attempts import Attempt, Ending
-from actors.model.batch_executor import BatchExecutor
-from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from actors.model.outcome import Outcome
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from actors.ports.runner import Executable
-from scheduler.executors.batches import KindBatches
-from scheduler.executors.guests import GuestKind
-from scheduler.executors.middleware import MiddlewareStack
-from scheduler.ports.batches import BatchMember
+from hourhand.actors.model.attempts import Attempt, Ending
+from hourhand.actors.model.batch_executor import BatchExecutor
+from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.ports.runner import Executable
+from hourhand.scheduler.executors.batches import KindBatches
+from hourhand.scheduler.executors.guests import GuestKind
+from hourhand.scheduler.executors.middleware import MiddlewareStack
+from hourhand.scheduler.ports.batches import BatchMember
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.runner_bench import (
     TIMEOUT_S,

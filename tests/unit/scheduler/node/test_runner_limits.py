@@ -9,12 +9,12 @@ from queue import SimpleQueue
 import pytest
 from msgspec.structs import replace
 
-from actors.model.attempts import AttemptEnded, Ending
-from actors.model.backoff import RetryPolicy
-from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from actors.model.events import AttemptAbandoned, AttemptStuck
-from actors.model.task import Task
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.model.attempts import AttemptEnded, Ending
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.events import AttemptAbandoned, AttemptStuck
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import (
     TIMEOUT_S,

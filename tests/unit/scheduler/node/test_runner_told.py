@@ -12,16 +12,16 @@ from queue import SimpleQueue
 import pytest
 from msgspec.structs import replace
 
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.events import AttemptFailed, AttemptStarted, Event
-from actors.model.outcome import Retry
-from actors.model.status import AttemptResult
-from actors.model.task import AttemptState, Task
-from actors.model.task_executor import TaskExecutor
-from actors.ports.runner import Executable
-from scheduler.adapters.clock import SystemClock
-from scheduler.node.endings import ERROR_STACK_CHARS_MAX
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.events import AttemptFailed, AttemptStarted, Event
+from hourhand.actors.model.outcome import Retry
+from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.task import AttemptState, Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.ports.runner import Executable
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.node.endings import ERROR_STACK_CHARS_MAX
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 from tests.conformance.telemetry import Unshowable
 from tests.unit.scheduler.node.runner_bench import (

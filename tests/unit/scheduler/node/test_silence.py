@@ -5,15 +5,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.attempts import Ending
-from actors.model.backoff import RetryPolicy
-from actors.model.events import AttemptFailed, AttemptStuck
-from actors.model.task import Task
-from actors.model.task_executor import TaskExecutor
-from scheduler.executors.user_executors import UserExecutors
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.silence import STOOD_STILL_MS, SilenceLimits, SilenceWatch
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.attempts import Ending
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.events import AttemptFailed, AttemptStuck
+from hourhand.actors.model.task import Task
+from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.executors.user_executors import UserExecutors
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.silence import STOOD_STILL_MS, SilenceLimits, SilenceWatch
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.executors.test_batches import insert
 from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, Bench, Waiting

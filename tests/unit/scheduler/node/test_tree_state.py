@@ -1,8 +1,8 @@
 """How many records may be polled, by their number and by their bytes."""
 
-from actors.model.budget import NodeBudget
-from actors.model.codec import record_bytes
-from scheduler.node.tree_state import POLL_RECORDS_MAX, BatchesInFlight
+from hourhand.actors.model.budget import NodeBudget
+from hourhand.actors.model.codec import record_bytes
+from hourhand.scheduler.node.tree_state import POLL_RECORDS_MAX, BatchesInFlight
 from tests.builders import a_record, a_task
 
 

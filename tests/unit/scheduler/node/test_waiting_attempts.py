@@ -3,15 +3,15 @@
 import threading
 from collections.abc import Sequence
 
-from actors.model.attempts import Attempt
-from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from actors.model.flow import FlowRules
-from actors.model.outcome import Outcome
-from actors.model.task import StoredTask, Task
-from scheduler.node.attempts import RunningAttempt
-from scheduler.node.fair_turns import PoolTurns
-from scheduler.node.node_limits import NodeLimits
-from scheduler.node.waiting_attempts import (
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.fair_turns import PoolTurns
+from hourhand.scheduler.node.node_limits import NodeLimits
+from hourhand.scheduler.node.waiting_attempts import (
     AttemptsByFlow,
     WaitingAttempts,
     waiting_attempts,

@@ -5,20 +5,20 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from actors.model.events import LoopBlocked, LoopFreed, WorkersExhausted, WorkersFreed
-from actors.model.task import Task
-from scheduler.adapters.clock import SystemClock
-from scheduler.node.watching import NodeWatch
-from scheduler.node.worker_watch import (
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.events import LoopBlocked, LoopFreed, WorkersExhausted, WorkersFreed
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.node.watching import NodeWatch
+from hourhand.scheduler.node.worker_watch import (
     LoopAtHand,
     LoopWatch,
     WorkerLoad,
     WorkerPool,
     WorkerWatch,
 )
-from scheduler.testing import RecordingTelemetry
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.runner_bench import (
     TIMEOUT_S,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.errors import StoreUnavailable
-from scheduler.observe.health import Dispatching, Health, NodeProbes, is_well
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.scheduler.observe.health import Dispatching, Health, NodeProbes, is_well
 
 HANG_MS = 1_000
 

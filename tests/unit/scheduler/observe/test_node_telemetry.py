@@ -6,16 +6,16 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from actors.kernel.simulated import VirtualClock
-from actors.model import events
-from actors.model.events import Event
-from actors.model.oversight import LATENESS_MS
-from actors.model.status import AttemptResult
-from scheduler.adapters.observing.counted import registry_of
-from scheduler.observe.meters import Meters
-from scheduler.observe.metric_catalogue import CATALOGUE, KINDS_MAX, PREFIX, Kind, Metric
-from scheduler.observe.node_telemetry import NodeTelemetry
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model import events
+from hourhand.actors.model.events import Event
+from hourhand.actors.model.oversight import LATENESS_MS
+from hourhand.actors.model.status import AttemptResult
+from hourhand.scheduler.adapters.observing.counted import registry_of
+from hourhand.scheduler.observe.meters import Meters
+from hourhand.scheduler.observe.metric_catalogue import CATALOGUE, KINDS_MAX, PREFIX, Kind, Metric
+from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, a_key
 from tests.unit.scheduler.adapters.test_telemetry import EVENT_CLASSES, an_event
 

@@ -1,11 +1,11 @@
 """The processes of a node, as its metrics and its report tell of them."""
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.oversight import PoolReport
-from scheduler.node.process_pool import PoolFigures
-from scheduler.observe.metric_catalogue import CATALOGUE, PROCESS_DEATHS
-from scheduler.observe.node_telemetry import NodeTelemetry
-from scheduler.observe.process_figures import pool_measures, pool_report
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.oversight import PoolReport
+from hourhand.scheduler.node.process_pool import PoolFigures
+from hourhand.scheduler.observe.metric_catalogue import CATALOGUE, PROCESS_DEATHS
+from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
+from hourhand.scheduler.observe.process_figures import pool_measures, pool_report
 from tests.builders import NOW_MS
 
 FIGURES = PoolFigures(4, 3, 2, {0: 10, 1: 20, 3: 30}, {0: 5, 1: 0, 2: 7, 3: 1}, {"stuck": 2})

@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model import events
-from actors.model.codec import CommandKind
-from actors.model.errors import PayloadInvalid
-from actors.model.status import AttemptResult, CommandOutcome
-from scheduler.adapters.telemetry import LoggingTelemetry
-from scheduler.observe.repeated_events import PAUSE_MS, SHAPES_MAX, RepeatedEvents
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model import events
+from hourhand.actors.model.codec import CommandKind
+from hourhand.actors.model.errors import PayloadInvalid
+from hourhand.actors.model.status import AttemptResult, CommandOutcome
+from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
+from hourhand.scheduler.observe.repeated_events import PAUSE_MS, SHAPES_MAX, RepeatedEvents
 from tests.builders import NOW_MS, a_key
 
 FAILURE = AttemptResult.FAILURE

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model import events
-from actors.model.bucket import hour_of
-from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints, checkpoint_text
-from actors.model.kind import with_kind
-from actors.model.operator_config import OperatorConfig
-from actors.model.outcome import Outcome
-from actors.model.oversight import (
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model import events
+from hourhand.actors.model.bucket import hour_of
+from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints, checkpoint_text
+from hourhand.actors.model.kind import with_kind
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.oversight import (
     LATENESS_MS,
     LimitedFlow,
     LimitedTask,
@@ -20,16 +20,16 @@ from actors.model.oversight import (
     RateShare,
     RunningCheckpoint,
 )
-from actors.model.pauses import Pause, PauseScope
-from actors.model.status import AttemptResult, CompletionResult
-from actors.model.task import Task
-from actors.ports.telemetry import Telemetry
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.node.holdings import Held
-from scheduler.node.limiter import Limited
-from scheduler.node.shares import NO_RATES, NodeRates
-from scheduler.observe.node_telemetry import NodeTelemetry
-from scheduler.observe.reporting import LISTED_MAX, Reported, Reporter
+from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.telemetry import Telemetry
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.node.holdings import Held
+from hourhand.scheduler.node.limiter import Limited
+from hourhand.scheduler.node.shares import NO_RATES, NodeRates
+from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
+from hourhand.scheduler.observe.reporting import LISTED_MAX, Reported, Reporter
 from tests.builders import NOW_MS, a_key, a_stored_task, an_attempt
 from tests.promises.held_runner import HeldRunner
 

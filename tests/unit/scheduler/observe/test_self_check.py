@@ -4,17 +4,17 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model import events
-from actors.model.bucket import HOUR_MS
-from actors.model.codec import CommandKind
-from actors.model.key import TaskKey
-from actors.model.status import AttemptResult, CommandOutcome, Completion, CompletionResult
-from actors.model.task import StoredTask
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.observing.counted import checked_stores
-from scheduler.observe.self_check import SETTLED_MS, SelfCheck
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model import events
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.codec import CommandKind
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import AttemptResult, CommandOutcome, Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.adapters.observing.counted import checked_stores
+from hourhand.scheduler.observe.self_check import SETTLED_MS, SelfCheck
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, a_key, a_record, a_task
 
 P = 0

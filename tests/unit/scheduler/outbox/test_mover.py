@@ -9,28 +9,34 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.codec import Command, CommandKind, LogRecord, decode_record, encode_command
-from actors.model.errors import (
+from hourhand.actors.model.codec import (
+    Command,
+    CommandKind,
+    LogRecord,
+    decode_record,
+    encode_command,
+)
+from hourhand.actors.model.errors import (
     HourhandError,
     LogUnavailable,
     NodeStopped,
     OutboxUnavailable,
     TaskTooLarge,
 )
-from actors.model.key import TaskKey
-from actors.model.task import StoredTask
-from actors.ports.log import LogWriter, Position
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.configuration.settings import Settings
-from scheduler.futures.future_group import FutureGroup
-from scheduler.outbox.mover import Mover
-from scheduler.outbox.ports import ClaimedRows, OutboxTable
-from scheduler.outbox.refused import AGAIN_MS
-from scheduler.outbox.scheduling import Outbox
-from scheduler.outbox.sqlite import SqliteOutbox
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.codecs import PayloadCodecs
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.log import LogWriter, Position
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.future_group import FutureGroup
+from hourhand.scheduler.outbox.mover import Mover
+from hourhand.scheduler.outbox.ports import ClaimedRows, OutboxTable
+from hourhand.scheduler.outbox.refused import AGAIN_MS
+from hourhand.scheduler.outbox.scheduling import Outbox
+from hourhand.scheduler.outbox.sqlite import SqliteOutbox
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from tests.builders import NOW_MS, a_key, a_task
 from tests.unit.scheduler.client.client_world import HeldWriter, StandingClock
 

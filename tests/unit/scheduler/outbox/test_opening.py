@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.errors import SettingsInvalid
 from hourhand import Settings
-from scheduler.outbox.opening import migrate_outbox, open_outbox
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.scheduler.outbox.opening import migrate_outbox, open_outbox
 from tests.unit.scheduler.cli.commands import invoke
 
 UNREADABLE = [

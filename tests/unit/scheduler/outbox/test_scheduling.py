@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from actors.model.errors import InvalidKey, SettingsInvalid, UnknownConnection
-from scheduler.configuration.settings import Settings
-from scheduler.outbox.scheduling import Outbox, executing
-from scheduler.outbox.table import Dialect, migration_statements
+from hourhand.actors.model.errors import InvalidKey, SettingsInvalid, UnknownConnection
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.outbox.scheduling import Outbox, executing
+from hourhand.scheduler.outbox.table import Dialect, migration_statements
 from tests.builders import a_task
 from tests.unit.scheduler.client.client_world import StandingClock
 

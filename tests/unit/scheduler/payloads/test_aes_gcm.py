@@ -5,8 +5,8 @@ from base64 import b64encode
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from actors.model.errors import PayloadDamaged, SettingsInvalid
-from scheduler.payloads.aes_gcm import AesGcm
+from hourhand.actors.model.errors import PayloadDamaged, SettingsInvalid
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
 
 KEY = bytes(range(32))
 TEXT = b64encode(KEY).decode()

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import PayloadDamaged, PayloadUnavailable, SettingsInvalid
-from actors.model.status import AttemptResult
-from actors.model.task import Task
-from scheduler import TaskExecutor
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.claim_check import ClaimCheck
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.testing import VirtualScheduler
+from hourhand import TaskExecutor
+from hourhand.actors.model.errors import PayloadDamaged, PayloadUnavailable, SettingsInvalid
+from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.claim_check import ClaimCheck
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import a_task
 
 pytest.importorskip("fsspec", reason="fsspec is not installed here: make venv")

@@ -8,20 +8,20 @@ import pytest
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from actors.model.codec import decode_record, encode_task
-from actors.model.errors import (
+from hourhand.actors.model.codec import decode_record, encode_task
+from hourhand.actors.model.errors import (
     PayloadDamaged,
     PayloadSealed,
     PayloadUnavailable,
     PoisonRecord,
     SettingsInvalid,
 )
-from actors.model.sealed import MEMBER, SealedMembers, envelope_in, is_sealed
-from actors.model.task import StoredTask, Task
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.codec import EncodedPayload
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.payloads.deflate import Deflate
+from hourhand.actors.model.sealed import MEMBER, SealedMembers, envelope_in, is_sealed
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.codec import EncodedPayload
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.payloads.deflate import Deflate
 from tests.builders import a_record, a_task
 
 OLD, NEW = {"2025": bytes(range(32))}, {"2026": bytes(range(1, 33))}

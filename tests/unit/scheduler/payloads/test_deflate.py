@@ -4,9 +4,9 @@ import zlib
 
 import pytest
 
-from actors.model.errors import PayloadDamaged, SettingsInvalid
-from scheduler.payloads import deflate
-from scheduler.payloads.deflate import Deflate
+from hourhand.actors.model.errors import PayloadDamaged, SettingsInvalid
+from hourhand.scheduler.payloads import deflate
+from hourhand.scheduler.payloads.deflate import Deflate
 
 
 def test_data_gets_smaller_or_stays_as_it_is() -> None:

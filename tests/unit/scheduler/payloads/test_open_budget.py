@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from actors.model.errors import PayloadDamaged, PayloadUnavailable, SettingsInvalid, TaskTooLarge
-from actors.model.sealed import SealedData, SealedMembers, SealingStep, envelope_in
-from scheduler.payloads.aes_gcm import AesGcm
-from scheduler.payloads.claim_check import ClaimCheck
-from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.payloads.deflate import Deflate
-from scheduler.payloads.open_budget import SMALL_BYTES, NoRoom, OpenBudget, OpenedHere
+from hourhand.actors.model.errors import (
+    PayloadDamaged,
+    PayloadUnavailable,
+    SettingsInvalid,
+    TaskTooLarge,
+)
+from hourhand.actors.model.sealed import SealedData, SealedMembers, SealingStep, envelope_in
+from hourhand.scheduler.payloads.aes_gcm import AesGcm
+from hourhand.scheduler.payloads.claim_check import ClaimCheck
+from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.payloads.deflate import Deflate
+from hourhand.scheduler.payloads.open_budget import SMALL_BYTES, NoRoom, OpenBudget, OpenedHere
 from tests.builders import a_task
 
 TIMEOUT_S = 5

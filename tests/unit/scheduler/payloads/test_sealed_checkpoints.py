@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.checkpoint_value import checkpoint_text, checkpoint_value
-from actors.model.errors import PayloadDamaged, PayloadSealed
-from actors.model.sealed import is_sealed
-from actors.model.task import Task
+from hourhand.actors.model.checkpoint_value import checkpoint_text, checkpoint_value
+from hourhand.actors.model.errors import PayloadDamaged, PayloadSealed
+from hourhand.actors.model.sealed import is_sealed
+from hourhand.actors.model.task import Task
 from hourhand.payloads import AesGcm, ClaimCheck, PayloadCodecs
-from scheduler.payloads.sealed_checkpoints import SealedCheckpoints
+from hourhand.scheduler.payloads.sealed_checkpoints import SealedCheckpoints
 from tests.builders import a_task
 
 CODECS = PayloadCodecs(AesGcm({"k1": bytes(32)}), plain=["value"])

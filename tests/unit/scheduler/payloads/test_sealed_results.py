@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from actors.model.batch_executor import BatchExecutor, BatchOutcome
-from actors.model.errors import InvalidResult, NoResult, PayloadDamaged
-from actors.model.sealed import is_sealed
-from actors.model.task_result import result_text
 from hourhand import Done, Hourhand, RetryPolicy, Task
+from hourhand.actors.model.batch_executor import BatchExecutor, BatchOutcome
+from hourhand.actors.model.errors import InvalidResult, NoResult, PayloadDamaged
+from hourhand.actors.model.sealed import is_sealed
+from hourhand.actors.model.task_result import result_text
 from hourhand.payloads import AesGcm, ClaimCheck, PayloadCodecs
-from scheduler.payloads.codec import EncodedPayload
-from scheduler.payloads.sealed_results import sealed_or_failed, sealed_outcome_async
-from scheduler.testing import VirtualScheduler
+from hourhand.scheduler.payloads.codec import EncodedPayload
+from hourhand.scheduler.payloads.sealed_results import sealed_or_failed, sealed_outcome_async
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import a_task
 
 CODECS = PayloadCodecs(AesGcm({"k1": bytes(32)}), plain=["value"])

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.status import AttemptRecord, AttemptResult, CompletionResult
-from scheduler.ports.lifecycle import (
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, CompletionResult
+from hourhand.scheduler.ports.lifecycle import (
     LifecycleKind,
     accepted_event,
     attempt_event,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.process.collector import OLD_LOOKS_MIN, YOUNG_OBJECTS_MAX, tune_gc
+from hourhand.scheduler.process.collector import OLD_LOOKS_MIN, YOUNG_OBJECTS_MAX, tune_gc
 
 
 @pytest.fixture(autouse=True)

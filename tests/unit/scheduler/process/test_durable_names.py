@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.process.durable_names import sync_folder_and_above
+from hourhand.scheduler.process.durable_names import sync_folder_and_above
 
 
 def test_what_stands_above_may_be_closed_to_this_user(

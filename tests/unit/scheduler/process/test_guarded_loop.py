@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from actors.model.errors import LogUnavailable
-from scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded, run_guarded
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded, run_guarded
 
 LOGGER = logging.getLogger("hourhand.test")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.process.switch_interval import USUAL_S, SwitchInterval, interval_s
+from hourhand.scheduler.process.switch_interval import USUAL_S, SwitchInterval, interval_s
 
 
 @pytest.fixture(autouse=True)

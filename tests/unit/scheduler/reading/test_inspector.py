@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.key import TaskKey
-from actors.model.ownership import Straggler, Watermark
-from actors.model.partition import partition_of
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from actors.model.task import StoredTask
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.reading.inspector import Inspector, TaskListing, TaskState
+from hourhand.actors.model.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Straggler, Watermark
+from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.reading.inspector import Inspector, TaskListing, TaskState
 from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
 
 PARTITIONS = 4

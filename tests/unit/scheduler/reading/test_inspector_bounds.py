@@ -2,10 +2,10 @@
 
 import pytest
 
-from actors.model.key import TaskKey
-from actors.model.status import Completion, CompletionResult
-from scheduler.reading import inspector
-from scheduler.reading.inspector import TaskState
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.scheduler.reading import inspector
+from hourhand.scheduler.reading.inspector import TaskState
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.scheduler.reading.test_inspector import Installation
 

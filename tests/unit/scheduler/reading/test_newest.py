@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.model.key import TaskKey
-from scheduler.reading import inspector
-from scheduler.reading.inspector import LOOKED_MAX, TaskListing, list_newest
-from scheduler.reading.task_state import TaskState, TaskView
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.reading import inspector
+from hourhand.scheduler.reading.inspector import LOOKED_MAX, TaskListing, list_newest
+from hourhand.scheduler.reading.task_state import TaskState, TaskView
 from tests.builders import NOW_MS
 
 HOUR_MS = 3_600_000

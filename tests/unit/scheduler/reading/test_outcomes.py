@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from actors.model.key import TaskKey, TaskPair
-from actors.model.log_offset import RECORDS_MAX, kept_offset
-from actors.model.ownership import initial_watermark
-from actors.model.status import (
+from hourhand.actors.model.key import TaskKey, TaskPair
+from hourhand.actors.model.log_offset import RECORDS_MAX, kept_offset
+from hourhand.actors.model.ownership import initial_watermark
+from hourhand.actors.model.status import (
     AttemptRecord,
     AttemptResult,
     CommandOutcome,
@@ -14,10 +14,10 @@ from actors.model.status import (
     CompletionResult,
     RecordedOutcome,
 )
-from actors.ports.store import Stores
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.futures.steps import begun
-from scheduler.reading.outcomes import found_outcome
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.futures.steps import begun
+from hourhand.scheduler.reading.outcomes import found_outcome
 from tests.builders import NOW_MS
 
 OLD = RecordedOutcome(CommandOutcome.APPLIED, TaskKey(1, "a", "old"))

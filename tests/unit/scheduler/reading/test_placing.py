@@ -2,11 +2,11 @@
 
 import pytest
 
-from actors.model.errors import PartitionCountChanged
-from actors.model.partition import partition_of
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.futures.steps import begun
-from scheduler.reading.placing import placing_count, require_home
+from hourhand.actors.model.errors import PartitionCountChanged
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.futures.steps import begun
+from hourhand.scheduler.reading.placing import placing_count, require_home
 
 OLD, NEW = 3, 7
 

@@ -1,15 +1,15 @@
 """Checkpoints as people see them: of a single task, as a bar where they say how much is done."""
 
-from actors.model.checkpoint_value import checkpoint_text
-from actors.model.sealed import with_envelope
-from actors.model.status import Completion, CompletionResult
-from actors.model.task_checkpoint import TaskCheckpoint
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.admin.answers import ShownTask
-from scheduler.cli.rendering import facts_of
-from scheduler.cli.task_text import view_lines
-from scheduler.reading.inspector import Inspector
-from scheduler.reading.task_info import TaskInfo
+from hourhand.actors.model.checkpoint_value import checkpoint_text
+from hourhand.actors.model.sealed import with_envelope
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.admin.answers import ShownTask
+from hourhand.scheduler.cli.rendering import facts_of
+from hourhand.scheduler.cli.task_text import view_lines
+from hourhand.scheduler.reading.inspector import Inspector
+from hourhand.scheduler.reading.task_info import TaskInfo
 from tests.builders import NOW_MS, a_stored_task
 
 TASK = a_stored_task(due_in_ms=0)

@@ -1,13 +1,13 @@
 """Results as people see them: of one task, escaped where needed, sealed ones by their codec."""
 
-from actors.model.sealed import with_envelope
-from actors.model.status import Completion, CompletionResult
-from actors.model.task_result import StoredResult, result_text
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.admin.answers import ShownTask
-from scheduler.cli.rendering import facts_of
-from scheduler.cli.task_text import view_lines
-from scheduler.reading.inspector import Inspector
+from hourhand.actors.model.sealed import with_envelope
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task_result import StoredResult, result_text
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.admin.answers import ShownTask
+from hourhand.scheduler.cli.rendering import facts_of
+from hourhand.scheduler.cli.task_text import view_lines
+from hourhand.scheduler.reading.inspector import Inspector
 from tests.builders import NOW_MS, a_stored_task
 
 TASK = a_stored_task(due_in_ms=0)

@@ -2,8 +2,14 @@
 
 import pytest
 
-from actors.model.status import AttemptRecord, AttemptResult, CompletionResult
-from scheduler.reading.task_state import NodesWord, TaskState, TaskView, as_executed, view_of
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, CompletionResult
+from hourhand.scheduler.reading.task_state import (
+    NodesWord,
+    TaskState,
+    TaskView,
+    as_executed,
+    view_of,
+)
 from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
 
 EPOCH, PARTITION = 7, 3

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import InvalidTask, StoreUnavailable, TaskInThePast
-from scheduler import Hourhand, Receipt, Task, TaskExecutor, TaskState
-from scheduler.records.appending import TaskAppender
-from scheduler.services.debounced_tasks import debounced_call
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.testing import VirtualScheduler
+from hourhand import Hourhand, Receipt, Task, TaskExecutor, TaskState
+from hourhand.actors.model.errors import InvalidTask, StoreUnavailable, TaskInThePast
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.debounced_tasks import debounced_call
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.testing import VirtualScheduler
 
 MINUTE = timedelta(minutes=1)
 NOT_A_TIMEDELTA: Any = 60

@@ -3,12 +3,12 @@
 from concurrent.futures import Future
 from typing import Any
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.definition import Definition, DefinitionKind, DefinitionName
-from actors.model.errors import StoreUnavailable
-from scheduler.adapters.memory.delivery import Request
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.services.definition_book import SAVES_PER_SWEEP, DefinitionBook
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.scheduler.adapters.memory.delivery import Request
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.services.definition_book import SAVES_PER_SWEEP, DefinitionBook
 
 
 def a_row(number: int, offset: int = 0, rule: bytes = b"{}") -> Definition:

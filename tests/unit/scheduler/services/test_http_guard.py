@@ -7,9 +7,9 @@ import httpx
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from actors.kernel.simulated import VirtualClock
-from scheduler.configuration.door_settings import AdminSettings, TimerSettings
-from scheduler.services.http_guard import (
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.scheduler.configuration.door_settings import AdminSettings, TimerSettings
+from hourhand.scheduler.services.http_guard import (
     STRANGERS_MAX,
     Door,
     HttpGuard,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 from pydantic import SecretStr
 
-from actors.kernel.simulated import VirtualClock
-from scheduler.services.http_guard import Asker, Door, HttpGuard, Refusal
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.scheduler.services.http_guard import Asker, Door, HttpGuard, Refusal
 from tests.builders import NOW_MS
 
 JSON = {b"content-type": b"application/json"}

@@ -9,17 +9,17 @@ from datetime import timedelta
 
 import pytest
 
-from actors.model.definition import Definition, DefinitionKind
-from actors.model.errors import StoreUnavailable
-from actors.model.operator_config import OperatorConfig
-from actors.model.pauses import Pause, PauseScope
-from actors.model.task import Task
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.records.appending import TaskAppender
-from scheduler.services.debounced_tasks import debounced_call
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.unique_tasks import unique_request
-from scheduler.testing import VirtualScheduler
+from hourhand.actors.model.definition import Definition, DefinitionKind
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.task import Task
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.debounced_tasks import debounced_call
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.unique_tasks import unique_request
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.testing.testing_bench import Noting
 
 HOUR = timedelta(hours=1)

@@ -5,15 +5,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from actors.model.errors import InvalidTask
-from actors.model.events import AttemptFinished
-from actors.model.status import CompletionResult
-from scheduler import Task, TaskExecutor
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.records.appending import TaskAppender
-from scheduler.services.recurring.requests import rule_of
-from scheduler.services.system_tasks import unique_in_order
-from scheduler.testing import VirtualScheduler
+from hourhand import Task, TaskExecutor
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.events import AttemptFinished
+from hourhand.actors.model.status import CompletionResult
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.recurring.requests import rule_of
+from hourhand.scheduler.services.system_tasks import unique_in_order
+from hourhand.scheduler.testing import VirtualScheduler
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import InvalidTask, StoreUnavailable, TaskInThePast
-from actors.model.key import TaskKey
-from scheduler import Hourhand, Receipt, Task, TaskExecutor, TaskState
-from scheduler.records.appending import TaskAppender
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.unique_tasks import unique_request
-from scheduler.testing import VirtualScheduler
+from hourhand import Hourhand, Receipt, Task, TaskExecutor, TaskState
+from hourhand.actors.model.errors import InvalidTask, StoreUnavailable, TaskInThePast
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.unique_tasks import unique_request
+from hourhand.scheduler.testing import VirtualScheduler
 
 HOUR = timedelta(hours=1)
 NOT_A_TIMEDELTA: Any = 3_600

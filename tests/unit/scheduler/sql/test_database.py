@@ -6,8 +6,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from actors.model.errors import InvalidQuery
-from scheduler.sql.database import QueriedTable, ReadOnlyDatabase
+from hourhand.actors.model.errors import InvalidQuery
+from hourhand.scheduler.sql.database import QueriedTable, ReadOnlyDatabase
 
 MEMORY_BYTES, SPILL_BYTES = 50_000_000, 20_000_000
 SORTED = "SELECT hash(range) AS h, repeat('x', 100) || range AS r FROM range({}) ORDER BY h"

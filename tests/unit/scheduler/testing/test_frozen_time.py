@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 from freezegun import freeze_time
 
-from actors.model.events import RecordPoisoned
 from hourhand import Hourhand, Task, TaskExecutor
-from scheduler.testing import VirtualScheduler
+from hourhand.actors.model.events import RecordPoisoned
+from hourhand.scheduler.testing import VirtualScheduler
 
 FROZEN = "2030-01-01 00:00:00"
 BERLIN = "Europe/Berlin"

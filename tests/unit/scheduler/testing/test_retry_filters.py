@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import tenacity
 
-from actors.model.status import AttemptResult, CompletionResult
-from scheduler import RetryPolicy, Task, TaskExecutor
-from scheduler.testing import VirtualScheduler
+from hourhand import RetryPolicy, Task, TaskExecutor
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.testing.testing_bench import NOON, a_task
 
 

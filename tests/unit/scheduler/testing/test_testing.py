@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from actors.model.events import BatchPersisted
-from actors.model.status import AttemptResult, CompletionResult
-from scheduler import Task, TaskExecutor
-from scheduler.testing import VirtualScheduler
+from hourhand import Task, TaskExecutor
+from hourhand.actors.model.events import BatchPersisted
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.testing.testing_bench import (
     NOON,
     Choosing,

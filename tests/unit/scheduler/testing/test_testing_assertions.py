@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 import tenacity
 
-from actors.model.attempts import Attempt
-from actors.model.errors import TaskInThePast, TaskTooLarge
-from actors.model.interruption import current_attempt
-from actors.model.status import AttemptResult
-from scheduler import Drop, RetryPolicy, Task, TaskExecutor
-from scheduler.testing import Execution, execute_task
+from hourhand import Drop, RetryPolicy, Task, TaskExecutor
+from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.errors import TaskInThePast, TaskTooLarge
+from hourhand.actors.model.interruption import current_attempt
+from hourhand.actors.model.status import AttemptResult
+from hourhand.scheduler.testing import Execution, execute_task
 from tests.unit.scheduler.testing.testing_bench import Failing, Noting, Waiting, a_scheduler, a_task
 
 

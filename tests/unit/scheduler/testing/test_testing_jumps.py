@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from actors.kernel.simulated import SimulatedSystem
-from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
-from actors.model.status import CompletionResult
-from scheduler import Hourhand, Limit, Retry, Task
-from scheduler.testing import VirtualScheduler
+from hourhand import Hourhand, Limit, Retry, Task
+from hourhand.actors.kernel.simulated import SimulatedSystem
+from hourhand.actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
+from hourhand.actors.model.status import CompletionResult
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.testing.testing_bench import NOON, Noting, a_task
 
 YEAR = timedelta(days=366)

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from pydantic import JsonValue
 
-from actors.model.display import stack_of
-from actors.model.errors import PayloadInvalid
 from hourhand import Hourhand, RetryPolicy, Task, TaskExecutor
+from hourhand.actors.model.display import stack_of
+from hourhand.actors.model.errors import PayloadInvalid
 from hourhand.testing import VirtualScheduler
 
 TASKS = 500

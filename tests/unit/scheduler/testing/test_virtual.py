@@ -7,17 +7,17 @@ from contextvars import Context
 import pytest
 from msgspec.structs import replace
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from actors.model.errors import StoreUnavailable
-from actors.model.events import AttemptAbandoned, AttemptStarted
-from actors.model.interruption import current_attempt
-from actors.model.outcome import Drop, Outcome, Retry
-from actors.model.task import Task
-from actors.ports.runner import Executable
-from scheduler.testing import RecordingTelemetry
-from scheduler.testing.virtual import virtual_runner
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.events import AttemptAbandoned, AttemptStarted
+from hourhand.actors.model.interruption import current_attempt
+from hourhand.actors.model.outcome import Drop, Outcome, Retry
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.runner import Executable
+from hourhand.scheduler.testing import RecordingTelemetry
+from hourhand.scheduler.testing.virtual import virtual_runner
 from tests.builders import NOW_MS, RecordingExecutable, a_stored_task, an_attempt
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.model.batch_executor import BatchOutcome
-from actors.model.status import CommandOutcome
-from scheduler import BatchExecutor, Hourhand, RetryPolicy, Snooze, Task, TaskExecutor, TaskState
-from scheduler.testing import VirtualScheduler, execute_task
+from hourhand import BatchExecutor, Hourhand, RetryPolicy, Snooze, Task, TaskExecutor, TaskState
+from hourhand.actors.model.batch_executor import BatchOutcome
+from hourhand.actors.model.status import CommandOutcome
+from hourhand.scheduler.testing import VirtualScheduler, execute_task
 
 TIMEOUT_S = 60
 HOUR = timedelta(hours=1)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.errors import InvalidTask
-from actors.model.events import AttemptStarted
-from actors.model.oversight import LATENESS_MS
-from actors.model.status import AttemptResult
-from scheduler import Hourhand, Limit, RetryPolicy, Task, TaskExecutor, TaskKey
-from scheduler.observe.node_telemetry import NodeTelemetry
-from scheduler.testing import VirtualScheduler
+from hourhand import Hourhand, Limit, RetryPolicy, Task, TaskExecutor, TaskKey
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.events import AttemptStarted
+from hourhand.actors.model.oversight import LATENESS_MS
+from hourhand.actors.model.status import AttemptResult
+from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
+from hourhand.scheduler.testing import VirtualScheduler
 
 TIMEOUT_S = 60
 

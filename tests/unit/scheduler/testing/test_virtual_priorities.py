@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from scheduler import Task, TaskExecutor
-from scheduler.testing import VirtualScheduler
+from hourhand import Task, TaskExecutor
+from hourhand.scheduler.testing import VirtualScheduler
 
 TIMEOUT_S = 60
 

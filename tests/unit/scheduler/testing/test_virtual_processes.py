@@ -6,12 +6,17 @@ from datetime import timedelta
 import pytest
 import tenacity
 
-from actors.model.errors import InvalidTask
-from actors.model.events import AttemptAbandoned, AttemptFailed, AttemptStarted, AttemptStuck
-from actors.model.settings import ExecutionSettings, TreeSettings
-from actors.model.status import AttemptResult, CompletionResult
-from scheduler import BatchExecutor, RetryPolicy, Task, TaskExecutor
-from scheduler.testing import Execution, VirtualScheduler
+from hourhand import BatchExecutor, RetryPolicy, Task, TaskExecutor
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.events import (
+    AttemptAbandoned,
+    AttemptFailed,
+    AttemptStarted,
+    AttemptStuck,
+)
+from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
+from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.scheduler.testing import Execution, VirtualScheduler
 from tests.unit.scheduler.testing.testing_bench import NOON, Noting, a_scheduler, a_task
 
 RETRY = RetryPolicy(attempts_max=3, wait=tenacity.wait_fixed(10))

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import tenacity
 
-from scheduler import Drop, Retry, RetryPolicy, Task, TaskExecutor
-from scheduler.testing import VirtualScheduler
+from hourhand import Drop, Retry, RetryPolicy, Task, TaskExecutor
+from hourhand.scheduler.testing import VirtualScheduler
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

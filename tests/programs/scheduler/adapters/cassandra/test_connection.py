@@ -2,8 +2,8 @@
 
 from itertools import islice
 
-from scheduler.adapters.cassandra.connection import cluster_of
-from scheduler.configuration.settings import CassandraSettings
+from hourhand.scheduler.adapters.cassandra.connection import cluster_of
+from hourhand.scheduler.configuration.settings import CassandraSettings
 
 FOUND_AGAIN_S = 10.0
 

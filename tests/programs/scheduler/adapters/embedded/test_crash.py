@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.key import TaskKey
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.embedded.log import EmbeddedLog
-from scheduler.adapters.embedded.stores import open_stores
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.embedded.log import EmbeddedLog
+from hourhand.scheduler.adapters.embedded.stores import open_stores
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, Listener, settings_of
 
 BEGIN = """
 import itertools, os, sys, threading
-from actors.model.key import TaskKey
-from actors.model.task import StoredTask
-from scheduler.adapters.embedded.stores import open_stores
-from scheduler.adapters.embedded.writer import EmbeddedWriter
-from scheduler.configuration.settings import EmbeddedSettings, Settings
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.adapters.embedded.stores import open_stores
+from hourhand.scheduler.adapters.embedded.writer import EmbeddedWriter
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings
 settings = Settings(embedded=EmbeddedSettings(folder=sys.argv[1]))
 room = threading.Semaphore(300)
 def acknowledged(number):

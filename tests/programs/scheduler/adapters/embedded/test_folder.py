@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import FolderLocked
-from scheduler.adapters.embedded.folder import FolderLock
+from hourhand.actors.model.errors import FolderLocked
+from hourhand.scheduler.adapters.embedded.folder import FolderLock
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S
 
 HOLDER = """
 import sys
 from pathlib import Path
-from scheduler.adapters.embedded.folder import FolderLock
+from hourhand.scheduler.adapters.embedded.folder import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from actors.ports.log import Polled
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.embedded.log import EmbeddedLog
+from hourhand.actors.ports.log import Polled
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.embedded.log import EmbeddedLog
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S
 from tests.unit.scheduler.adapters.embedded.test_log import started
 
 CLIENT = """
 import sys
 from pathlib import Path
-from scheduler.adapters.embedded.writer import EmbeddedWriter
-from scheduler.configuration.settings import EmbeddedSettings, Settings
+from hourhand.scheduler.adapters.embedded.writer import EmbeddedWriter
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings
 writer = EmbeddedWriter(Settings(embedded=EmbeddedSettings(folder=Path(sys.argv[1]))))
 for line in sys.stdin:
     print(writer.append(1, b"k", line.strip().encode()).result(60).offset, flush=True)

@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from scheduler.adapters.kafka import tokens
-from scheduler.adapters.kafka.tokens import token_callback
-from scheduler.configuration.settings import KafkaSettings
+from hourhand.scheduler.adapters.kafka import tokens
+from hourhand.scheduler.adapters.kafka.tokens import token_callback
+from hourhand.scheduler.configuration.settings import KafkaSettings
 
 SECRET = "hunter2"
 

@@ -8,9 +8,13 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.observing import probe_server
-from scheduler.adapters.observing.probe_server import REQUESTS_MAX, NodeAnswers, ProbeServer
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.observing import probe_server
+from hourhand.scheduler.adapters.observing.probe_server import (
+    REQUESTS_MAX,
+    NodeAnswers,
+    ProbeServer,
+)
 
 WAIT_S = 60.0
 

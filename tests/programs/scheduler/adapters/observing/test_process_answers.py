@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.observing.counted import registry_of
-from scheduler.adapters.observing.probe_server import NodeAnswers, ProbeServer
-from scheduler.adapters.observing.process_answers import ProcessAnswers
-from scheduler.observe.health import Check
-from scheduler.observe.meters import Meters
-from scheduler.observe.processes import ChildState
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.observing.counted import registry_of
+from hourhand.scheduler.adapters.observing.probe_server import NodeAnswers, ProbeServer
+from hourhand.scheduler.adapters.observing.process_answers import ProcessAnswers
+from hourhand.scheduler.observe.health import Check
+from hourhand.scheduler.observe.meters import Meters
+from hourhand.scheduler.observe.processes import ChildState
 
 
 class Judged:

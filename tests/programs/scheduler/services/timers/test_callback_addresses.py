@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import trustme
 
-from actors.kernel.simulated import VirtualClock
-from scheduler.configuration.door_settings import TimerSettings
-from scheduler.services.timers.callbacks import HttpCaller
-from scheduler.services.timers.executor import CallbackFailed
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.services.timers.callbacks import HttpCaller
+from hourhand.scheduler.services.timers.executor import CallbackFailed
 from tests.builders import NOW_MS
 from tests.programs.scheduler.services.timers.test_callbacks import OF, OK, Endpoint
 

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from scheduler.configuration.door_settings import TimerSettings
-from scheduler.services.timers.callbacks import HttpCaller
-from scheduler.services.timers.executor import CallbackFailed
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.services.timers.callbacks import HttpCaller
+from hourhand.scheduler.services.timers.executor import CallbackFailed
 from tests.builders import NOW_MS
 
 OF = "recurring/né,xt"

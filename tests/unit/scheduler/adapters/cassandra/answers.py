@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scheduler.adapters.cassandra.sender import Failure
+from hourhand.scheduler.adapters.cassandra.sender import Failure
 
 FAILED = OSError("no answer")
 

@@ -1,8 +1,8 @@
 """How buckets are dealt out to statements: small ones together, large ones alone."""
 
-from actors.model.bucket import HOUR_MS
-from scheduler.adapters.cassandra.bulk import Runs
-from scheduler.ports.bulk import Bucket
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.scheduler.adapters.cassandra.bulk import Runs
+from hourhand.scheduler.ports.bulk import Bucket
 
 
 def buckets(partition: int, count: int) -> list[Bucket]:

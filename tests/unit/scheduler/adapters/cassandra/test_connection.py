@@ -3,7 +3,7 @@
 import weakref
 from collections.abc import Callable
 
-from scheduler.adapters.cassandra.connection import Alarm
+from hourhand.scheduler.adapters.cassandra.connection import Alarm
 from tests.garbage import cyclic_garbage
 
 

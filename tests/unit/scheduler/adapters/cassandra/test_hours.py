@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS
-from scheduler.adapters.cassandra.hours import (
+from hourhand.actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS
+from hourhand.scheduler.adapters.cassandra.hours import (
     DELETED_HOURS_MAX,
     LISTING_HOURS_MIN,
     PROBED_HOURS_MAX,

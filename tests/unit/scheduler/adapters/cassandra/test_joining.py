@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from actors.model.bucket import HOUR_MS
-from scheduler.adapters.cassandra.joining import (
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.scheduler.adapters.cassandra.joining import (
     BYTES_MAX,
     STATEMENTS_MAX,
     WAIT_S,
     Joiner,
     is_small,
 )
-from scheduler.adapters.cassandra.packing import (
+from hourhand.scheduler.adapters.cassandra.packing import (
     PackedBatch,
     PackedRows,
     RowPrefix,
     packed_bigint,
     packed_int,
 )
-from scheduler.adapters.cassandra.sender import Failure
+from hourhand.scheduler.adapters.cassandra.sender import Failure
 from tests.unit.scheduler.adapters.cassandra.answers import (
     FAILED,
     Driver,

@@ -1,6 +1,6 @@
 """The schema files that are shipped: numbered as a migration wants them."""
 
-from scheduler.adapters.cassandra.migrate import schema_scripts
+from hourhand.scheduler.adapters.cassandra.migrate import schema_scripts
 
 
 def test_the_files_are_numbered_without_a_gap() -> None:

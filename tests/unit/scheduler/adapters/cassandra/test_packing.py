@@ -6,10 +6,10 @@ import pytest
 from cassandra.protocol import ColumnMetadata
 from cassandra.query import PreparedStatement
 
-from actors.model.bucket import HOUR_MS
-from actors.model.errors import PoisonRecord
-from actors.model.key import TaskKey
-from scheduler.adapters.cassandra.packing import (
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.errors import PoisonRecord
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.adapters.cassandra.packing import (
     ROW_BYTES_MAX,
     ROWS_MAX,
     PackedRow,

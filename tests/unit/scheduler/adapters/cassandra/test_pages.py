@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from actors.model.budget import PAGE_BYTES_MAX
-from actors.model.key import TaskKey
-from scheduler.adapters.cassandra.pages import (
+from hourhand.actors.model.budget import PAGE_BYTES_MAX
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.adapters.cassandra.pages import (
     PIECE_ROWS_FIRST,
     PIECE_ROWS_MAX,
     Piece,
@@ -15,7 +15,7 @@ from scheduler.adapters.cassandra.pages import (
     read_page,
     rows_wanted,
 )
-from scheduler.adapters.cassandra.session import Row
+from hourhand.scheduler.adapters.cassandra.session import Row
 
 BEFORE = TaskKey(-1, "", "")
 LARGE = 1_000_000

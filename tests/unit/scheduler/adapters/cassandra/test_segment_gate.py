@@ -2,8 +2,13 @@
 
 from concurrent.futures import Future
 
-from actors.model.errors import StoreUnavailable
-from scheduler.adapters.cassandra.segment_gate import LOOK_MS, SETTLED_MS, TRUSTED_MS, SegmentGate
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.scheduler.adapters.cassandra.segment_gate import (
+    LOOK_MS,
+    SETTLED_MS,
+    TRUSTED_MS,
+    SegmentGate,
+)
 from tests.unit.scheduler.adapters.memory.world import ManualClock
 
 

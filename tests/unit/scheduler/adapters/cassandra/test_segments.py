@@ -1,8 +1,8 @@
 """What a row of ``completion_segment`` says, places that a job took out of it left out."""
 
-from actors.model.key import TaskKey
-from scheduler.adapters.cassandra.segments import entries_in
-from scheduler.adapters.completion_segments import packed
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.adapters.cassandra.segments import entries_in
+from hourhand.scheduler.adapters.completion_segments import packed
 
 ENTRIES = [(TaskKey(time_ms, "a", "u"), 7, 1, None, 2) for time_ms in range(4)]
 SEGMENT = (0, 3, 9, 0, packed(ENTRIES).body)

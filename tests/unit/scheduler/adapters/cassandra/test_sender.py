@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
-from scheduler.adapters.cassandra.sender import REQUESTS_IN_FLIGHT_MAX, Failure, send
+from hourhand.scheduler.adapters.cassandra.sender import REQUESTS_IN_FLIGHT_MAX, Failure, send
 from tests.unit.scheduler.adapters.cassandra.answers import (
     FAILED,
     Driver,

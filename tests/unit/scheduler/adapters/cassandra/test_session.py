@@ -8,10 +8,10 @@ import pytest
 from cassandra import InvalidRequest, OperationTimedOut, Unauthorized
 from cassandra.cluster import NoHostAvailable
 
-from actors.model.errors import NodeStopped, PoisonRecord, SchemaMissing, StoreUnavailable
-from scheduler.adapters.cassandra.connection import Connection
-from scheduler.adapters.cassandra.session import TRIES_MAX, CassandraSession
-from scheduler.configuration.settings import CassandraSettings
+from hourhand.actors.model.errors import NodeStopped, PoisonRecord, SchemaMissing, StoreUnavailable
+from hourhand.scheduler.adapters.cassandra.connection import Connection
+from hourhand.scheduler.adapters.cassandra.session import TRIES_MAX, CassandraSession
+from hourhand.scheduler.configuration.settings import CassandraSettings
 
 TIMED_OUT = OperationTimedOut()
 NO_TABLE = InvalidRequest("unconfigured table task_schedule")

@@ -9,8 +9,8 @@ import pytest
 from cassandra import ProtocolVersion, numpy_parser
 from cassandra.protocol import RESULT_KIND_ROWS, ResultMessage
 
-from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from scheduler.adapters.cassandra.whole_tables import (
+from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from hourhand.scheduler.adapters.cassandra.whole_tables import (
     ColumnProtocol,
     columns_of,
     rows_wanted,

@@ -10,24 +10,24 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import cast
 
-from actors.model.codec import LogRecord
-from actors.model.key import TaskKey
-from actors.model.ownership import EPOCH_SHIFT, Straggler, Watermark
-from actors.model.status import (
+from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import EPOCH_SHIFT, Straggler, Watermark
+from hourhand.actors.model.status import (
     AttemptRecord,
     AttemptResult,
     CommandOutcome,
     Completion,
     RecordedOutcome,
 )
-from actors.ports.log import Position
-from actors.ports.store import Stores
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.embedded.dead_letters import EmbeddedLogView
-from scheduler.adapters.embedded.log import EmbeddedLog
-from scheduler.adapters.embedded.stores import open_stores
-from scheduler.adapters.embedded.writer import EmbeddedWriter
-from scheduler.wiring import agreed_partition_count
+from hourhand.actors.ports.log import Position
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.embedded.dead_letters import EmbeddedLogView
+from hourhand.scheduler.adapters.embedded.log import EmbeddedLog
+from hourhand.scheduler.adapters.embedded.stores import open_stores
+from hourhand.scheduler.adapters.embedded.writer import EmbeddedWriter
+from hourhand.scheduler.wiring import agreed_partition_count
 from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, Listener, settings_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
 
 WAIT_S = 60.0
 """Longest wait for anything that must happen."""

@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import FolderDamaged, LogUnavailable, SchemaMissing, StoreUnavailable
-from scheduler.adapters.embedded.connection import open_connection
-from scheduler.adapters.embedded.folder import log_file, store_file
-from scheduler.adapters.embedded.stores import open_stores
-from scheduler.adapters.embedded.writer import EmbeddedWriter
+from hourhand.actors.model.errors import (
+    FolderDamaged,
+    LogUnavailable,
+    SchemaMissing,
+    StoreUnavailable,
+)
+from hourhand.scheduler.adapters.embedded.connection import open_connection
+from hourhand.scheduler.adapters.embedded.folder import log_file, store_file
+from hourhand.scheduler.adapters.embedded.stores import open_stores
+from hourhand.scheduler.adapters.embedded.writer import EmbeddedWriter
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, settings_of
 
 

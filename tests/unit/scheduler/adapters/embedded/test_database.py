@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import OwnershipLost, StoreUnavailable
-from scheduler.adapters.embedded.connection import open_connection
-from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.folder import store_file
-from scheduler.adapters.embedded.seal import Row
+from hourhand.actors.model.errors import OwnershipLost, StoreUnavailable
+from hourhand.scheduler.adapters.embedded.connection import open_connection
+from hourhand.scheduler.adapters.embedded.database import Database
+from hourhand.scheduler.adapters.embedded.folder import store_file
+from hourhand.scheduler.adapters.embedded.seal import Row
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, held_write_lock
 
 

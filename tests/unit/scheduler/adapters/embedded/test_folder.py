@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import FolderLocked
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.embedded.folder import Bell, FolderLock, ring
-from scheduler.configuration.settings import EmbeddedSettings, Settings
-from scheduler.scheduler import Scheduler
+from hourhand.actors.model.errors import FolderLocked
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.embedded.folder import Bell, FolderLock, ring
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings
+from hourhand.scheduler.scheduler import Scheduler
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import FolderDamaged, FolderLocked, LogUnavailable
-from actors.ports.log import Polled
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.embedded.log import EmbeddedLog
-from scheduler.adapters.embedded.writer import EmbeddedWriter
+from hourhand.actors.model.errors import FolderDamaged, FolderLocked, LogUnavailable
+from hourhand.actors.ports.log import Polled
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.embedded.log import EmbeddedLog
+from hourhand.scheduler.adapters.embedded.writer import EmbeddedWriter
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, Listener, settings_of
 
 

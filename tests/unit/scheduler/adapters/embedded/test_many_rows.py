@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.adapters.embedded.many_rows import WRITTEN_MAX, PageQuery, write_rows
-from scheduler.adapters.embedded.seal import Damage, Row
+from hourhand.scheduler.adapters.embedded.many_rows import WRITTEN_MAX, PageQuery, write_rows
+from hourhand.scheduler.adapters.embedded.seal import Damage, Row
 
 QUERY = PageQuery(
     ("number", "text", "data", "more"),

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import FolderDamaged
-from actors.model.key import TaskKey
-from actors.model.ownership import Watermark
-from actors.model.status import CommandOutcome, RecordedOutcome
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.embedded.connection import open_connection
-from scheduler.adapters.embedded.dead_letters import EmbeddedLogView
-from scheduler.adapters.embedded.folder import log_file, store_file
-from scheduler.adapters.embedded.log import EmbeddedLog
-from scheduler.adapters.embedded.pair import check_pair
-from scheduler.adapters.embedded.schema import LOG, STORE
-from scheduler.adapters.embedded.seal import sealed
-from scheduler.adapters.embedded.stores import open_stores
-from scheduler.adapters.embedded.writer import EmbeddedWriter
+from hourhand.actors.model.errors import FolderDamaged
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import Watermark
+from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.embedded.connection import open_connection
+from hourhand.scheduler.adapters.embedded.dead_letters import EmbeddedLogView
+from hourhand.scheduler.adapters.embedded.folder import log_file, store_file
+from hourhand.scheduler.adapters.embedded.log import EmbeddedLog
+from hourhand.scheduler.adapters.embedded.pair import check_pair
+from hourhand.scheduler.adapters.embedded.schema import LOG, STORE
+from hourhand.scheduler.adapters.embedded.seal import sealed
+from hourhand.scheduler.adapters.embedded.stores import open_stores
+from hourhand.scheduler.adapters.embedded.writer import EmbeddedWriter
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, Listener, settings_of
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.bucket import HOUR_MS
-from actors.model.key import TaskKey
-from actors.model.status import CommandOutcome, RecordedOutcome
-from actors.model.task import StoredTask
-from actors.ports.store import Stores
-from scheduler.adapters.embedded import rows
-from scheduler.adapters.embedded.connection import open_connection
-from scheduler.adapters.embedded.folder import store_file
-from scheduler.adapters.embedded.stores import open_stores
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.adapters.embedded import rows
+from hourhand.scheduler.adapters.embedded.connection import open_connection
+from hourhand.scheduler.adapters.embedded.folder import store_file
+from hourhand.scheduler.adapters.embedded.stores import open_stores
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, settings_of
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.adapters.embedded.seal import Damage, opened, sealed
+from hourhand.scheduler.adapters.embedded.seal import Damage, opened, sealed
 
 ROW = (3, 1_770_601_272_959, "customer-7", "ünïcode", b"data", None, 0, -5)
 

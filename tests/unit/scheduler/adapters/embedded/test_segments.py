@@ -8,19 +8,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from actors.model.bucket import HOUR_MS
-from actors.model.errors import SchemaMissing
-from actors.model.key import TaskKey
-from actors.model.ownership import EPOCH_SHIFT
-from actors.model.status import Completion, CompletionResult
-from scheduler.adapters.completion_segments import SEGMENT_ROWS_MIN
-from scheduler.adapters.embedded.bulk import open_bulk
-from scheduler.adapters.embedded.connection import open_connection
-from scheduler.adapters.embedded.folder import store_file
-from scheduler.adapters.embedded.schema import STORE
-from scheduler.adapters.embedded.stores import open_stores
-from scheduler.configuration.settings import EmbeddedSettings, Settings
-from scheduler.ports.bulk import BulkTable
+from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.errors import SchemaMissing
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import EPOCH_SHIFT
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.scheduler.adapters.completion_segments import SEGMENT_ROWS_MIN
+from hourhand.scheduler.adapters.embedded.bulk import open_bulk
+from hourhand.scheduler.adapters.embedded.connection import open_connection
+from hourhand.scheduler.adapters.embedded.folder import store_file
+from hourhand.scheduler.adapters.embedded.schema import STORE
+from hourhand.scheduler.adapters.embedded.stores import open_stores
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings
+from hourhand.scheduler.ports.bulk import BulkTable
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, settings_of
 
 WRITE_TIME = 5 << EPOCH_SHIFT

@@ -5,10 +5,10 @@ from concurrent.futures import Future
 
 import pytest
 
-from actors.model.errors import HourhandError, LogUnavailable
-from actors.ports.log import Position
-from scheduler.adapters.embedded.writer import EmbeddedGroup
-from scheduler.futures.batcher import Batcher
+from hourhand.actors.model.errors import HourhandError, LogUnavailable
+from hourhand.actors.ports.log import Position
+from hourhand.scheduler.adapters.embedded.writer import EmbeddedGroup
+from hourhand.scheduler.futures.batcher import Batcher
 
 Rows = Sequence[tuple[int, bytes, bytes, bytes | None]]
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from actors.model.errors import LogUnavailable, TopicMissing
-from scheduler.adapters.kafka.connection import LastError, bounds_of
-from scheduler.configuration.settings import KafkaSettings, Settings
+from hourhand.actors.model.errors import LogUnavailable, TopicMissing
+from hourhand.scheduler.adapters.kafka.connection import LastError, bounds_of
+from hourhand.scheduler.configuration.settings import KafkaSettings, Settings
 
 
 class Asked:

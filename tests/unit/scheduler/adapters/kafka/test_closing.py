@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from scheduler.adapters.kafka.closing import close_within
+from hourhand.scheduler.adapters.kafka.closing import close_within
 
 
 def test_what_ends_is_waited_for() -> None:

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from scheduler.adapters.kafka.commits import (
+from hourhand.scheduler.adapters.kafka.commits import (
     CommitNote,
     MembershipLease,
     OffsetCommits,
     note_of,
 )
-from scheduler.configuration.settings import GroupSettings
-from scheduler.consumer.store_identity import StoreIdentity
+from hourhand.scheduler.configuration.settings import GroupSettings
+from hourhand.scheduler.consumer.store_identity import StoreIdentity
 
 REACH_MS = 9_000
 GROUP = GroupSettings(session_timeout_ms=10_000, lease_margin_ms=1_000)

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from actors.model.errors import SettingsInvalid
-from scheduler.adapters.kafka.connection import (
+from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
     opened,
     security_advice,
     security_properties,
 )
-from scheduler.configuration.settings import KafkaSettings
+from hourhand.scheduler.configuration.settings import KafkaSettings
 
 LOGIN = {"username": "someone", "password": "hunter2"}
 KERBEROS = {"security_properties": {"sasl.mechanism": "GSSAPI"}}

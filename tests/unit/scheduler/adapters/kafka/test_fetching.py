@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from scheduler.adapters.kafka.fetching import Fetching
+from hourhand.scheduler.adapters.kafka.fetching import Fetching
 
 
 class Message:

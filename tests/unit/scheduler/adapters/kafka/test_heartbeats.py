@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from scheduler.adapters.kafka import heartbeats
-from scheduler.adapters.kafka.heartbeats import HeartbeatLease
-from scheduler.configuration.settings import GroupSettings
+from hourhand.scheduler.adapters.kafka import heartbeats
+from hourhand.scheduler.adapters.kafka.heartbeats import HeartbeatLease
+from hourhand.scheduler.configuration.settings import GroupSettings
 
 GROUP = GroupSettings(protocol="consumer", session_timeout_ms=10_000, lease_margin_ms=1_000)
 REACH_MS = 9_000

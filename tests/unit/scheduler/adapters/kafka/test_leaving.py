@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from actors.kernel.simulated import VirtualClock
-from scheduler.adapters.kafka.log import KafkaLog
-from scheduler.configuration.settings import GroupSettings, Settings
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.scheduler.adapters.kafka.log import KafkaLog
+from hourhand.scheduler.configuration.settings import GroupSettings, Settings
 
 
 class Driver:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from scheduler.adapters.kafka.log import (
+from hourhand.scheduler.adapters.kafka.log import (
     FEW_WAIT_S,
     MANY_PER_S,
     MANY_WAIT_S,

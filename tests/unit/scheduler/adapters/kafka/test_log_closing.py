@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from scheduler import Settings
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.kafka import closing as kafka_closing
-from scheduler.adapters.kafka import log as kafka_log
-from scheduler.adapters.kafka.reading import KafkaTopicReader
-from scheduler.kafka_only.kafka.tails import TailReader
+from hourhand import Settings
+from hourhand.scheduler.adapters.clock import SystemClock
+from hourhand.scheduler.adapters.kafka import closing as kafka_closing
+from hourhand.scheduler.adapters.kafka import log as kafka_log
+from hourhand.scheduler.adapters.kafka.reading import KafkaTopicReader
+from hourhand.scheduler.kafka_only.kafka.tails import TailReader
 
 
 def test_a_driver_that_never_closes_keeps_no_log_open(

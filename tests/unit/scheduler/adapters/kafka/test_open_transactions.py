@@ -1,6 +1,6 @@
 """A partition that ends for its readers before its log does is told, once that has lasted."""
 
-from scheduler.adapters.kafka.open_transactions import LOOK_MS, OpenTransactions
+from hourhand.scheduler.adapters.kafka.open_transactions import LOOK_MS, OpenTransactions
 
 ENDS: dict[int, int | None] = {0: 10, 1: 10, 2: None}
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import LogUnavailable, SettingsInvalid
-from scheduler.adapters.kafka import tokens
-from scheduler.adapters.kafka.connection import security_advice, security_properties
-from scheduler.adapters.kafka.tokens import Token, TokenSource, token_callback
-from scheduler.configuration.settings import KafkaSettings
+from hourhand.actors.model.errors import LogUnavailable, SettingsInvalid
+from hourhand.scheduler.adapters.kafka import tokens
+from hourhand.scheduler.adapters.kafka.connection import security_advice, security_properties
+from hourhand.scheduler.adapters.kafka.tokens import Token, TokenSource, token_callback
+from hourhand.scheduler.configuration.settings import KafkaSettings
 from tests.unit.scheduler.adapters.memory.world import ManualClock
 
 WAIT_S = 60.0

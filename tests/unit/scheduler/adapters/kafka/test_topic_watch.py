@@ -2,8 +2,8 @@
 
 from concurrent.futures import Future
 
-from actors.model.errors import TopicMissing
-from scheduler.adapters.kafka.topic_watch import LOOK_MS, TopicWatch
+from hourhand.actors.model.errors import TopicMissing
+from hourhand.scheduler.adapters.kafka.topic_watch import LOOK_MS, TopicWatch
 from tests.unit.scheduler.adapters.kafka.test_commits import HandClock
 
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from actors.model.errors import HourhandError, LogUnavailable, NodeStopped, TaskTooLarge
-from scheduler.adapters.kafka.serving import HELD_RECORDS_MAX, HOLD_MS, ServedProducer
-from scheduler.adapters.kafka.writer import KafkaGroup
+from hourhand.actors.model.errors import HourhandError, LogUnavailable, NodeStopped, TaskTooLarge
+from hourhand.scheduler.adapters.kafka.serving import HELD_RECORDS_MAX, HOLD_MS, ServedProducer
+from hourhand.scheduler.adapters.kafka.writer import KafkaGroup
 from tests.unit.scheduler.adapters.memory.world import ManualClock
 from tests.waiting import until
 

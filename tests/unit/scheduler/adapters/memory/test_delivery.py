@@ -2,12 +2,12 @@
 
 import pytest
 
-from actors.model.errors import OwnershipLost, StoreUnavailable
-from actors.model.key import TaskKey
-from actors.model.ownership import initial_watermark
-from actors.model.task import StoredTask
-from scheduler.adapters.memory.delivery import Request
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.actors.model.errors import OwnershipLost, StoreUnavailable
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.ownership import initial_watermark
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.adapters.memory.delivery import Request
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 
 TASK = StoredTask(TaskKey(1, "id", ""), b"{}", 7)
 CUT = StoreUnavailable("cut off")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from tests.unit.scheduler.adapters.memory.world import GROUP, World
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from actors.model.errors import LogUnavailable
-from actors.model.key import TaskKey, first_key_at
-from actors.model.task import StoredTask
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from tests.unit.scheduler.adapters.memory.world import GROUP, Member, World
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.delivery import Request, at_once
-from scheduler.adapters.memory.log import MemoryLog
-from scheduler.configuration.settings import GroupSettings, Settings
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.delivery import Request, at_once
+from hourhand.scheduler.adapters.memory.log import MemoryLog
+from hourhand.scheduler.configuration.settings import GroupSettings, Settings
 
 GROUP = GroupSettings(
     session_timeout_ms=10_000,

@@ -6,16 +6,16 @@ from concurrent.futures import Future
 import msgspec
 import pytest
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.errors import LogUnavailable, StoreUnavailable
-from actors.model.events import AssignmentReceived, LogCalled, StoreCalled
-from actors.ports.log import Polled
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.log import MemoryLog
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.observing.counted import MeasuredLog, measured_stores
-from scheduler.configuration.settings import Settings
-from scheduler.testing import RecordingTelemetry
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.errors import LogUnavailable, StoreUnavailable
+from hourhand.actors.model.events import AssignmentReceived, LogCalled, StoreCalled
+from hourhand.actors.ports.log import Polled
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.log import MemoryLog
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.adapters.observing.counted import MeasuredLog, measured_stores
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.fakes import HeldRequests
 

@@ -14,22 +14,22 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tenacity import wait_none
 
-from actors.model.attempts import AttemptEnded, Ending
-from actors.model.backoff import RetryPolicy
-from actors.model.codec import Headers
-from actors.model.outcome import Outcome
-from actors.model.task import StoredTask
-from actors.model.trace import TRACEPARENT, context_of, with_context
-from scheduler import Scheduler, SchedulerClient, Settings, Task, TaskExecutor
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.adapters.observing.tracing import Spans, TracedMessages, TracedRunner
-from scheduler.configuration.door_settings import ObserveSettings
-from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
-from scheduler.executors.user_executors import UserExecutors
-from scheduler.node.system_executor import ImmediateWork, SystemExecutor
-from scheduler.ports.processes import ProcessMember
-from scheduler.wiring import build_telemetry, observe, open_clock
+from hourhand import Scheduler, SchedulerClient, Settings, Task, TaskExecutor
+from hourhand.actors.model.attempts import AttemptEnded, Ending
+from hourhand.actors.model.backoff import RetryPolicy
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.trace import TRACEPARENT, context_of, with_context
+from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.adapters.observing.tracing import Spans, TracedMessages, TracedRunner
+from hourhand.scheduler.configuration.door_settings import ObserveSettings
+from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from hourhand.scheduler.executors.user_executors import UserExecutors
+from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
+from hourhand.scheduler.ports.processes import ProcessMember
+from hourhand.scheduler.wiring import build_telemetry, observe, open_clock
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.fakes import FakeRunner
 from tests.waiting import until

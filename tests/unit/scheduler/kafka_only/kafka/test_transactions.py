@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from scheduler.kafka_only.kafka.transactions import fatal_errors_told
+from hourhand.scheduler.kafka_only.kafka.transactions import fatal_errors_told
 
 
 def test_a_fatal_error_during_a_callback_is_the_drivers() -> None:

@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from actors.model.errors import InvalidTask
-from actors.model.instant import from_millis, to_millis
-from scheduler.services.recurring.rule import checked_rule, read_rule
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.instant import from_millis, to_millis
+from hourhand.scheduler.services.recurring.rule import checked_rule, read_rule
 
 CHANGES = {
     "Australia/Lord_Howe": ("2026-04-04", "2026-10-03"),

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from actors.model.instant import to_millis
+from hourhand import SchedulerClient, Settings
+from hourhand.actors.model.instant import to_millis
 from hourhand.payloads import AesGcm, PayloadCodecs
-from scheduler import SchedulerClient, Settings
 from tests.unit.scheduler.services.recurring.test_recurring import MIDNIGHT, Bench
 
 EVERY_HOUR: dict[str, Any] = {"every": timedelta(hours=1)}

@@ -7,17 +7,17 @@ from datetime import timedelta
 
 import pytest
 
-from actors.model.definition import Definition, DefinitionName
-from actors.model.errors import LogUnavailable
-from actors.model.interruption import note_attempt
-from actors.model.task import Task
-from actors.ports.log import Position
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.records.appending import TaskAppender
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.recurring.executor import RunRecurring
-from scheduler.services.system_tasks import LeaseEnded, SystemDependencies
-from scheduler.testing import VirtualScheduler, execute_task
+from hourhand.actors.model.definition import Definition, DefinitionName
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.interruption import note_attempt
+from hourhand.actors.model.task import Task
+from hourhand.actors.ports.log import Position
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.recurring.executor import RunRecurring
+from hourhand.scheduler.services.system_tasks import LeaseEnded, SystemDependencies
+from hourhand.scheduler.testing import VirtualScheduler, execute_task
 from tests.builders import an_attempt
 from tests.unit.scheduler.services.recurring.test_recurring import Bench
 

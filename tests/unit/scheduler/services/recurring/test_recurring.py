@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import tenacity
 
-from actors.model.errors import InvalidTask, NoSuchSchedule
-from actors.model.instant import format_instant, to_millis
-from scheduler import Hourhand, RetryPolicy, SchedulerClient, Task, TaskExecutor
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.client.client import ClientPorts
-from scheduler.services.recurring.state import Change, ChangeRequest, change_task
-from scheduler.testing import RecordingTelemetry, VirtualScheduler
+from hourhand import Hourhand, RetryPolicy, SchedulerClient, Task, TaskExecutor
+from hourhand.actors.model.errors import InvalidTask, NoSuchSchedule
+from hourhand.actors.model.instant import format_instant, to_millis
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.client.client import ClientPorts
+from hourhand.scheduler.services.recurring.state import Change, ChangeRequest, change_task
+from hourhand.scheduler.testing import RecordingTelemetry, VirtualScheduler
 
 NOT_JSON: Any = {1, 2}
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)

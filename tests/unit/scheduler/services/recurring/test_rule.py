@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.model.errors import InvalidTask
-from actors.model.instant import format_instant, parse_instant
-from scheduler.services.recurring.rule import checked_name, checked_rule, next_times
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.instant import format_instant, parse_instant
+from hourhand.scheduler.services.recurring.rule import checked_name, checked_rule, next_times
 
 BERLIN = "Europe/Berlin"
 

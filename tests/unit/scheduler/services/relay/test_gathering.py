@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.model.definition import Definition
-from actors.model.errors import LogUnavailable
-from scheduler.services.relay.claim_state import (
+from hourhand.actors.model.definition import Definition
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.scheduler.services.relay.claim_state import (
     ACTIVE_MS,
     DECIDED_MAX,
     DecidedHere,
@@ -16,7 +16,7 @@ from scheduler.services.relay.claim_state import (
     claim_name,
     place_of,
 )
-from scheduler.services.relay.gathering import (
+from hourhand.scheduler.services.relay.gathering import (
     BATCH_CLAIMS_MAX,
     GATHER_MS,
     GATHER_SOON_MS,
@@ -25,7 +25,7 @@ from scheduler.services.relay.gathering import (
     ClaimRequest,
     claim_ordering_ids,
 )
-from scheduler.services.relay.headers import RelayAction
+from hourhand.scheduler.services.relay.headers import RelayAction
 
 FAR_MS = 1_000_000
 

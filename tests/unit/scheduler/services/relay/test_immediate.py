@@ -5,24 +5,24 @@ import math
 import msgspec
 import pytest
 
-from actors.model.definition import Definition
-from actors.model.errors import HourhandError, LogUnavailable, TopicMissing
-from actors.model.outcome import Drop
-from actors.model.partition import partition_of
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.records.appending import TaskAppender
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.relay.claim_state import (
+from hourhand.actors.model.definition import Definition
+from hourhand.actors.model.errors import HourhandError, LogUnavailable, TopicMissing
+from hourhand.actors.model.outcome import Drop
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.relay.claim_state import (
     CLAIM_KEPT_MS,
     DecidedHere,
     MessageClaim,
     claim_name,
     place_of,
 )
-from scheduler.services.relay.delivery import DeliverMessage
-from scheduler.services.relay.message import Delivery, Message
-from scheduler.services.system_tasks import SystemDependencies
-from scheduler.testing import VirtualScheduler
+from hourhand.scheduler.services.relay.delivery import DeliverMessage
+from hourhand.scheduler.services.relay.message import Delivery, Message
+from hourhand.scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import a_stored_task
 
 _OUT = "out"

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from actors.model.codec import LogRecord, encode_json
-from actors.model.definition import Definition
-from actors.model.errors import LogUnavailable, PoisonRecord, SettingsInvalid
-from actors.model.events import RelayRecordRefused
-from actors.model.instant import INSTANT_MAX_MS
-from actors.model.key import TaskKey
-from scheduler.cli.relay_running import RelayRunning
-from scheduler.configuration.door_settings import RelaySettings
-from scheduler.configuration.settings import Settings
-from scheduler.services.relay.claim_state import place_of
-from scheduler.services.relay.headers import ID_CHARS_MAX
-from scheduler.services.relay.message import (
+from hourhand.actors.model.codec import LogRecord, encode_json
+from hourhand.actors.model.definition import Definition
+from hourhand.actors.model.errors import LogUnavailable, PoisonRecord, SettingsInvalid
+from hourhand.actors.model.events import RelayRecordRefused
+from hourhand.actors.model.instant import INSTANT_MAX_MS
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.cli.relay_running import RelayRunning
+from hourhand.scheduler.configuration.door_settings import RelaySettings
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.services.relay.claim_state import place_of
+from hourhand.scheduler.services.relay.headers import ID_CHARS_MAX
+from hourhand.scheduler.services.relay.message import (
     CLAIMS_BYTES_MAX,
     ENVELOPE_BYTES_MAX,
     Delivery,

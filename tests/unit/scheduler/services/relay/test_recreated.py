@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.model.errors import LogUnavailable
-from scheduler.adapters.memory.broker import MemoryPartition
-from scheduler.configuration.door_settings import RelaySettings
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.scheduler.adapters.memory.broker import MemoryPartition
+from hourhand.scheduler.configuration.door_settings import RelaySettings
 from tests.unit.scheduler.services.relay.relay_bench import RelayBench
 
 

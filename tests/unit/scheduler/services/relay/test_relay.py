@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.configuration.door_settings import RelaySettings
+from hourhand.scheduler.configuration.door_settings import RelaySettings
 from tests.unit.scheduler.services.relay.relay_bench import OUT, RelayBench
 
 

@@ -6,17 +6,17 @@ The store of the test kit expires rows as Cassandra does, with nobody there to s
 import msgspec
 import pytest
 
-from actors.model.definition import Definition, DefinitionKind
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.records.appending import TaskAppender
-from scheduler.services.relay.claim_state import (
+from hourhand.actors.model.definition import Definition, DefinitionKind
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.relay.claim_state import (
     CLAIM_KEPT_MS,
     claim_name,
     offset_of_decision,
     passed_on,
     place_of,
 )
-from scheduler.services.relay.message import Delivery, Message, delivery_task
+from hourhand.scheduler.services.relay.message import Delivery, Message, delivery_task
 from tests.unit.scheduler.services.relay.relay_bench import OUT, RelayBench
 
 HOUR_MS = 3_600_000

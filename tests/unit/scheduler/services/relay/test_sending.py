@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from actors.model.errors import InvalidTask
-from scheduler.configuration.door_settings import RelaySettings
-from scheduler.testing import VirtualScheduler
+from hourhand.actors.model.errors import InvalidTask
+from hourhand.scheduler.configuration.door_settings import RelaySettings
+from hourhand.scheduler.testing import VirtualScheduler
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

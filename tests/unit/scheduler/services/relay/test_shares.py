@@ -2,10 +2,10 @@
 
 from concurrent.futures import Future
 
-from actors.kernel.simulated import VirtualClock
-from actors.model.codec import Headers
-from actors.model.errors import LogUnavailable
-from scheduler.services.relay.shares import HELD_BYTES_MAX, SILENT_MS, SharedMessages
+from hourhand.actors.kernel.simulated import VirtualClock
+from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.errors import LogUnavailable
+from hourhand.scheduler.services.relay.shares import HELD_BYTES_MAX, SILENT_MS, SharedMessages
 
 MEGABYTE = b"x" * 1_000_000
 

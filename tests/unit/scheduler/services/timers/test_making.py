@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import StoreUnavailable
-from actors.model.partition import partition_of
-from scheduler.services.timers.executor import (
+from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.services.timers.executor import (
     NEW,
     UNWRITTEN_MS,
     TimerChange,
@@ -22,8 +22,8 @@ from scheduler.services.timers.executor import (
     timer_pop_task,
     timer_row,
 )
-from scheduler.services.timers.service import TOGETHER, TimerIds
-from scheduler.services.timers.timer import TimerRule, TimerState
+from hourhand.scheduler.services.timers.service import TOGETHER, TimerIds
+from hourhand.scheduler.services.timers.timer import TimerRule, TimerState
 from tests.unit.scheduler.services.timers.timers_bench import URI, TimersBench, a_timer
 
 TIMER_ID = "0123456789abcdef"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from scheduler.configuration.door_settings import TimerSettings
-from scheduler.observe.metric_catalogue import TIMER_TAGS_MAX
+from hourhand.scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.observe.metric_catalogue import TIMER_TAGS_MAX
 from tests.pydantic_phrases import PHRASES
 from tests.unit.scheduler.services.timers.timers_bench import URI, TimersBench, a_timer
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.configuration.door_settings import TimerSettings
 from tests.unit.scheduler.services.timers.timers_bench import URI, TimersBench, a_timer
 
 

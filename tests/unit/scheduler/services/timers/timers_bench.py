@@ -7,20 +7,20 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp
 
-from scheduler.adapters.memory.delivery import Deliver
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.adapters.observing.counted import registry_of
-from scheduler.configuration.door_settings import TimerSettings
-from scheduler.observe.meters import Count
-from scheduler.observe.node_telemetry import NodeTelemetry
-from scheduler.records.appending import TaskAppender
-from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.timers.app import build_app
-from scheduler.services.timers.recurring_routes import RecurringService
-from scheduler.services.timers.service import TimerService
-from scheduler.testing import VirtualScheduler
-from scheduler.testing.virtual import Callback
+from hourhand.scheduler.adapters.memory.delivery import Deliver
+from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.adapters.observing.counted import registry_of
+from hourhand.scheduler.configuration.door_settings import TimerSettings
+from hourhand.scheduler.observe.meters import Count
+from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.timers.app import build_app
+from hourhand.scheduler.services.timers.recurring_routes import RecurringService
+from hourhand.scheduler.services.timers.service import TimerService
+from hourhand.scheduler.testing import VirtualScheduler
+from hourhand.scheduler.testing.virtual import Callback
 
 URI = "http://127.0.0.1:1/pop"
 
