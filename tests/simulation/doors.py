@@ -76,14 +76,13 @@ class NodeDoors:
         self._clock = clock
         self._loop = loop
         self._rng = rng
-        self._policy = RetryPolicy(
-            ATTEMPTS_ALLOWED, default_wait(0.1, 1.0 * site.pace, rng), "block"
-        )
+        wait = default_wait(0.1, 1.0 * site.pace, rng)
+        self._policy = RetryPolicy(ATTEMPTS_ALLOWED, wait, "block")
         deliver = site.to_log_of(node)
         writer = MemoryWriter(site.tasks, deliver)
         out = OutTopic(node, clock, site.history, deliver)
         caller = NodeCaller(node, clock, site.targets)
-        kinds = SystemTaskRegistry(
+        self._kinds = kinds = SystemTaskRegistry(
             settings=site.settings,
             stores=stores,
             writer=writer,
@@ -95,7 +94,6 @@ class NodeDoors:
             lease_ends_ms=lease_ends_ms,
         )
         dependencies = kinds.dependencies
-        self._kinds = kinds
         self._numbers = count()
         self.service = TimerService(dependencies.appender, dependencies.definitions, clock, _unique)
         self.log = MemoryLog(site.in_topic, site.in_settings, clock)
