@@ -31,7 +31,7 @@ def test_every_setting_is_ranged_and_carries_its_unit(group: type[BaseModel]) ->
         if field.annotation is bool or get_origin(field.annotation) is Literal:
             continue
         assert any(hasattr(bound, "ge") for bound in field.metadata), name
-        assert name.endswith(("_ms", "_max", "_tasks", "workers", "processes")), name
+        assert name.endswith(("_ms", "_max", "_tasks", "workers", "processes", "niceness")), name
 
 
 def test_settings_cannot_be_changed() -> None:
