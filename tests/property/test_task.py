@@ -105,7 +105,7 @@ def _both(
 ) -> tuple[Task, Callable[[], Task]]:
     """Return a task as its caller wrote it, and what makes one of its row."""
     fields: dict[str, Any] = key._asdict() | {"data": data, "kind": kind}
-    fields["priority"] = priority
+    fields |= {"priority": priority, "expires": None}
     del fields["scheduled_ms"]
     written = Task(scheduled_time=key.scheduled_time, **fields)
     row = decode_record(a_record(value=encode_task(written)))

@@ -18,14 +18,12 @@ _EMPTIED_PER_ROW, _EMPTIED_MIN = 2, 100
 """More than are written, so that what is kept stays bounded."""
 _FINISHED, _BODY = (TASK_RESULT.names.index(name) for name in ("finished_ms", "body"))
 _KEY_SIZE = len(TASK_RESULT.key)
+_KEY_NAMES, _MARKS = ", ".join(TASK_RESULT.key), ", ".join("?" * _KEY_SIZE)
 _OVER = (
     f"SELECT {TASK_RESULT.selected} FROM task_result"
     " WHERE body <> x'' AND kept_until_ms <= ? ORDER BY kept_until_ms LIMIT ?"
 )
-_EMPTY = (
-    "UPDATE task_result SET body = x'', checksum = ? WHERE"
-    f" ({', '.join(TASK_RESULT.key)}) = ({', '.join('?' * _KEY_SIZE)})"
-)
+_EMPTY = f"UPDATE task_result SET body = x'', checksum = ? WHERE ({_KEY_NAMES}) = ({_MARKS})"
 
 
 def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
