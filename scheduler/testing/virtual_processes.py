@@ -25,6 +25,7 @@ from hourhand.scheduler.node.process_frames import (
     Ended,
     EndedProcess,
     FrameReader,
+    SentText,
     Work,
     read_record,
 )
@@ -129,6 +130,15 @@ class _WorkAtHand:
     def fail(self, error: BaseException) -> None:
         """End the attempts that began."""
         self._calls.end_batch(self._begun, [error] * len(self._begun))
+
+    def values(self) -> list[SentText]:
+        """Return the values that attempts ended with."""
+        ends = [self._ends[id(each.attempt)] for each in self.added]
+        return [
+            SentText(self.seq, place, ended.returned)
+            for place, ended in enumerate(ends)
+            if ended.returned is not None
+        ]
 
     def ended(self) -> Ended:
         """Return how all of it ended."""
@@ -356,5 +366,7 @@ class VirtualProcesses:
 
     def _tell_ends(self, at_hand: _WorkAtHand) -> None:
         process = at_hand.process
+        for value in at_hand.values():
+            self._inbox.append(partial(self.pool.said_result, process.number, value))
         self._inbox.append(partial(self.pool.said_ended, process.number, at_hand.ended()))
         process.place.end()

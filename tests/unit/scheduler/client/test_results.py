@@ -38,6 +38,12 @@ class Told(TaskExecutor):
         return Done(data["value"]) if "value" in data else None
 
 
+class TellsInProcess(Told):
+    """The same in a process."""
+
+    run_in = "process"
+
+
 class TellsAsync(TaskExecutor):
     """The same, as a coroutine function."""
 
@@ -68,7 +74,7 @@ class World:
         return next((found[0] for found in rows if found), None)
 
 
-@pytest.mark.parametrize("executor", [Told, TellsAsync])
+@pytest.mark.parametrize("executor", [Told, TellsAsync, TellsInProcess])
 @pytest.mark.parametrize("value", [{"paid": 12.5, "by": ["card"]}, 0, "", [], False])
 def test_the_value_of_done_is_what_waiting_returns(
     executor: type[TaskExecutor], value: object
