@@ -267,8 +267,9 @@ class CompletionTracker(Actor):
         self._context.pipe(self._bodies(group, bodies_write_time), lambda _none: written)
 
     def _bodies(self, group: _WriteGroup, write_time: int) -> "Future[tuple[None, ...]]":
-        """Write what is read by who sees the outcomes: the next attempt begins where this one
-        stopped, whoever makes it, and a completion that is seen has its result.
+        """Write checkpoints and results, before the outcomes that lead readers to them: the next
+        attempt continues at the last checkpoint on any node, and a visible completion has its
+        result (P28).
         """
         partition, writes = self._ownership.partition, []
         if group.checkpoints:

@@ -15,6 +15,8 @@ NOTE = "n" * 100
 """Pads the data of a task, and of a rival's job."""
 COMPUTING_KIND = "computing"
 """The kind of those tasks that compute in processes beside plain ones."""
+CALL_S = 0.020
+"""Time of a call of a service, in seconds."""
 IN_PROCESSES = "process_work."
 """Begins the name of work that a class of ``benchmarks.programs.process_work`` does."""
 ASYNC_KIND = "async"
@@ -48,7 +50,7 @@ class Load:
     priority: int | None = None
     """Of each task; None means: that of its kind."""
     kind: str | None = None
-    """Of each task; None is the default executor's."""
+    """Kind of each task; None is that of the default executor."""
 
     def due_ms(self, number: int) -> int:
         """Return when a task is due, in UTC milliseconds."""

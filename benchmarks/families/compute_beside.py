@@ -18,7 +18,7 @@ MEASURES = ("compute_beside",)
 P99_MS_MAX = {2: 15.0, 8: 80.0, 31: 250.0}
 """By how many compute in threads."""
 _BESIDE_PROCESSES = (PROCESSES, 32)
-"""So many compute in processes."""
+"""Numbers of tasks that compute in processes, one for each point."""
 _RATIO_MAX = 2.0
 """Beside those in processes, to a node whose processes have nothing to do."""
 _SHARES = {"p50": 0.5, "p99": 0.99}
@@ -39,7 +39,7 @@ class _Computing:
 
     @property
     def at_once(self) -> int:
-        """How many of them begin before the node stops."""
+        """Number of computing tasks that begin before the node stops."""
         return min(self.count, PROCESSES) if self.in_processes else self.count
 
     def __str__(self) -> str:

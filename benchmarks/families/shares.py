@@ -28,7 +28,7 @@ _PRIORITY = 9
 _BACKLOG_FIRST = 10_000_000
 """Numbers of the backlog, apart from all others."""
 _PROCESSES = 16
-"""Of which each runs a task at a time: four times as many as what comes keeps busy."""
+"""Processes of the node, which run a task each: four times as many as the load keeps busy."""
 _RATIO_MAX = 2.0
 _SHARES = {"p50": 0.5, "p99": 0.99}
 _SEARCH_S = AHEAD_MS / 1000
@@ -45,7 +45,7 @@ class _Work:
     """What is measured."""
 
     work: str
-    """Of the node."""
+    """Processes of the node."""
     against: str
     tenants: int = 0
     priority: int | None = None

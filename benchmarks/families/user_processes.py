@@ -14,7 +14,7 @@ from benchmarks.rivals import celery
 
 MEASURES = ("compute", "process_hop")
 PROCESSES = 2
-"""Of one node, as many as the machine of the published figures has cores."""
+"""Processes of one node: as many as the machine of the published figures has cores."""
 _COUNTS = (1, PROCESSES)
 _SPEEDUP_MIN, _RIVAL_RATIO_MIN = 1.6, 0.95
 _HOP_US_MAX, _HOPS_PER_S_MIN = 120.0, 8_000.0

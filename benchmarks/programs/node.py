@@ -17,14 +17,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.loads import ASYNC_KIND, IN_PROCESSES, LIMIT_BURST, LIMIT_PER_S
+from benchmarks.loads import ASYNC_KIND, CALL_S, IN_PROCESSES, LIMIT_BURST, LIMIT_PER_S
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import Records, wall_s
 
 _READY_POLL_S = 0.005
 _WORK_S = 0.005
-_CALL_S = 0.020
-"""What a call of a service takes."""
 _RETRY_S = 0.1
 _stopping = threading.Event()
 
@@ -107,7 +105,7 @@ def _calling(note: Callable[[int], None], work: str) -> dict[str, Any]:
     class Calling(TaskExecutor):
         def execute(self, task: Task) -> None:
             note(int(task.uniqueness_key))
-            time.sleep(_CALL_S)
+            time.sleep(CALL_S)
 
     class Fair(Calling):
         fair = FairShare(key="tenant")

@@ -9,14 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.loads import COMPUTING_KIND
+from benchmarks.loads import CALL_S, COMPUTING_KIND
 from benchmarks.records import Records
 from hourhand import FairShare, Task, TaskExecutor
 
-CALL_S = 0.020
-"""What a call of a service takes."""
 _TURNS = 10_000
-"""Of a task that computes: about 0.1 s of processor time, wherever it runs."""
+"""Rounds of a computing task: about 0.1 s of processor time, in a thread or a process."""
 _PATH, _SLOTS = "BENCHMARK_RECORDS", "BENCHMARK_SLOTS"
 
 

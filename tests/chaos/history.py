@@ -51,7 +51,7 @@ class Attempt:
     fence: int
     node: int
     pid: int
-    """Of its node."""
+    """The process of its node."""
     thread: int
     started_wall_us: int
     started_us: int

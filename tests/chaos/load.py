@@ -164,7 +164,7 @@ class LoadGenerator:
             return "retry", f"retry-{self._rng.randrange(_RETRY_IDS)}"
         if drawn < _SLOW_SHARE + _RETRY_SHARE + _LIMITED_SHARE:
             return "limited", f"limited-{self._rng.randrange(_LIMITED_IDS)}"
-        # Of groups: a group has two tasks and a half where they are plain.
+        # The share counts groups: a group of plain tasks has two and a half.
         share = _PROCESSES_PER_S * (1 + _GROUP_TASKS_MAX) / 2 / self._plan.tasks_per_s
         if drawn > 1 - share:
             return "process", f"process-{self._rng.randrange(_PROCESS_IDS)}"

@@ -110,7 +110,7 @@ class CheckpointSuite(StoreSuite):
         assert list(done(stores.checkpoints.find_checkpoints(partition, keys))) == made
 
     def test_they_go_with_the_statuses_of_their_hour(self, stores: Stores, partition: int) -> None:
-        """What is written below the delete afterwards is dead too; above it, it stands."""
+        """A later write below the delete is dead too; a write above it stands."""
         inside, outside = checkpoint_at(HOUR_START_MS), checkpoint_at(HOUR_START_MS + HOUR_MS)
         insert = stores.checkpoints.insert_checkpoints
         done(insert(partition, [inside, outside], write_time(1)))

@@ -75,7 +75,7 @@ class ResultSuite(StoreSuite):
         assert found(stores, partition, older.key) == [newer]
 
     def test_many_come_in_key_order_each_once(self, stores: Stores, partition: int) -> None:
-        """Of two of one key in one call the last stands, and no key breaks the store."""
+        """The last of two results of one key in one call stands, and no key breaks the store."""
         made = [result_at(ordering_id=each) for each in ("a", "b")]
         before = replace(made[0], body=b'{"value":0}')
         done(stores.results.insert_results(partition, [before, *made], write_time(1)))
@@ -102,7 +102,7 @@ class ResultSuite(StoreSuite):
         assert found(stores, partition, long.key, later.key) == [long, later]
 
     def test_they_go_with_the_statuses_of_their_hour(self, stores: Stores, partition: int) -> None:
-        """What is written below the delete afterwards is dead too; above it, it stands."""
+        """A later write below the delete is dead too; a write above it stands."""
         inside, outside = result_at(), result_at(HOUR_START_MS + HOUR_MS)
         keys, insert = (inside.key, outside.key), stores.results.insert_results
         done(insert(partition, [inside, outside], write_time(1)))

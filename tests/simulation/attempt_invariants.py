@@ -109,7 +109,7 @@ def a_death_counts_as_what_caused_it(run: Run) -> Complaints:
 
 
 def p28_a_success_has_its_result(run: Run) -> Complaints:
-    """Where a success is seen, the value of an attempt of its task is found, unless one that began
+    """A success that is seen has the value of an attempt of its task, unless an attempt that began
     by then returns none.
     """
     began: dict[TaskKey, list[Started]] = defaultdict(list)

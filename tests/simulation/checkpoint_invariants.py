@@ -1,4 +1,4 @@
-"""What an attempt finds of the checkpoints of those before it (P16).
+"""Checkpoints that an attempt finds of the attempts before it (P16).
 
 Each yields one sentence for each violation, as those of ``invariants`` do.
 """
@@ -58,7 +58,7 @@ def a_durable_checkpoint_is_found(run: Run) -> Complaints:
 
 
 def no_earlier_owner_overwrites_a_checkpoint(run: Run) -> Complaints:
-    """What a later owner has durable is not replaced by a checkpoint of an earlier one."""
+    """A durable checkpoint of a later owner is not replaced by one of an earlier owner."""
     newest: dict[str, CheckpointKept] = {}
     for row in run.history.of(CheckpointKept):
         before = newest.get(row.progress.key)

@@ -23,7 +23,7 @@ class Progress(NamedTuple):
     key: str
     epoch: int
     number: int
-    """Of the start of its attempt in this history."""
+    """Number of the start of its attempt in this history."""
     made: int
     """Counts those of one attempt."""
 

@@ -1,4 +1,4 @@
-"""What a task's expiry and the snoozes of an attempt say of which attempts start, and when."""
+"""Rules for starts: a task's expiry ends them, and a snooze of an attempt delays them."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def _is_opened(run: Run, start: Started, expires_ms: int) -> bool:
 
 
 def what_has_expired_is_told_of_once(run: Run) -> Complaints:
-    """Of a task that one owner closed as expired once, operators hear once."""
+    """Operators hear once of a task that one owner closed as expired once."""
     told: dict[TaskKey, int] = defaultdict(int)
     for noted in run.noted():
         if isinstance(noted.event, TaskClosed) and noted.event.result == _EXPIRED:

@@ -87,7 +87,7 @@ def test_what_users_import_is_shown_under_the_name_they_import() -> None:
 
 
 def test_public_docstrings_name_nothing_below() -> None:
-    """Of the members of a class as well; help shows them."""
+    """Docstrings of a class's members count too; help shows them."""
     report(
         f"{module}.{name}: the docstring names {path}"
         for module, name, member in _public()

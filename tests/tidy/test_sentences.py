@@ -67,7 +67,7 @@ def _found(source: Source) -> Iterator[str]:
 
 
 def test_sentences_begin_with_their_subject() -> None:
-    """Of docstrings and comments of the product."""
+    """Docstrings and comments of the product are read."""
     report(
         chain.from_iterable(
             _found(each)

@@ -1,4 +1,4 @@
-"""What a source file is imported by, and which tests bear its name."""
+"""The mirror of source and tests: each source file is imported, and has tests of its name."""
 
 import importlib.util
 from pathlib import Path

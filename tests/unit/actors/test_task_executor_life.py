@@ -38,7 +38,7 @@ def is_closed_as_expired(bench: Bench) -> bool:
 
 
 def test_a_task_that_has_expired_is_closed_and_not_started() -> None:
-    """What waits behind it goes on once that is durable."""
+    """The next task of the id goes on once that is durable."""
     bench = Bench()
     behind = task_named("b")
 
@@ -60,7 +60,7 @@ def test_a_task_that_has_not_expired_is_started_with_its_expiry() -> None:
 
 
 def test_an_attempt_that_waits_for_a_worker_or_a_limit_is_taken_back_at_the_expiry() -> None:
-    """What runs by then runs on."""
+    """An attempt that runs by then runs on."""
     waiting, running = Bench(), Bench()
     waiting.begin(expiring())
     running.begin(expiring())
@@ -209,7 +209,7 @@ def test_a_task_that_was_snoozed_is_not_moved() -> None:
 
 @pytest.mark.parametrize("suspect", [False, True])
 def test_the_next_owner_knows_how_often_an_attempt_was_snoozed(suspect: bool) -> None:
-    """Where its process died in it, it is another attempt with the same count."""
+    """After a death of its process the next attempt has the same count of snoozes."""
     bench = Bench()
     state = AttemptState(last=4, used=1, snoozed=6, suspect=suspect)
 

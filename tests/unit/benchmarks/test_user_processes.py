@@ -1,4 +1,4 @@
-"""What is told of work in processes, and how its executions are counted."""
+"""Figures of work in processes, and the counting of its executions."""
 
 from pathlib import Path
 

@@ -153,7 +153,7 @@ def test_a_snooze_comes_back_from_a_process_and_its_count_goes_there(bench: Proc
 
 
 def test_values_come_back_from_a_process_however_many_there_are(bench: ProcessBench) -> None:
-    """Of a batch each is its own task's."""
+    """Each member of a batch keeps its own value."""
     for _ in range(300):
         bench.start("returns")
     ends = [bench.ended() for _ in range(300)]

@@ -44,7 +44,7 @@ def record_with(expires: object) -> bytes:
 def test_a_row_carries_the_expiry_whatever_else_it_carries(
     kind: str | None, priority: int | None, traced: bool, expires: object
 ) -> None:
-    """What user code gets, and a dead letter, are as they were scheduled."""
+    """User code and a dead letter get the task as it was scheduled."""
     task = a_task(kind=kind, priority=priority).model_copy(update={"expires": expires})
 
     row = stored(task, traced=traced)

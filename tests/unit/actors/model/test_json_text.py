@@ -15,7 +15,7 @@ from hourhand.actors.model.sealed import with_envelope
 
 @pytest.mark.parametrize("value", [None, 0, "Zoë", [], {"a": [1.5, None]}, "x" * 100_000])
 def test_what_is_json_comes_back(value: object) -> None:
-    """Of any size: its bounds are its owner's."""
+    """The text has no bound of its own: its owner sets one."""
     assert value_of(row_text(value, "result", InvalidResult), "result") == value
 
 

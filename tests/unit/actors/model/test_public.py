@@ -1,4 +1,4 @@
-"""What users import is shown under the module that they import it from."""
+"""Public names are shown under the module that users import them from."""
 
 import pickle
 

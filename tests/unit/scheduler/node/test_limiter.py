@@ -76,7 +76,7 @@ class LimitsBench:
 
     @property
     def count(self) -> int:
-        """How many it owns."""
+        """Number of partitions that it owns."""
         return len(self.since_ms)
 
     def begin(self, count: int = 1, data: bytes = b"{}", kind: str | None = "mail") -> None:

@@ -137,7 +137,7 @@ def test_an_attempt_past_its_timeout_is_asked_and_then_killed() -> None:
 
 
 def test_what_ends_within_the_grace_is_not_killed() -> None:
-    """What it returned counts; what it raised counts as timed out."""
+    """A returned outcome counts; an exception counts as timed out."""
     fake = FakeProcesses()
     fake.ready()
     fake.start(2)
@@ -186,7 +186,7 @@ def test_an_attempt_that_makes_no_checkpoint_is_asked_and_then_killed() -> None:
 
 
 def test_what_ends_once_it_is_stuck_is_not_killed() -> None:
-    """What it returned counts; what it raised is told with the reason for which it did."""
+    """A returned outcome counts; an exception is told with the reason it was raised for."""
     fake = FakeProcesses(stuck_after_ms=1_000)
     fake.ready()
     fake.start(2)
@@ -384,7 +384,7 @@ def test_a_process_of_another_version_is_told_of(caplog: pytest.LogCaptureFixtur
 def test_a_refusal_is_over_once_a_process_has_loaded_user_code(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Whatever keeps the next one from it is told anew."""
+    """A new obstacle of the next process is told anew."""
     fake = FakeProcesses()
     fake.turn()
     fake.pool.said_refused(1, "ImportError: no disk")

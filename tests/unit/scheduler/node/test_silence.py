@@ -42,7 +42,7 @@ class SilenceBench(Bench):
 
     @property
     def told(self) -> list[AttemptStuck]:
-        """What was told, in order."""
+        """Stuck attempts as they were told, in order."""
         return self.telemetry.of(AttemptStuck)
 
 

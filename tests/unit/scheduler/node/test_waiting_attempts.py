@@ -92,7 +92,7 @@ def test_so_many_at_most_run_and_the_others_in_their_turns() -> None:
 
 
 def test_more_are_handed_on_while_workers_begin_them_at_once() -> None:
-    """What waits behind a short attempt in its process; behind a long one none does."""
+    """One attempt may wait behind a short one in its process, and none behind a long one."""
     begun: list[RunningAttempt] = []
     ahead = [2]
     turns = PoolTurns(RULES, 1, begun.extend, lambda: ahead[0])

@@ -50,7 +50,7 @@ class WatchBench:
 
     @property
     def told(self) -> list[type]:
-        """What was told, in order."""
+        """Types of the events that were told, in order."""
         return [type(event) for event in self.telemetry.events]
 
 

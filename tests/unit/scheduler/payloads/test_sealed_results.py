@@ -143,7 +143,7 @@ def test_a_large_value_goes_through_the_claim_check(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("payloads", [None, CODECS])
 def test_each_task_of_a_batch_has_its_own(payloads: PayloadCodecs | None) -> None:
-    """What is wrong with one value fails that task alone."""
+    """A wrong value fails its own task alone."""
     scheduler = VirtualScheduler(executors=app, payloads=payloads)
     tasks = [
         _task(scheduler, "batched", number, value=number, bad=number == 1) for number in range(3)

@@ -29,7 +29,7 @@ def _lines(inspector: Inspector) -> str:
 
 
 def test_show_has_the_value_and_until_when_it_is_kept() -> None:
-    """What a terminal would obey is escaped."""
+    """Control characters of a terminal are escaped."""
     lines = _lines(_inspector(result_text({"paid": 12.5, "by": "\x1b[2Jcard"})))
 
     assert '{"paid":12.5' in lines and "kept until " in lines

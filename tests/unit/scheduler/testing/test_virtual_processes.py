@@ -268,7 +268,7 @@ def test_a_death_of_a_batch_is_that_of_all_its_tasks(
 
 
 def test_a_new_process_has_executors_of_its_own() -> None:
-    """Whatever the one that died had in them is gone."""
+    """The values that the dead process had in them are gone."""
     numbers: list[int] = []
 
     class Counting(TaskExecutor):
