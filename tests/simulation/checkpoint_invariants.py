@@ -5,11 +5,19 @@ Each yields one sentence for each violation, as those of ``invariants`` do.
 
 from collections import defaultdict
 
-from tests.simulation.history import CheckpointKept, CheckpointSaid, Claimed, Progress, Started
+from tests.simulation.history import (
+    CheckpointKept,
+    CheckpointSaid,
+    Claimed,
+    Completed,
+    Progress,
+    Started,
+)
 from tests.simulation.judged import Complaints, Run, epoch_of
 
 _COUNTED = {"failed", "timed_out", "retry"}
 """Ends behind which the next attempt has the next number."""
+_WITHDRAWN = {"cancelled", "moved"}
 
 
 def a_checkpoint_is_of_an_earlier_attempt(run: Run) -> Complaints:
@@ -28,6 +36,9 @@ def a_checkpoint_is_of_an_earlier_attempt(run: Run) -> Complaints:
 def a_durable_checkpoint_is_found(run: Run) -> Complaints:
     """An attempt finds a checkpoint no older than those that were durable when its owner claimed
     the partition, or that its owner had durable, and the last one of its owner's that failed.
+
+    A task that is scheduled again after it was cancelled or moved begins anew, so checkpoints of
+    before need not be found.
     """
     claimed_ms = {(e.partition, e.epoch): e.at_ms for e in run.history.of(Claimed)}
     kept: dict[str, list[CheckpointKept]] = defaultdict(list)
@@ -35,16 +46,25 @@ def a_durable_checkpoint_is_found(run: Run) -> Complaints:
         kept[row.progress.key].append(row)
     last_said = {each.progress.number: each.progress for each in run.history.of(CheckpointSaid)}
     last_start: dict[str, Started] = {}
+    withdrawn: dict[str, list[float]] = defaultdict(list)
+    for closed in run.history.of(Completed):
+        if closed.result in _WITHDRAWN:
+            withdrawn[str(closed.key)].append(closed.at_ms)
     for start in run.started:
         key = str(start.key)
         since_ms = claimed_ms.get((start.partition, start.epoch), 0.0)
+        anew_ms = max((at_ms for at_ms in withdrawn[key] if at_ms < start.at_ms), default=-1.0)
         due = [
             row.progress
             for row in kept[key]
-            if row.at_ms < (start.at_ms if row.progress.epoch == start.epoch else since_ms)
+            if anew_ms
+            < row.at_ms
+            < (start.at_ms if row.progress.epoch == start.epoch else since_ms)
         ]
         before = last_start.get(key)
         last_start[key] = start
+        if before is not None and before.at_ms < anew_ms:
+            before = None
         # Under another epoch its end may have come to nothing, though its start was counted.
         if before is not None and (before.epoch, before.number + 1) == (start.epoch, start.number):
             ended = run.ended.get(before.id)
