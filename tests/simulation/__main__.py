@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hourhand.scheduler.adapters.clock import SystemClock
+from tests.simulation.reached import table
 from tests.simulation.scenario import load_scenarios
 from tests.simulation.simulate import Verdict, simulate
 
@@ -94,6 +95,7 @@ class _Summary:
         self._runs = 0
         self._virtual_ms = 0.0
         self._faults: Counter[str] = Counter()
+        self._reached: Counter[str] = Counter()
         self._complaints = 0
         self._clock = SystemClock()
         self._began_s = self._told_s = self._clock.monotonic_ms() / 1000
@@ -103,6 +105,7 @@ class _Summary:
         self._runs += 1
         self._virtual_ms += verdict.virtual_ms
         self._faults.update(verdict.faults)
+        self._reached.update(verdict.reached)
         self._complaints += len(verdict.complaints)
         self.broken += bool(verdict.complaints)
         if verdict.complaints and self._failures is not None:
@@ -124,6 +127,7 @@ class _Summary:
             (
                 "faults injected, and what nodes met:",
                 *faults,
+                table(self._reached),
                 f"{self.broken} seeds broke a promise",
                 f"{ran}, {self._faults.total():,} faults, violations {self._complaints}",
             )

@@ -102,6 +102,9 @@ class MemberObserver(Protocol):
     def held(self, member: "Member", partitions: int) -> None:
         """Note how many partitions a node may start attempts of from now on."""
 
+    def gives_up(self, member: "Member", partition: int) -> None:
+        """Note that a node is about to give a partition up."""
+
     def applied(self, member: "Member", config: OperatorConfig) -> None:
         """Note what operators decided that a node goes by from now on."""
 
@@ -196,7 +199,10 @@ class Member:
         self.is_older = bool(site.older) and rng.random() < site.older
         self.log = WatchedLog(site.broker, site.settings, clock, site.observer.delivered)
         self.lease = WatchedLease(
-            clock, self.log.lease_ends_ms, lambda held: site.observer.held(self, held)
+            clock,
+            self.log.lease_ends_ms,
+            lambda held: site.observer.held(self, held),
+            lambda partition: site.observer.gives_up(self, partition),
         )
         self._loop = SimulatedLoop(clock, self._woken)  # type: ignore[abstract]
         self._machine = VirtualMachine(clock, rng, self._woken)

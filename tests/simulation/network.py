@@ -52,6 +52,8 @@ class Network:
     """Who carries the next request of a kind, and for whom, where that is another matter."""
     around_commits: Callable[[], AbstractContextManager[None]] = nullcontext
     """What is so while a commit takes effect."""
+    asked: Callable[[str, Request[Any]], None] = lambda _sender, _request: None
+    """Is told of each request and its sender, before anything comes of it."""
     counts: Counter[str] = field(default_factory=Counter)
     """How many requests fared how badly."""
     _actions: list[tuple[float, int, str, bool, Callable[[], None]]] = field(default_factory=list)
@@ -70,6 +72,7 @@ class Network:
         """Return one node's way to the store."""
 
         def carry(request: Request[Any]) -> None:
+            self.asked(sender, request)
             take = self.next_of.pop(request.kind, None)
             if take is None:
                 self.through(self.store, sender, request)
@@ -90,6 +93,7 @@ class Network:
         """Return one node's way to the log, which its death cuts off."""
 
         def carry(request: Request[Any]) -> None:
+            self.asked(sender, request)
             self._carry(sender, request, self._log_weather(request), in_order=True)
 
         return carry

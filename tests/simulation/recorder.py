@@ -45,6 +45,7 @@ from tests.simulation.history import (
 from tests.simulation.member import Member
 from tests.simulation.pretending import complaint_of
 from tests.simulation.progress import found_by
+from tests.simulation.reached import Turn
 from tests.simulation.store_recorder import RecordedWorld, StoreRecorder
 from tests.simulation.task_maker import expires_in
 from tests.simulation.user_code import SimulatedExecutor
@@ -66,7 +67,7 @@ class Recorder(StoreRecorder):
 
     def __init__(self, world: RecordedWorld) -> None:
         super().__init__(world)
-        self._configs = world.configs
+        self._configs, self._whole = world.configs, world
         self._runs: dict[int, _Run] = {}
         self._ids = 0
         self._held: dict[str, int] = {}
@@ -81,6 +82,10 @@ class Recorder(StoreRecorder):
         self.counts: Counter[str] = Counter()
         self.exhausted: dict[TaskKey, None] = {}
         self._watch()
+
+    def _taken_over(self, partition: int) -> None:
+        for member in self._whole.members:
+            self.turned(Turn.TAKEN_OVER, member, partition)
 
     # User code.
 
@@ -226,6 +231,18 @@ class Recorder(StoreRecorder):
         if self._held.get(member.name, 0) != partitions:
             self._held[member.name] = partitions
             self._history.add(Held(self._now_ms(), member.name, partitions))
+
+    def gives_up(self, member: Member, partition: int) -> None:
+        """Count what is under way when a node gives a partition up."""
+        self.turned(Turn.GIVEN_UP, member, partition)
+
+    def turned(self, turn: Turn, member: Member, partition: int | None = None) -> None:
+        """Count what is under way on a node at a turn."""
+        self._whole.reached.turned(turn, member, self.running(member), partition)
+
+    def running(self, member: Member) -> list[RunningAttempt]:
+        """Return the attempts that run on a node."""
+        return [run.running for run in self._runs.values() if run.member is member]
 
     def applied(self, member: Member, config: OperatorConfig) -> None:
         """Note by which changed limits a node goes."""

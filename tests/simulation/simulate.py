@@ -31,6 +31,8 @@ class Verdict:
     """How often each kind of fault was injected, and each strange thing met."""
     virtual_ms: float
     """For how long the run lasted, on its own clock."""
+    reached: Mapping[str, int]
+    """The points of ``reached`` that the run came to, with how often."""
 
     def report(self) -> str:
         """Return all that a person needs to begin with."""
@@ -58,6 +60,7 @@ def simulate(scenario: Scenario, seed: int) -> Verdict:
         # Whoever logs in this process afterwards runs no attempt.
         note_attempt(None)
     complaints += judge(world)
+    world.reached.read(world.history)
     return Verdict(
         scenario=scenario.name,
         seed=seed,
@@ -66,6 +69,7 @@ def simulate(scenario: Scenario, seed: int) -> Verdict:
         messages=_messages(world.trace),
         faults=world.counts(),
         virtual_ms=world.now_ms(),
+        reached=world.reached.counts,
     )
 
 

@@ -38,8 +38,10 @@ from tests.simulation.history import (
     RowStored,
     WatermarkSaved,
 )
+from tests.simulation.member import Member
 from tests.simulation.network import Network
 from tests.simulation.progress import progress_of
+from tests.simulation.reached import Reached
 from tests.simulation.truth import Truth, WatchedDict, WatchedRows
 
 
@@ -62,7 +64,12 @@ class RecordedWorld(StoredWorld, Protocol):
     """What the recorder of nodes sees of the world."""
 
     network: Network
+    reached: Reached
     configs: list[tuple[float, OperatorConfig]]
+
+    @property
+    def members(self) -> list[Member]:
+        """The nodes that live."""
 
 
 class StoreRecorder:
@@ -261,6 +268,7 @@ class StoreRecorder:
         self._truth.note_topic(partition, claim.watermark.topic_id)
         if before is None or before.epoch != claim.epoch:
             self._claimed_ms[partition, claim.epoch] = now_ms
+            self._taken_over(partition)
             self._history.add(Claimed(now_ms, partition, claim.epoch))
             return
         mark = claim.watermark
@@ -273,6 +281,9 @@ class StoreRecorder:
         durable = max(next_offset or 0, self._committed_offset(partition) or 0)
         orphans = self._truth.orphans(partition, mark, durable)
         self._history.add(WatermarkSaved(now_ms, partition, mark.watermark_ms, orphans))
+
+    def _taken_over(self, partition: int) -> None:
+        """A partition has a later owner: see what its earlier ones still do."""
 
     def _commit(self, partition: int, next_offset: int | None, where: str) -> None:
         known = self._durable.get(partition, 0)

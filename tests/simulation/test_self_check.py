@@ -121,6 +121,10 @@ class _Listening:
         """Pass on."""
         self._observer.held(member, partitions)
 
+    def gives_up(self, member: Member, partition: int) -> None:
+        """Pass on."""
+        self._observer.gives_up(member, partition)
+
     def applied(self, member: Member, config: OperatorConfig) -> None:
         """Pass on."""
         self._observer.applied(member, config)

@@ -111,10 +111,11 @@ class WatchedLease(Lease):
         clock: Clock,
         membership_ends_ms: Callable[[], float],
         tell_held: Callable[[int], None],
+        gives_up: Callable[[int], None],
     ) -> None:
         super().__init__(clock, membership_ends_ms)
         self._now_ms = clock.monotonic_ms
-        self._tell_held = tell_held
+        self._tell_held, self._gives_up = tell_held, gives_up
         self.withdrawn_ms: dict[tuple[int, int], float] = {}
         """By partition and epoch."""
 
@@ -128,6 +129,7 @@ class WatchedLease(Lease):
         withdrawn = tuple(partitions)
         for partition in withdrawn:
             if partition in self._epochs:
+                self._gives_up(partition)
                 place = (partition, self._epochs[partition])
                 self.withdrawn_ms.setdefault(place, self._now_ms())
         super().withdraw(withdrawn)

@@ -36,6 +36,7 @@ from tests.simulation.limited import Limits, limits_of
 from tests.simulation.member import Member, Site
 from tests.simulation.network import Network
 from tests.simulation.outbox_world import open_outbox
+from tests.simulation.reached import Reached, Turn, turn_of
 from tests.simulation.recorder import Recorder
 from tests.simulation.scenario import Scenario
 from tests.simulation.segment_files import SegmentFiles
@@ -65,7 +66,8 @@ class World:
         self.settings = scenario.settings(self.rng.choice(scenario.assignors))
         self.history, self._sequence = History(), count()
         self.trace: Trace = deque(maxlen=TRACE_MAX)
-        self.network = Network(self.clock, self._fork())
+        self.network, self.reached = Network(self.clock, self._fork()), Reached()
+        self.network.asked = self.reached.asked
         made_of = (scenario.partitions, self.clock, self.network.to_log, scenario.batch_bytes_max)
         self.broker, self.data = MemoryBroker(*made_of), MemoryStores(self.clock)
         self._wakes, self.configs = Wakes[Member](), list[tuple[float, OperatorConfig]]()
@@ -287,6 +289,10 @@ class World:
     def note(self, entry: Asked | Happened | LeftToLoad) -> None:
         """Keep what happened."""
         self.history.add(entry)
+        if isinstance(entry, Happened):
+            member = self._members.get(entry.node.partition(".")[0])
+            if member is not None and (turn := turn_of(entry.what)) is not None:
+                self.recorder.turned(turn, member)
 
     def _read_amiss(self, partition: int, complaint: str) -> None:
         self.history.add(ReadAmiss(self.now_ms(), partition, complaint))
@@ -325,6 +331,7 @@ class World:
     def stop_member(self, member: Member) -> None:
         """Ask a node to stop gracefully."""
         if not member.is_stopping:
+            self.recorder.turned(Turn.STOP, member)
             member.request_stop()
             self.note(Happened(self.now_ms(), "stop", member.name, self.now_ms()))
 
@@ -347,6 +354,7 @@ class World:
 
     def _bury(self, member: Member) -> None:
         """The process died: half of the time the group notices at once."""
+        self.recorder.turned(Turn.CRASH, member)
         if self.rng.random() < 0.4:
             member.vanish()
         self._remove(member, "crash")
