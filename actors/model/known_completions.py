@@ -8,16 +8,20 @@ other work for it there.
 """
 
 from collections.abc import Collection
+from itertools import islice
 
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.key import TaskKey, first_key_at
 from hourhand.actors.model.status import Completion
 from hourhand.actors.model.task import StoredTask
+
+_SAMPLE_KEYS = 200
+"""Keys whose median stands for that of all: to sort them all takes as long as all else here."""
 
 
 class KnownCompletions:
     """A dictionary with a bound; no I/O, no locks."""
 
-    __slots__ = ("_bound_ms", "_bytes_max", "_completions", "_completions_max", "_size_bytes")
+    __slots__ = ("_bound", "_bytes_max", "_completions", "_completions_max", "_size_bytes")
 
     def __init__(self, bound_ms: int, completions_max: int, bytes_max: int) -> None:
         assert min(completions_max, bytes_max) > 0, "what was just closed is always known"
@@ -26,8 +30,9 @@ class KnownCompletions:
         self._bytes_max = bytes_max
         self._size_bytes = 0
         """Includes completions that were replaced, until it is counted again."""
-        self._bound_ms = bound_ms
-        """Every completion of a loaded key at or after this time is known."""
+        self._bound = first_key_at(bound_ms)
+        """Every completion of a loaded key after this one is known. It is a key and not a time,
+        because any number of tasks may be due in one millisecond."""
 
     def find(self, key: TaskKey) -> Completion | None:
         """Return the completion of a key, if it is known."""
@@ -38,11 +43,11 @@ class KnownCompletions:
         completion = self._completions.get(task.key)
         if completion is not None:
             return completion.closes(task.offset)
-        return False if task.key.scheduled_ms >= self._bound_ms else None
+        return False if task.key > self._bound else None
 
     def covers(self, key: TaskKey) -> bool:
         """True if a completion of this key belongs here."""
-        return key.scheduled_ms >= self._bound_ms
+        return key > self._bound
 
     def remember(self, *completions: Completion) -> bool:
         """Add completions; return True if the limit is exceeded."""
@@ -51,20 +56,24 @@ class KnownCompletions:
         return self._is_over()
 
     def forget_older(self, undurable: Collection[TaskKey]) -> None:
-        """Raise the bound by halves; completions that are not durable yet are known only here, so
-        they stay.
+        """Raise the bound by about halves; completions that are not durable yet are known only
+        here, so they stay.
         """
         assert self._is_over(), "only a full memory forgets"
-        self._count_bytes()
+        if len(self._completions) <= self._completions_max:
+            self._count_bytes()
         while self._is_over():
-            times = sorted(key.scheduled_ms for key in self._completions if key not in undurable)
-            if not times:
+            step = 1 + len(self._completions) // _SAMPLE_KEYS
+            keys = sorted(
+                key for key in islice(self._completions, 0, None, step) if key not in undurable
+            )
+            if not keys:
                 break
-            self._bound_ms = max(self._bound_ms, times[len(times) // 2] + 1)
+            bound = self._bound = max(self._bound, keys[len(keys) // 2])
             self._completions = {
                 key: completion
                 for key, completion in self._completions.items()
-                if key.scheduled_ms >= self._bound_ms or key in undurable
+                if key > bound or key in undurable
             }
             self._count_bytes()
 

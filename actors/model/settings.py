@@ -44,8 +44,9 @@ class WindowSettings(Group):
     memory_bytes_max: int | None = Field(default=None, ge=1_048_576, le=1_099_511_627_776)
     """Bytes of tasks that a node holds: half in its windows, a quarter on their way to the store, a
     quarter as known completions. By default a quarter of the limit of the container or machine."""
-    completions_max: int = Field(default=100_000, ge=100, le=100_000_000)
-    """Completions of a partition in memory; older ones are read when needed."""
+    completions_max: int = Field(default=10_000, ge=100, le=100_000_000)
+    """Completions of a partition in memory; older ones are read when needed. Twice ``tasks_max`` is
+    enough for a herd of one moment."""
     clock_check_ms: int = Field(default=1_000, ge=1, le=60_000)
     """Longest sleep of the due timer, so a stepped wall clock is noticed."""
 

@@ -52,6 +52,21 @@ def test_past_the_limit_the_older_half_is_forgotten_but_what_is_not_durable() ->
     assert completions.is_closed(replace(TASK, key=keys[1])) is None
 
 
+def test_the_bound_stands_among_the_tasks_of_one_millisecond() -> None:
+    """Any number of tasks may be due at one moment; the store is asked for none that comes later
+    in their order.
+    """
+    completions = known(completions_max=9)
+    keys = [key_of(0)._replace(ordering_id=f"id-{number:02}") for number in range(12)]
+    for key in keys[:10]:
+        completions.remember(a_completion(key=key))
+
+    completions.forget_older(())
+
+    assert completions.is_closed(replace(TASK, key=keys[11])) is False
+    assert completions.is_closed(replace(TASK, key=keys[0])) is None
+
+
 def test_what_is_forgotten_is_about_half() -> None:
     """A little less would be forgotten again and again, each time by a look at all of them."""
     completions = known(completions_max=9)
