@@ -143,7 +143,7 @@ PROCESSES ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 
 PART_unit := tests/property tests/tidy tests/unit
 PART_simulation := tests/box tests/promises tests/simulation tests/specification
 PART_servers := tests/chaos tests/conformance tests/integration tests/security tests/two_versions
-PART_programs := tests/containers tests/browser tests/crash tests/deploy tests/documents tests/examples tests/fuzz tests/mutation tests/newcomer tests/power_cut tests/programs
+PART_programs := tests/containers tests/browser tests/crash tests/deploy tests/documents tests/examples tests/fuzz tests/mutation tests/newcomer tests/power_cut tests/programs tests/soak
 PART_pipeline := tests/pipeline
 PARTS := unit simulation servers programs pipeline
 
@@ -234,6 +234,10 @@ chaos: need-java need-mvn venv ## Kill nodes and servers for CHAOS_MINUTES=10 an
 .PHONY: crash
 crash: venv ## Kill a node KILLS=200 times over embedded folders, then recount what it promised
 	@CRASH_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest -s $(UNHURRIED) tests/crash
+
+.PHONY: soak
+soak: venv ## Keep a node at work for HOURS=8 and see whether memory, files or lateness grow [RATE=100 EVERY_S=300 SERVERS=1]
+	@$(BIN)/python -m tests.soak --hours $(or $(HOURS),8) --rate $(or $(RATE),100) --every-s $(or $(EVERY_S),300) $(if $(SERVERS),--servers)
 
 .PHONY: power-cut
 power-cut: venv ## Cut the power under an embedded node CUTS=2000 times, and look for what it acknowledged [SEED=0]

@@ -198,12 +198,9 @@ class Member:
         self.knows_kinds = not site.unknowing or rng.random() >= site.unknowing
         self.is_older = bool(site.older) and rng.random() < site.older
         self.log = WatchedLog(site.broker, site.settings, clock, site.observer.delivered)
-        self.lease = WatchedLease(
-            clock,
-            self.log.lease_ends_ms,
-            lambda held: site.observer.held(self, held),
-            lambda partition: site.observer.gives_up(self, partition),
-        )
+        observer = site.observer
+        told = partial(observer.held, self), partial(observer.gives_up, self)
+        self.lease = WatchedLease(clock, self.log.lease_ends_ms, *told)
         self._loop = SimulatedLoop(clock, self._woken)  # type: ignore[abstract]
         self._machine = VirtualMachine(clock, rng, self._woken)
         self.doors: NodeDoors | None = None

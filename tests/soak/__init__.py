@@ -1,0 +1,1 @@
+"""Hours of steady work on one node: does memory, disk or lateness grow?"""
