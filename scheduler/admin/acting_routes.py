@@ -440,5 +440,6 @@ def _given(body: RuleBody, known: Recurring | None) -> Mapping[str, Any]:
         "jitter": timedelta(milliseconds=body.jitter_ms),
         "starts": parsed_time("starts", body.starts),
         "ends": parsed_time("ends", body.ends),
+        "except_dates": body.except_dates,
         "count_max": body.count_max,
     }

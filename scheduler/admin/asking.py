@@ -21,7 +21,11 @@ from hourhand.actors.model.priority import PRIORITY_MAX
 from hourhand.scheduler.admin.dead_letters import LetterFilter
 from hourhand.scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
 from hourhand.scheduler.reading.inspector import TaskState
-from hourhand.scheduler.services.recurring.rule import INTERVAL_MS_MIN, Overlap
+from hourhand.scheduler.services.recurring.rule import (
+    EXCEPT_DATES_MAX,
+    INTERVAL_MS_MIN,
+    Overlap,
+)
 from hourhand.scheduler.services.requested_tasks import WINDOW_MS_MAX
 from hourhand.scheduler.services.typed_routes import Responses, TypedRouter, described
 
@@ -341,6 +345,10 @@ class RuleBody(_ChangeBody):
     jitter_ms: int = Field(0, alias="jitterMs", ge=0, le=86_400_000)
     starts: TimeField | None = None
     ends: TimeField | None = None
+    except_dates: list[Annotated[str, Field(json_schema_extra={"format": "date"})]] = Field(
+        default_factory=list, alias="exceptDates", max_length=EXCEPT_DATES_MAX
+    )
+    """Dates in ``timeZone`` on which nothing is due."""
     count_max: int | None = Field(None, alias="countMax", ge=1, le=_MS_MAX)
     wait_s: Wait = Field(5.0, alias="waitS")
 

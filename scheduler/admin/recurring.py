@@ -93,6 +93,8 @@ class ShownRule(Answer, frozen=True):
     jitter_ms: int
     starts: Instant | None
     ends: Instant | None
+    except_dates: list[str]
+    """Dates in the time zone on which nothing is due."""
     count_max: int | None
     data: Annotated[Any, Meta(description="The JSON object that each task has.")] = UNSET
     sealed: str | UnsetType = UNSET
@@ -114,6 +116,7 @@ class ShownRule(Answer, frozen=True):
             jitter_ms=rule.jitter_ms,
             starts=instant_text(rule.starts_ms),
             ends=instant_text(rule.ends_ms),
+            except_dates=rule.except_dates,
             count_max=rule.count_max,
             data=rule.data if data and rule.seal is None else UNSET,
             sealed=UNSET if rule.seal is None else str(rule.envelope or "sealed"),

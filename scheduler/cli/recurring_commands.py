@@ -109,6 +109,13 @@ class RuleOptions(ResultOptions):
     ends: Annotated[
         str | None, typer.Option("--until", metavar="TIME", help="No run at this time or later.")
     ] = None
+    except_dates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATES",
+            help="No run on these dates of the time zone: 2026-12-25,2027-01-01, or @file.",
+        ),
+    ] = None
     times: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="End after this many runs.")
     ] = None
@@ -150,6 +157,7 @@ def set_schedule(
             "jitter": _duration(rule.jitter),
             "starts": bounds[0],
             "ends": bounds[1],
+            "except_dates": task_input.parse_dates(rule.except_dates),
             "count_max": rule.times,
         }
         _set(settings, name, given, reason, rule.output)

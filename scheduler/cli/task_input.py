@@ -82,6 +82,28 @@ def _within_years(text: str, time_ms: int) -> int:
     return time_ms
 
 
+def parse_dates(text: str | None) -> list[str]:
+    """Read dates between commas or spaces, or ``@file`` (``@-``: standard input) that holds them;
+    what follows a ``#`` in a line is a comment. The dates themselves are judged by the rule.
+    """
+    if text is None:
+        return []
+    if text.startswith("@"):
+        text = _file_text(text[1:])
+    lines = (line.partition("#")[0] for line in text.splitlines())
+    return " ".join(lines).replace(",", " ").split()
+
+
+def _file_text(name: str) -> str:
+    """Return the text of a file, or of standard input for ``-``."""
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidTask(f"cannot read {name}: {error.strerror}") from None
+    except ValueError as error:
+        raise InvalidTask(f"{name} is not text in UTF-8: {error}") from None
+
+
 def parse_data(text: str) -> dict[str, Any]:
     """Read a JSON object, or ``@file`` (``@-``: standard input) that holds one."""
     where = "--data"

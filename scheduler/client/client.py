@@ -6,7 +6,7 @@ means that nothing was sent. It never runs a task, and reads the store only for 
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from threading import Lock, Thread
 from typing import Any, Self, overload
@@ -411,6 +411,7 @@ class SchedulerClient:
         jitter: timedelta = timedelta(0),
         starts: datetime | None = None,
         ends: datetime | None = None,
+        except_dates: Iterable[date | str] = (),
         count_max: int | None = None,
     ) -> "LightFuture[Receipt]":
         """Run a task again and again, by a cron expression or an interval.
@@ -437,6 +438,7 @@ class SchedulerClient:
             jitter=jitter,
             starts=starts,
             ends=ends,
+            except_dates=except_dates,
             count_max=count_max,
         )
         return self._systems.set_recurring(name, rule)

@@ -27,6 +27,8 @@ _MACROS = {
     "@hourly": "0 * * * *",
 }
 _ZONE_IN_FRONT = re.compile(r"(?:CRON_)?TZ=", re.IGNORECASE)
+_BEFORE_LAST = re.compile(r"L-\d+W?", re.IGNORECASE)
+_NEAREST_WEEKDAY = re.compile(r"\d+W", re.IGNORECASE)
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _GAPS_LOOKED_AT, _GAPS_END = 200, datetime(2027, 3, 1, tzinfo=UTC)
 _GAP_MS_MAX = 86_400_000
@@ -64,7 +66,10 @@ class _CronTimes(CronSim):
 
 
 def checked_cron(expression: str) -> str:
-    """Return a valid expression; the ValueError for others suggests a correct one."""
+    """Return a valid expression, with a macro such as ``@daily`` written out; the ValueError for
+    others suggests what to write.
+    """
+    expression = _MACROS.get(expression.strip().lower(), expression)
     if (hint := _hint(expression)) is not None:
         raise ValueError(hint)
     try:
@@ -81,19 +86,29 @@ def checked_cron(expression: str) -> str:
 
 def _hint(expression: str) -> str | None:
     """Return a suggestion for syntax of other cron tools; None if there is none."""
-    first, *others = expression.split() or [""]
+    first, *others = fields = expression.split() or [""]
     if first.startswith("@"):
-        if (written := _MACROS.get(first.lower())) is not None:
-            return f"there are no macros: write {written!r} for {first}"
         if first.lower() == "@every":
-            return "there are no macros: give the interval instead (every, --every)"
-        return "there are no macros: write five fields, or six that begin with the second"
+            return "give the interval instead of @every (every, --every)"
+        return f"the macros are {', '.join(_MACROS)}: write one of them, or five or six fields"
     if _ZONE_IN_FRONT.match(first):
         rest = " ".join(others)
         return f"the time zone is not part of it: write {rest!r} and give time_zone (--time-zone)"
-    if "?" in (first, *others):
-        written = " ".join("*" if each == "?" else each for each in (first, *others))
+    if "?" in fields:
+        written = " ".join("*" if each == "?" else each for each in fields)
         return f"there is no ? here: write {written!r}"
+    for term in (term for each in fields for term in each.split(",")):
+        if _BEFORE_LAST.fullmatch(term):
+            return (
+                f"{term} (days before the last one) is not read: write L for the last day of the"
+                " month, LW for its last weekday, or days of the month such as 26-28"
+            )
+        if _NEAREST_WEEKDAY.fullmatch(term):
+            return (
+                f"{term} (the weekday nearest to a day) is not read: write the day itself, LW for"
+                " the last weekday of the month, or a day of the week such as MON#3 for the third"
+                " Monday"
+            )
     return None
 
 

@@ -1,7 +1,7 @@
 """A client's requests about recurring schedules, as tasks: checked before anything is sent."""
 
-from collections.abc import Callable, Mapping
-from datetime import UTC, timedelta
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from hourhand.actors.model.display import shown
@@ -39,6 +39,8 @@ def rule_of(name: str, **values: object) -> RecurringRule:
             given[field] = read(f"schedule {key}", given.pop(key))
     if "time_zone" in given:
         given["time_zone"] = _zone_name(given["time_zone"])
+    if "except_dates" in given:
+        given["except_dates"] = _date_texts(given["except_dates"])
     rule = checked_rule(**{"ordering_id": checked_name(name), **given})
     refuse_reserved(rule.ordering_id)
     return rule
@@ -69,6 +71,25 @@ def _zone_name(zone: object) -> str:
             f" that has one, is needed, got {shown(zone)}"
         )
     return name
+
+
+def _date_texts(dates: object) -> list[object]:
+    """Return dates as text; what is not a date is left for the rule to refuse."""
+    if not isinstance(dates, Iterable) or isinstance(dates, str | bytes | Mapping):
+        raise InvalidTask(
+            "invalid recurring schedule: except_dates: a list of dates is needed, as"
+            f" [date(2026, 12, 25)], got {shown(dates)}"
+        )
+    return [_date_text(each) for each in dates]
+
+
+def _date_text(day: object) -> object:
+    if isinstance(day, datetime):
+        raise InvalidTask(
+            f"invalid recurring schedule: except_dates: {shown(day)} is a time: a date is needed,"
+            " as date(2026, 12, 25)"
+        )
+    return day.isoformat() if isinstance(day, date) else day
 
 
 def _millis(what: str, duration: object) -> int:

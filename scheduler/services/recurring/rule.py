@@ -5,7 +5,7 @@ Pure: no clock is read. ``cron_times`` decides the meaning of cron expressions.
 
 import zlib
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import Annotated, Literal, Self, cast
 from zoneinfo import ZoneInfo
@@ -24,7 +24,12 @@ from pydantic_core import ErrorDetails
 from hourhand.actors.model.codec import encode_object
 from hourhand.actors.model.display import shown
 from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis
+from hourhand.actors.model.instant import (
+    INSTANT_MAX_MS,
+    format_instant,
+    from_millis,
+    to_millis,
+)
 from hourhand.actors.model.kind import checked_kind
 from hourhand.actors.model.priority import PRIORITY_MAX
 from hourhand.actors.model.problem_words import PROBLEMS_MAX, problem_text
@@ -41,12 +46,24 @@ Overlap = Literal["skip", "buffer_one", "allow"]
 
 INTERVAL_MS_MIN = 100
 NAME_CHARS_MAX = 1_000
+EXCEPT_DATES_MAX = 1_000
 
 
 def _known_zone(name: str) -> str:
     if not is_known_zone(name):
         raise ValueError("no time zone of that name is known: write Europe/Berlin or UTC")
     return name
+
+
+def _iso_date(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise ValueError("it must be a date of the calendar, as 2026-12-25") from None
+
+
+def _each_once(dates: list[str]) -> list[str]:
+    return sorted(set(dates))
 
 
 class RecurringRule(BaseModel):
@@ -79,6 +96,12 @@ class RecurringRule(BaseModel):
     starts_ms: int | None = None
     ends_ms: int | None = None
     """Nothing is due at this time or after."""
+    except_dates: Annotated[
+        list[Annotated[str, AfterValidator(_iso_date)]],
+        Field(max_length=EXCEPT_DATES_MAX),
+        AfterValidator(_each_once),
+    ] = []
+    """Dates in ``time_zone`` on which nothing is due."""
     count_max: Annotated[int, Field(ge=1)] | None = None
     """The schedule ends after this number of tasks."""
 
@@ -113,6 +136,29 @@ class RecurringRule(BaseModel):
 
         Intervals are counted from ``starts_ms``, else from ``anchor_ms``.
         """
+        due_ms = self._next_of_any_date(time_ms, anchor_ms)
+        while due_ms is not None and (day_ends_ms := self._excepted_until_ms(due_ms)) is not None:
+            due_ms = self._next_of_any_date(day_ends_ms - 1, anchor_ms)
+        return due_ms
+
+    def _excepted_until_ms(self, due_ms: int) -> int | None:
+        """Return the end of the excepted date that a time is in; None for any other date."""
+        if not self.except_dates:
+            return None
+        zone = ZoneInfo(self.time_zone)
+        try:
+            day = from_millis(due_ms).astimezone(zone).date()
+            if day.isoformat() not in self.except_dates:
+                return None
+            # This is the moment of the change if the clock skips midnight, as it must be.
+            midnight = datetime.combine(day + timedelta(days=1), time(), zone)
+        except OverflowError:
+            return INSTANT_MAX_MS + 1
+        end_ms = to_millis(midnight)
+        # A clock that is set back across midnight shows it twice, and the date again in between.
+        return end_ms if end_ms > due_ms else to_millis(midnight.replace(fold=1))
+
+    def _next_of_any_date(self, time_ms: int, anchor_ms: int) -> int | None:
         if self.starts_ms is not None:
             time_ms = max(time_ms, self.starts_ms - 1)
         if self.every_ms is not None:

@@ -27,6 +27,7 @@ from hourhand.scheduler.records.appending import TaskAppender
 from hourhand.scheduler.services.definition_book import DefinitionBook
 from hourhand.scheduler.services.recurring.requests import request_task, set_task
 from hourhand.scheduler.services.recurring.rule import (
+    EXCEPT_DATES_MAX,
     Overlap,
     RecurringRule,
     checked_name,
@@ -91,6 +92,9 @@ class ScheduleFields(RequestPart):
     jitter_ms: Duration = Field(0, alias="jitter")
     starts_ms: Instant | None = Field(None, alias="from")
     ends_ms: Instant | None = Field(None, alias="until")
+    except_dates: list[Annotated[str, Field(json_schema_extra={"format": "date"})]] = Field(
+        default_factory=list, alias="except-dates", max_length=EXCEPT_DATES_MAX
+    )
     count_max: int | None = Field(None, alias="times", json_schema_extra={"minimum": 1})
 
 
@@ -120,6 +124,7 @@ class ScheduleDescription(ServiceAnswer, frozen=True, kw_only=True):
     jitter: float
     starts: Time | UnsetType = field(default=UNSET, name="from")
     until: Time | UnsetType = UNSET
+    except_dates: list[str] | UnsetType = UNSET
     times: int | UnsetType = UNSET
 
 
@@ -255,5 +260,6 @@ def _description(rule: RecurringRule) -> ScheduleDescription:
         jitter=rule.jitter_ms / 1000,
         starts=UNSET if rule.starts_ms is None else format_instant(rule.starts_ms),
         until=UNSET if rule.ends_ms is None else format_instant(rule.ends_ms),
+        except_dates=rule.except_dates or UNSET,
         times=UNSET if rule.count_max is None else rule.count_max,
     )

@@ -107,6 +107,7 @@ export function ruleBody(known, values) {
     jitterMs: readDuration("Jitter", values.jitter),
     starts: values.starts || null,
     ends: values.ends || null,
+    exceptDates: (values.exceptDates ?? "").split(/[\s,]+/).filter(Boolean),
     countMax: values.countMax ? Number(values.countMax) : null,
   };
 }
@@ -183,6 +184,12 @@ export function ruleFields(known) {
     },
     { name: "starts", label: `Not before, ${zoneName()}`, type: "moment", value: rule?.starts ?? "" },
     { name: "ends", label: `Ends at, ${zoneName()}`, type: "moment", value: rule?.ends ?? "" },
+    {
+      name: "exceptDates",
+      label: "Not on these dates of the time zone",
+      value: (rule?.exceptDates ?? []).join(", "),
+      hint: "2026-12-25, 2027-01-01",
+    },
     {
       name: "countMax",
       label: "Ends after so many runs",

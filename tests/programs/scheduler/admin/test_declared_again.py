@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ _RULES: dict[str, dict[str, Any]] = {
         "jitter": timedelta(milliseconds=1_001),
         "starts": _STARTS,
         "ends": _STARTS + timedelta(days=9_000),
+        "except_dates": ["2026-12-25", date(2027, 1, 1)],
         "count_max": 5,
     },
 }
@@ -60,6 +61,8 @@ _OPTIONS: dict[str, list[str]] = {
         "2026-01-01T07:00:00.250+01:00",
         "--until",
         "2050-08-23T06:00:00.250Z",
+        "--except-dates",
+        "2027-01-01, 2026-12-25",
         "--times",
         "5",
     ],
@@ -79,6 +82,7 @@ _BODIES: dict[str, dict[str, Any]] = {
         "jitterMs": 1_001,
         "starts": "2026-01-01T07:00:00.250+01:00",
         "ends": "2050-08-23T06:00:00.250Z",
+        "exceptDates": ["2026-12-25", "2027-01-01"],
         "countMax": 5,
     },
 }

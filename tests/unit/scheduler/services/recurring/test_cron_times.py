@@ -88,19 +88,32 @@ def test_a_time_of_day_is_due_once_a_day(zone: str, day: str, clock: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("@yearly", "0 0 1 1 *"),
+        ("@annually", "0 0 1 1 *"),
+        ("@monthly", "0 0 1 * *"),
+        ("@weekly", "0 0 * * 0"),
+        ("@daily", "0 0 * * *"),
+        (" @MIDNIGHT ", "0 0 * * *"),
+        ("@hourly", "0 * * * *"),
+    ],
+)
+def test_a_macro_means_the_expression_that_is_stored(given: str, written: str) -> None:
+    """So nodes that do not read macros run it, and the two are one rule."""
+    assert checked_rule(ordering_id="o", cron=given).cron == written
+
+
+@pytest.mark.parametrize(
     ("given", "advice"),
     [
-        ("@daily", "there are no macros: write '0 0 \\* \\* \\*' for @daily"),
-        ("@MIDNIGHT", "write '0 0 \\* \\* \\*' for @MIDNIGHT"),
-        ("@hourly", "write '0 \\* \\* \\* \\*'"),
-        ("@weekly", "write '0 0 \\* \\* 0'"),
-        ("@monthly", "write '0 0 1 \\* \\*'"),
-        ("@yearly", "write '0 0 1 1 \\*'"),
-        ("@annually", "write '0 0 1 1 \\*'"),
         ("@every 1h30m", "give the interval instead"),
-        ("@reboot", "there are no macros: write five fields"),
+        ("@reboot", "the macros are @yearly, .*, @hourly: write one of them"),
         ("TZ=Europe/Berlin 0 3 * * *", "write '0 3 \\* \\* \\*' and give time_zone"),
         ("CRON_TZ=UTC 0 3 * * *", "write '0 3 \\* \\* \\*' and give time_zone"),
+        ("0 0 L-2 * *", "L-2 .* is not read: write L for the last day"),
+        ("0 0 1,l-10 * *", "l-10 .* is not read"),
+        ("0 0 15W * *", "15W .* is not read: write the day itself, LW"),
         ("0 0 12 ? * MON-FRI", "there is no \\? here: write '0 0 12 \\* \\* MON-FRI'"),
     ],
 )

@@ -38,9 +38,8 @@ def test_a_failed_callback_is_tried_again_and_the_next_one_is_skipped_meanwhile(
 def test_a_schedule_is_shown_with_its_next_times() -> None:
     """In its own time zone."""
     bench = TimersBench()
-    body = a_schedule(
-        cron="30 2 * * *", **{"time-zone": "Europe/Berlin", "until": "2026-01-03T00:00:00Z"}
-    )
+    times = {"time-zone": "Europe/Berlin", "until": "2026-01-04T00:00:00Z"}
+    body = a_schedule(cron="30 2 * * *", **times, **{"except-dates": ["2026-01-02"]})
     assert bench.http.put("/recurring/n", json=body).status_code == 200
     bench.scheduler.run_due()
 
@@ -48,7 +47,8 @@ def test_a_schedule_is_shown_with_its_next_times() -> None:
     assert shown["schedule"]["cron"] == "30 2 * * *"
     assert shown["callback"] == {"http": {"uri": URI, "opaque": "o"}}
     assert shown["next"] == "2026-01-01T01:30:00.000Z"
-    assert shown["next-times"] == ["2026-01-01T02:30:00+01:00", "2026-01-02T02:30:00+01:00"]
+    assert shown["next-times"] == ["2026-01-01T02:30:00+01:00", "2026-01-03T02:30:00+01:00"]
+    assert shown["schedule"]["except-dates"] == ["2026-01-02"]
     listed = bench.http.get("/recurring").json()["recurring"]
     assert [each["name"] for each in listed] == ["n"]
 
