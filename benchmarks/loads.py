@@ -19,6 +19,10 @@ CALL_S = 0.020
 """Time of a call of a service, in seconds."""
 IN_PROCESSES = "process_work."
 """Begins the name of work that a class of ``benchmarks.programs.process_work`` does."""
+OCCURRING = "occurring"
+"""Name of the work whose tasks are occurrences of schedules."""
+SCHEDULES = 500
+"""How many of them there are."""
 ASYNC_KIND = "async"
 """The kind of those tasks of a mixed load whose executor is async."""
 LIMIT_PER_S, LIMIT_BURST = 200, 20

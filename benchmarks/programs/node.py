@@ -6,7 +6,8 @@ and those of the async kind have an executor of their own.  With ``insert`` each
 into a PostgreSQL, with ``insert_many`` a hundred do in one call.  With ``limited`` the cluster has
 a limit.  With ``fair`` tenants share the node, with ``priority`` tasks may have one of their own;
 each blocks for twenty milliseconds.  With ``computing`` every task of an ordering id that begins so
-computes until the node stops.  With ``process_work.`` and the name of a class of that module tasks
+computes until the node stops.  With ``occurring`` tasks are occurrences of schedules, whose data
+says when the first was due.  With ``process_work.`` and the name of a class of that module tasks
 may run in processes.  It decides nothing about figures.
 """
 
@@ -17,7 +18,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.loads import ASYNC_KIND, CALL_S, IN_PROCESSES, LIMIT_BURST, LIMIT_PER_S
+from benchmarks.loads import (
+    ASYNC_KIND,
+    CALL_S,
+    IN_PROCESSES,
+    LIMIT_BURST,
+    LIMIT_PER_S,
+    OCCURRING,
+)
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import Records, wall_s
 
@@ -58,8 +66,8 @@ def _executors(spec: dict[str, Any], note: Callable[[int], None]) -> dict[str, A
         return _inserting(note, spec["database"], work)
     if work in {"fair", "priority"}:
         return _calling(note, work)
-    if work.startswith(IN_PROCESSES):
-        return _of_process_work(spec)
+    if work.startswith((OCCURRING, IN_PROCESSES)):
+        return _occurring(note) if work == OCCURRING else _of_process_work(spec)
     from hourhand import Limit, Task, TaskExecutor
 
     class NoOp(TaskExecutor):
@@ -90,6 +98,19 @@ def _executors(spec: dict[str, Any], note: Callable[[int], None]) -> dict[str, A
     works = {"noop": NoOp, "limited": Limited, "wait": Waiting, "failing": Failing}
     works["computing"] = Computing
     return {"executor": works[work]}
+
+
+def _occurring(note: Callable[[int], None]) -> dict[str, Any]:
+    from benchmarks.loads import SCHEDULES
+    from hourhand import Task, TaskExecutor
+
+    class Occurring(TaskExecutor):
+        def execute(self, task: Task) -> None:
+            data: Any = task.data
+            turn = (task.key.scheduled_ms - data["first_ms"]) // data["every_ms"]
+            note(turn * SCHEDULES + data["number"])
+
+    return {"executor": Occurring}
 
 
 def _of_process_work(spec: dict[str, Any]) -> dict[str, Any]:

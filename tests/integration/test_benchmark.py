@@ -10,6 +10,7 @@ from benchmarks.bench import Bench
 from benchmarks.families import (
     compute_beside,
     herd,
+    occurrences,
     shapes,
     startup,
     throughput,
@@ -68,6 +69,18 @@ def test_work_in_processes_is_run_beside_threads(tmp_path: Path) -> None:
     assert all(line.figure.value > 0 for line in lines)
     beside = [line for line in lines if line.against == "beside none"]
     assert {line.detail["computing"] for line in beside} == {2, 32}
+
+
+def test_what_a_node_makes_itself_gives_lines(tmp_path: Path) -> None:
+    """Occurrences of schedules, and the tasks of calls that are unique or debounced."""
+    sizes = replace(SMOKE, enqueue_tasks=400)
+    with open_servers(tmp_path / "servers", cluster=False, rivals=False) as servers:
+        bench = Bench(servers, sizes, frozenset(occurrences.MEASURES))
+        lines = occurrences.run(bench)
+
+    assert {"ms, p50", "ms, p99"} <= {line.unit for line in lines}
+    if sys.platform == "linux":
+        assert {line.measure for line in lines} == set(occurrences.MEASURES)
 
 
 def test_a_herd_gives_a_line_a_phase(tmp_path: Path) -> None:
