@@ -210,7 +210,7 @@ open_marks = Port[[], AbstractContextManager[Callable[[int], bytes | None]]](
 LogUnavailable."""
 counted = Port[[Clock, NodeTelemetry], Observation]("metrics", _always("prometheus"))
 """Returns an observation that counts the events of a node."""
-traced = Port[[Observation], Observation]("traces", _always("opentelemetry"))
+traced = Port[[Clock, Observation], Observation]("traces", _always("opentelemetry"))
 """Returns an observation that traces tasks, and passes everything on to the one behind it."""
 
 
@@ -587,7 +587,7 @@ def observe(settings: Settings, clock: Clock, telemetry: Telemetry) -> Observati
     if settings.observe.counts:
         observation = counted(settings, clock, counting)
     if settings.observe.traces:
-        observation = traced(settings, observation)
+        observation = traced(settings, clock, observation)
     return observation
 
 

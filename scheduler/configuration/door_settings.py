@@ -37,6 +37,11 @@ class ObserveSettings(Group):
     """True counts events even if no port is served."""
     traces: bool = False
     """Traces tasks with the OpenTelemetry of this process; needs `hourhand[otel]`."""
+    trace_link_after_ms: int = Field(default=60_000, ge=0, le=86_400_000)
+    """The attempt of a task that is due later than this after it was stored begins a trace of its
+    own, with a link to that of its caller. 0: each attempt does."""
+    trace_messaging: bool = False
+    """Spans also have OpenTelemetry's attributes for messaging, `messaging.*`."""
     hang_ms: int = Field(default=30_000, ge=100, le=3_600_000)
     """A polling thread or dispatcher that makes no progress for this time counts as hung."""
     log_format: Literal["text", "json"] = "text"

@@ -221,6 +221,8 @@ class ObserveSettingsDict(TypedDict, total=False):
     port: int | None
     metrics: bool
     traces: bool
+    trace_link_after_ms: int
+    trace_messaging: bool
     hang_ms: int
     log_format: Literal["text", "json"]
     log_task_data: bool

@@ -1,16 +1,20 @@
-"""One trace a task: scheduled, stored, run and completed, through OpenTelemetry's API.
+"""The trace of a task: scheduled, stored, run and completed, through OpenTelemetry's API.
 
-The context travels in the record's ``traceparent`` header, is stored with the row
-(``hourhand.actors.model.trace``), is current while user code runs, and leaves through relayed
-messages and callbacks. A task without a sampled context costs only a look at its data. Spans name
-the task and hold neither its data nor an error's text. The process chooses the SDK and the share of
-sampled traces. Decides nothing about when an attempt runs or about its outcome.
+An attempt soon after its task was stored belongs to the trace of its caller. Any other begins a
+trace of its own, with a link to that one, so that no trace lasts for days. The context travels in
+the record's ``traceparent`` header, is stored with the row (``hourhand.actors.model.trace``), is
+current while user code runs, and leaves through relayed messages and callbacks. A task without a
+sampled context costs only a look at its data. Spans name the task and hold neither its data nor an
+error's text. The process chooses the SDK and the share of sampled traces. Decides nothing about
+when an attempt runs or about its outcome.
 """
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, cast
 
@@ -18,16 +22,18 @@ import msgspec
 from opentelemetry import context as contexts
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, use_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
 from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.definition import DefinitionKind, ordering_id_parts
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.outcome import Outcome
 from hourhand.actors.model.status import Completion
 from hourhand.actors.model.task import StoredTask, Task
 from hourhand.actors.model.trace import TRACEPARENT, carried_context, context_of
+from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import LogWriter, Position, TaskLog
 from hourhand.actors.ports.runner import AttemptListener, Executable, Runner
 from hourhand.actors.ports.store import Stores
@@ -47,21 +53,39 @@ _OUTCOMES = {Ending.DROPPED: "drop", Ending.SNOOZED: "snooze"}
 """Names of outcomes that are not those of their endings."""
 _ENDED_MAX = 10_000
 """Most attempts whose completion is still to be traced; that of an abandoned one never comes."""
+_NEAR_MAX = 10_000
+"""Most tasks known to be due soon after they were stored; the attempt of any other has a link."""
+_REPEATING = frozenset({DefinitionKind.RECURRING.value, DefinitionKind.TIMER.value})
+"""Definitions whose tasks make one another."""
+_OCCURRENCE = re.compile(r"@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z!?$")
+"""The end of an occurrence's uniqueness key."""
+_MESSAGING_TYPES = {
+    "schedule": "send",
+    "store": "receive",
+    "attempt": "process",
+    "batch": "process",
+    "complete": "settle",
+}
+"""The type of each operation in the conventions for messaging spans."""
+_batch_span: ContextVar[Span | None] = ContextVar("_batch_span", default=None)
+"""The span of the batch whose tasks are being entered or run."""
 
 
-def traced(_settings: Settings, behind: Observation) -> "Traced":
+def traced(settings: Settings, clock: Clock, behind: Observation) -> "Traced":
     """Return an observation that traces, and passes everything on to ``behind``."""
-    return Traced(behind)
+    observed = settings.observe
+    topic = settings.topic.name if observed.trace_messaging else None
+    return Traced(behind, Spans(clock.now_ms, observed.trace_link_after_ms, topic))
 
 
 class Traced(Observation):
     """Traces, and passes everything on to the observation behind it."""
 
-    def __init__(self, behind: Observation) -> None:
+    def __init__(self, behind: Observation, spans: "Spans") -> None:
         super().__init__(behind.telemetry)
         self._behind = behind
         self.registry = behind.registry
-        self._spans = Spans()
+        self._spans = spans
 
     @property
     def health(self) -> Health | None:  # type: ignore[override]
@@ -94,7 +118,7 @@ class Traced(Observation):
 
     def runner(self, runner: Runner) -> Runner:
         """Trace calls of user code."""
-        return TracedRunner(self._behind.runner(runner), self._spans.attempt, self._spans.note_end)
+        return TracedRunner(self._behind.runner(runner), self._spans)
 
     def messages(self, messages: MessageWriter) -> MessageWriter:
         """Add the current trace to every message."""
@@ -120,47 +144,130 @@ class Traced(Observation):
 
 
 class Spans:
-    """Makes spans of tasks; used from any thread."""
+    """Makes spans of tasks; used from any thread.
 
-    def __init__(self) -> None:
+    ``now_ms`` is the wall clock. A task that is due more than ``link_after_ms`` after it was stored
+    gets links; with 0 all do. With ``topic``, spans have the attributes of messaging, too.
+    """
+
+    def __init__(
+        self, now_ms: Callable[[], int], link_after_ms: int, topic: str | None = None
+    ) -> None:
         self._tracer = trace.get_tracer("hourhand")
+        self._now_ms = now_ms
+        self._link_after_ms = link_after_ms
+        self._topic = topic
+        self._near: dict[TaskKey, None] = {}
         self._ended: dict[TaskKey, bytes] = {}
 
     def begin(
         self,
         name: str,
         kind: SpanKind,
-        context: bytes | None,
+        parent: Context | None,
         attributes: Mapping[str, Any],
+        *,
+        links: Sequence[Link] = (),
         started_ns: int | None = None,
     ) -> Span:
-        """Begin a span below a task's context, or below the current one."""
-        parent = None if context is None else _as_context(context)
+        """Begin a span below a parent, which is the current span if it is None."""
         named = {f"hourhand.{key}": value for key, value in attributes.items()}
+        if self._topic is not None:
+            named |= _messaging(name, self._topic, attributes)
         return self._tracer.start_span(
-            f"hourhand {name}", parent, kind, named, start_time=started_ns
+            f"hourhand {name}", parent, kind, named, links, start_time=started_ns
         )
 
     def of_task(self, name: str, key: TaskKey, context: bytes, **attributes: object) -> Span:
-        """Begin a span that names its task."""
+        """Begin a span that names its task, below the task's context."""
         about = {"key": str(key), "ordering_id": key.ordering_id, **attributes}
-        return self.begin(name, SpanKind.CLIENT, context, about)
+        return self.begin(name, SpanKind.CLIENT, _as_context(context), about)
 
     def attempt(
-        self, context: bytes, attributes: Mapping[str, Any], started_ns: int | None = None
-    ) -> Span:
-        """Begin the span of a call of user code, which began now, or nanoseconds after 1970."""
-        return self.begin("attempt", SpanKind.CONSUMER, context, attributes, started_ns)
+        self, attempt: Attempt, context: bytes, started_ns: int | None = None
+    ) -> tuple[Span, bytes | None]:
+        """Begin the span of a call of user code, which began now, or nanoseconds after 1970.
 
-    def note_end(self, key: TaskKey, context: bytes) -> None:
-        """Keep the context of a task whose completion may follow."""
-        if len(self._ended) >= _ENDED_MAX:
-            self._ended.pop(next(iter(self._ended)), None)
-        self._ended[key] = context
+        The second value is the context for the task's completion, None if it is not sampled.
+        """
+        about = _about(attempt)
+        consumer = SpanKind.CONSUMER
+        if self._continues(attempt):
+            parent = _as_context(context)
+            return self.begin("attempt", consumer, parent, about, started_ns=started_ns), context
+        span = self.begin(
+            "attempt", consumer, Context(), about, links=[_link(context)], started_ns=started_ns
+        )
+        return span, context_of(_header_of(span))
+
+    def batch(self) -> Span:
+        """Begin the span of a batch, to which its tasks are linked one by one."""
+        return self.begin("batch", SpanKind.CONSUMER, Context(), {})
+
+    def note_stored(self, key: TaskKey) -> None:
+        """Keep a traced task that is due so soon that its first attempt continues the trace."""
+        if key.scheduled_ms - self._now_ms() < self._link_after_ms and not _repeats(key):
+            _keep(self._near, key, None, _NEAR_MAX)
+
+    def note_end(self, key: TaskKey, context: bytes | None) -> None:
+        """Keep the context for a completion that may follow the end of an attempt."""
+        self._near.pop(key, None)
+        if context is not None:
+            _keep(self._ended, key, context, _ENDED_MAX)
 
     def take_end(self, key: TaskKey) -> bytes | None:
         """Return the kept context, once."""
         return self._ended.pop(key, None) if self._ended else None
+
+    def _continues(self, attempt: Attempt) -> bool:
+        """True if an attempt belongs to the trace that scheduled its task."""
+        task = attempt.task
+        return attempt.number == 1 and not task.attempts.snoozed and task.key in self._near
+
+
+def _keep(kept: dict[TaskKey, Any], key: TaskKey, value: object, most: int) -> None:
+    """Keep a value, and no more than so many."""
+    if len(kept) >= most:
+        # Another thread may have taken it, or may be adding one.
+        with suppress(RuntimeError, StopIteration):
+            kept.pop(next(iter(kept)), None)
+    kept[key] = value
+
+
+def _repeats(key: TaskKey) -> bool:
+    """True if a task is an occurrence, or one of those that make occurrences or pops."""
+    parts = ordering_id_parts(key.ordering_id)
+    return (parts is not None and parts[0] in _REPEATING) or (
+        _OCCURRENCE.search(key.uniqueness_key) is not None
+    )
+
+
+def _about(attempt: Attempt) -> dict[str, object]:
+    """Return the attributes of an attempt."""
+    key, kind = attempt.task.key, attempt.task.kind
+    return {
+        "key": str(key),
+        "ordering_id": key.ordering_id,
+        "partition": attempt.partition,
+        "attempt": attempt.number,
+        "fence": attempt.epoch,
+        **({"kind": kind} if kind is not None else {}),
+    }
+
+
+def _messaging(name: str, topic: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of the conventions for messaging spans."""
+    found: dict[str, Any] = {
+        "messaging.system": "hourhand",
+        "messaging.operation.name": name,
+        "messaging.operation.type": _MESSAGING_TYPES[name],
+        "messaging.destination.name": topic,
+    }
+    if "partition" in attributes:
+        found["messaging.destination.partition.id"] = str(attributes["partition"])
+    if "key" in attributes:
+        found["messaging.message.id"] = attributes["key"]
+    return found
 
 
 class _Behind:
@@ -181,11 +288,11 @@ class TracedSchedule(_Behind):
         self, partition: int, tasks: Sequence[StoredTask], write_time: int
     ) -> "Future[None]":
         """Write rows."""
-        spans = [
-            self._spans.of_task("store", task.key, context, partition=partition)
-            for task in tasks
-            if (context := carried_context(task.body)) is not None
-        ]
+        spans = []
+        for task in tasks:
+            if (context := carried_context(task.body)) is not None:
+                self._spans.note_stored(task.key)
+                spans.append(self._spans.of_task("store", task.key, context, partition=partition))
         written: Future[None] = self._port.insert_tasks(partition, tasks, write_time)
         return _ending(spans, written)
 
@@ -198,7 +305,9 @@ class TracedStatus(_Behind):
     ) -> "Future[None]":
         """Write completions."""
         spans = [
-            self._spans.of_task("complete", each.key, context, result=each.result.value)
+            self._spans.of_task(
+                "complete", each.key, context, partition=partition, result=each.result.value
+            )
             for each in completions
             if (context := self._spans.take_end(each.key)) is not None
         ]
@@ -261,6 +370,11 @@ def _header_of(span: Span) -> Headers:
     return [(TRACEPARENT, carrier[TRACEPARENT].encode())]
 
 
+def _link(context: bytes) -> Link:
+    """Return a link to the span that scheduled a task."""
+    return Link(trace.get_current_span(_as_context(context)).get_span_context())
+
+
 def _as_context(context: bytes) -> Context:
     return _W3C.extract({TRACEPARENT: context.decode()}, Context())
 
@@ -293,17 +407,12 @@ def _end_all(spans: Sequence[Span], future: "Future[Any]") -> None:
         span.end()
 
 
-BeginSpan = Callable[[bytes, Mapping[str, Any], int | None], Span]
-NoteEnd = Callable[[TaskKey, bytes], None]
-
-
 class TracedRunner:
     """``Runner``; wraps the executors of traced tasks."""
 
-    def __init__(self, runner: Runner, begin: BeginSpan, note_end: NoteEnd) -> None:
+    def __init__(self, runner: Runner, spans: Spans) -> None:
         self._runner = runner
-        self._begin = begin
-        self._note_end = note_end
+        self._spans = spans
         self.withdraw = runner.withdraw
         self.long_running = runner.long_running
         self.unsettled = runner.unsettled
@@ -332,7 +441,7 @@ class TracedRunner:
         context = carried_context(attempt.task.body)
         if context is None:
             return None
-        return _CallSpan(attempt, context, self._begin, self._note_end)
+        return _CallSpan(attempt, context, self._spans)
 
 
 def _tell_with_spans(
@@ -350,27 +459,36 @@ def _tell_with_spans(
 class _CallSpan:
     """The span of one call."""
 
-    def __init__(
-        self, attempt: Attempt, context: bytes, begin: BeginSpan, note_end: NoteEnd
-    ) -> None:
+    def __init__(self, attempt: Attempt, context: bytes, spans: Spans) -> None:
         self._attempt = attempt
         self._context = context
-        self._begin = begin
-        self._note_end = note_end
+        self._spans = spans
+        self._completes: bytes | None = None
+        """The context for the completion."""
 
     def begin(self, started_ns: int | None = None) -> Span:
-        """Begin the span, below the task's context, now or at a time."""
-        attempt = self._attempt
-        key = attempt.task.key
-        about = {
-            "key": str(key),
-            "ordering_id": key.ordering_id,
-            "partition": attempt.partition,
-            "attempt": attempt.number,
-            "fence": attempt.epoch,
-            **({"kind": kind} if (kind := attempt.task.kind) is not None else {}),
-        }
-        return self._begin(self._context, about, started_ns)
+        """Begin the span, now or at a time."""
+        span, self._completes = self._spans.attempt(self._attempt, self._context, started_ns)
+        return span
+
+    @contextmanager
+    def in_batch(self) -> Iterator[None]:
+        """Link the task to the span of its batch, which is current from its first task on."""
+        batch = _batch_span.get()
+        if batch is not None:
+            batch.add_link(_link(self._context).context)
+            yield
+            return
+        batch = self._spans.batch()
+        batch.add_link(_link(self._context).context)
+        token = _batch_span.set(batch)
+        try:
+            with use_span(
+                batch, end_on_exit=True, record_exception=False, set_status_on_exception=False
+            ):
+                yield
+        finally:
+            _batch_span.reset(token)
 
     def tell(self, ended: AttemptEnded) -> None:
         """Make the span of a call that has ended elsewhere."""
@@ -397,7 +515,7 @@ class _CallSpan:
 
     def _close(self, span: Span, ended_ns: int | None = None) -> None:
         span.end(ended_ns)
-        self._note_end(self._attempt.task.key, self._context)
+        self._spans.note_end(self._attempt.task.key, self._completes)
 
 
 class _Wrapped:
@@ -426,14 +544,14 @@ class _Wrapped:
 
     @contextmanager
     def around(self) -> Iterator[None]:
-        """Make the span current, for a task of a batch."""
+        """Have the span of the batch current, and one for this task's attempt, in a batch."""
         span = self._call.begin()
-        with use_span(span, record_exception=False, set_status_on_exception=False):
-            try:
+        try:
+            with self._call.in_batch():
                 yield
-            except BaseException as error:
-                self._call.fail(span, error)
-                raise
+        except BaseException as error:
+            self._call.fail(span, error)
+            raise
         self._call.end(span, None)
 
     def immediate(self, task: StoredTask) -> ImmediateWork | None:

@@ -4,8 +4,9 @@ import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -14,15 +15,16 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tenacity import wait_none
 
-from hourhand import Scheduler, SchedulerClient, Settings, Task, TaskExecutor
+from hourhand import BatchExecutor, Scheduler, SchedulerClient, Settings, Task, TaskExecutor
 from hourhand.actors.model.attempts import AttemptEnded, Ending
 from hourhand.actors.model.backoff import RetryPolicy
 from hourhand.actors.model.codec import Headers
 from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task import AttemptState, StoredTask
 from hourhand.actors.model.trace import TRACEPARENT, context_of, with_context
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.adapters.observing import tracing
 from hourhand.scheduler.adapters.observing.tracing import Spans, TracedMessages, TracedRunner
 from hourhand.scheduler.configuration.door_settings import ObserveSettings
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
@@ -30,11 +32,18 @@ from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from hourhand.scheduler.ports.processes import ProcessMember
 from hourhand.scheduler.wiring import build_telemetry, observe, open_clock
-from tests.builders import a_stored_task, an_attempt
+from tests.builders import NOW_MS, a_stored_task, an_attempt
 from tests.unit.fakes import FakeRunner
 from tests.waiting import until
 
 PATIENCE_S = 60.0
+CONTEXT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+_DUE = "2026-03-01T12:00:00.000Z"
+
+
+def a_maker(link_after_ms: int = 60_000, topic: str | None = None) -> Spans:
+    """Return a maker of spans at the time of the builders' tasks."""
+    return Spans(lambda: NOW_MS, link_after_ms, topic)
 
 
 @pytest.fixture(scope="module")
@@ -160,22 +169,19 @@ def test_a_task_is_one_trace_from_its_caller_to_its_completion(
         _wait_until_closed(spans)
 
     found = finished(spans, ())
-    mine = {span.context.trace_id for each in found.values() for span in each if span.context}
-    assert mine == {request.get_span_context().trace_id}
-    (scheduled,) = found["hourhand schedule"]
+    (scheduled,), (first, second) = found["hourhand schedule"], found["hourhand attempt"]
     assert scheduled.context is not None
-    below = [*found["hourhand store"], *found["hourhand attempt"], *found["hourhand complete"]]
-    assert len(below) == 4
-    assert {span.parent.span_id for span in below if span.parent} == {scheduled.context.span_id}
+    assert second.context is not None
+    assert scheduled.context.trace_id == request.get_span_context().trace_id
+    assert _parents([*found["hourhand store"], first]) == 2 * [scheduled.context.span_id]
+    assert second.parent is None
+    assert [each.context.span_id for each in second.links] == [scheduled.context.span_id]
+    assert _parents(found["hourhand complete"]) == [second.context.span_id]
     attempts = [span.attributes or {} for span in found["hourhand attempt"]]
     assert [each["hourhand.attempt"] for each in attempts] == [1, 2]
     assert attempts[0]["error.type"] == "ValueError"
     assert {each["hourhand.key"] for each in attempts} == {str(receipt.key)}
-    (user,) = found["mailing"]
-    second = found["hourhand attempt"][1].context
-    assert user.parent is not None
-    assert second is not None
-    assert user.parent.span_id == second.span_id
+    assert _parents(found["mailing"]) == [second.context.span_id]
     assert "4111" not in "".join(span.to_json() for each in found.values() for span in each)
 
 
@@ -183,9 +189,9 @@ def test_a_process_has_the_span_of_its_attempt_and_a_killed_one_too(
     spans: InMemorySpanExporter,
 ) -> None:
     """By the times that it told, once it has ended; what never began has none."""
-    runner, made, told = FakeRunner(), Spans(), list[AttemptEnded]()
-    traced = TracedRunner(runner, made.attempt, made.note_end)
-    context = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    runner, made, told = FakeRunner(), a_maker(), list[AttemptEnded]()
+    traced = TracedRunner(runner, made)
+    context = CONTEXT
     endings = {
         "well": (Ending.DONE, None),
         "dropped": (Ending.DROPPED, None),
@@ -195,7 +201,9 @@ def test_a_process_has_the_span_of_its_attempt_and_a_killed_one_too(
     }
     member = ProcessMember(RetryPolicy(), None)
     bodies = {of: b"{}" if of == "untraced" else with_context(b"{}", context) for of in endings}
-    rows = [a_stored_task(ordering_id=of, data=body) for of, body in bodies.items()]
+    rows = [a_stored_task(due_in_ms=0, ordering_id=of, data=body) for of, body in bodies.items()]
+    for row in rows:
+        made.note_stored(row.key)
     traced.start([(an_attempt(task=row), member) for row in rows], told.append)
     assert {type(each.executor) for each in runner.started} == {ProcessMember}, "not wrapped"
 
@@ -211,6 +219,143 @@ def test_a_process_has_the_span_of_its_attempt_and_a_killed_one_too(
     assert (well["hourhand.outcome"], dropped["hourhand.outcome"]) == ("done", "drop")
     assert (killed["error.type"], killed["hourhand.ordering_id"]) == ("ProcessDied", "killed")
     assert made.take_end(runner.started[0].attempt.task.key) == context
+
+
+@pytest.mark.parametrize(
+    ("link_after_ms", "due_in_ms", "changed", "continues"),
+    [
+        (60_000, 59_999, {}, True),
+        (60_000, -5_000, {}, True),
+        (60_000, 60_000, {}, False),
+        (0, 0, {}, False),
+        (0, -1, {}, True),
+        (60_000, 0, {"number": 2}, False),
+        (60_000, 0, {"attempts": AttemptState(snoozed=1)}, False),
+        (60_000, 0, {"uniqueness_key": f"report@{_DUE}"}, False),
+        (60_000, 0, {"uniqueness_key": f"report@{_DUE}!"}, False),
+        (60_000, 0, {"ordering_id": "hourhand:recurring:report"}, False),
+        (60_000, 0, {"ordering_id": "hourhand:timer:alarm"}, False),
+        (60_000, 0, {"ordering_id": "hourhand:relay:message"}, True),
+    ],
+)
+def test_a_late_attempt_a_retry_and_an_occurrence_have_a_link_in_place_of_a_parent(
+    spans: InMemorySpanExporter,
+    link_after_ms: int,
+    due_in_ms: int,
+    changed: dict[str, Any],
+    continues: bool,
+) -> None:
+    """Their completion is below the attempt, so in its trace."""
+    made, number = a_maker(link_after_ms), changed.pop("number", 1)
+    body = with_context(b"{}", CONTEXT)
+    row = a_stored_task(due_in_ms=due_in_ms, data=body, **changed)
+    attempt = an_attempt(task=row, number=number)
+    key = attempt.task.key
+
+    made.note_stored(key)
+    span, completes = made.attempt(attempt, CONTEXT)
+    span.end()
+    made.note_end(key, completes)
+    kept = made.take_end(key)
+    assert kept is not None
+    made.of_task("complete", key, kept).end()
+
+    attempted, completed = spans.get_finished_spans()
+    assert attempted.context is not None
+    if continues:
+        assert attempted.parent == completed.parent
+        assert attempted.parent is not None
+        assert attempted.parent.span_id == int(CONTEXT[36:52], 16)
+        assert not attempted.links
+    else:
+        assert attempted.parent is None
+        assert [each.context.span_id for each in attempted.links] == [int(CONTEXT[36:52], 16)]
+        assert attempted.context.trace_id != int(CONTEXT[3:35], 16)
+        assert _parents([completed]) == [attempted.context.span_id]
+
+
+def test_a_task_that_another_node_stored_has_a_link(spans: InMemorySpanExporter) -> None:
+    """Nothing is known of how long ago that was."""
+    span, _ = a_maker().attempt(an_attempt(), CONTEXT)
+    span.end()
+
+    (attempted,) = spans.get_finished_spans()
+    assert (attempted.parent, len(attempted.links)) == (None, 1)
+
+
+def test_as_many_tasks_as_wait_are_known_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest ones are forgotten, and get links."""
+    monkeypatch.setattr(tracing, "_NEAR_MAX", 2)
+    made = a_maker()
+    rows = [a_stored_task(uniqueness_key=key, due_in_ms=0) for key in "abc"]
+
+    for row in rows:
+        made.note_stored(row.key)
+
+    begun = [made.attempt(an_attempt(task=row), CONTEXT) for row in rows]
+    assert [completes == CONTEXT for _, completes in begun] == [False, True, True]
+
+
+def test_spans_have_the_attributes_of_messaging_if_asked_for(spans: InMemorySpanExporter) -> None:
+    """By the names of OpenTelemetry's conventions."""
+    made, attempt = a_maker(topic="tasks"), an_attempt(partition=3)
+
+    made.attempt(attempt, CONTEXT)[0].end()
+    made.of_task("complete", attempt.task.key, CONTEXT, result="success").end()
+    a_maker().attempt(attempt, CONTEXT)[0].end()
+
+    attempted, completed, without = (
+        dict(span.attributes or {}) for span in spans.get_finished_spans()
+    )
+    assert {key: value for key, value in attempted.items() if key.startswith("messaging.")} == {
+        "messaging.system": "hourhand",
+        "messaging.operation.name": "attempt",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": "tasks",
+        "messaging.destination.partition.id": "3",
+        "messaging.message.id": str(attempt.task.key),
+    }
+    assert completed["messaging.operation.type"] == "settle"
+    assert not [key for key in without if key.startswith("messaging.")]
+
+
+class Together(BatchExecutor):
+    """Makes one span for all."""
+
+    retry = RetryPolicy(attempts_max=1)
+    batch_wait = timedelta(seconds=1)
+
+    def execute_many(self, tasks: Sequence[Task]) -> None:
+        """Run."""
+        with trace.get_tracer("user").start_as_current_span("mailing"):
+            assert tasks
+
+
+def test_a_batch_is_a_span_that_its_tasks_are_linked_to(
+    tmp_path: Path, spans: InMemorySpanExporter
+) -> None:
+    """User code is below the batch, and each task has its attempt."""
+    settings, due = installation(tmp_path), datetime.now(UTC)
+    with SchedulerClient(settings) as client:
+        for each in "ab":
+            task = Task(ordering_id=each, scheduled_time=due, uniqueness_key="1")
+            client.schedule_task(task).result(timeout=PATIENCE_S)
+
+    with Scheduler(settings, executor=Together):
+        until(lambda: len(finished(spans, ()).get("hourhand complete", ())) == 2)
+
+    found = finished(spans, ())
+    scheduled = {span.context.span_id for span in found["hourhand schedule"] if span.context}
+    batches = found["hourhand batch"]
+    assert {link.context.span_id for batch in batches for link in batch.links} == scheduled
+    assert len(_parents(found["hourhand attempt"])) == 2
+    assert sorted(_parents(found["mailing"])) == sorted(
+        batch.context.span_id for batch in batches if batch.context
+    )
+
+
+def _parents(found: Sequence[ReadableSpan]) -> list[int]:
+    return [span.parent.span_id for span in found if span.parent]
 
 
 def _wait_until_closed(spans: InMemorySpanExporter) -> None:
