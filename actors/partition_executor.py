@@ -43,6 +43,9 @@ from hourhand.actors.ordering_executor import OrderingExecutor
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.turn import AttemptDue, AttemptsEnded, LetterAcknowledged, LookAgain, Turn
 
+DOUBTFUL_LOOK_MS = 100.0
+"""Pause between two looks whether a lease that has ended was renewed."""
+
 
 class _SlowCheckDue(Look, msgspec.Struct, frozen=True):
     pass
@@ -205,6 +208,11 @@ class PartitionExecutor(Actor):
             ordering.accept(task)
 
     def _take_ended(self) -> None:
+        if self._is_doubtful():
+            # Another owner may have loaded the tasks, and run them again: these ends stay with the
+            # runner until the lease is renewed, or the partition is given up.
+            self._context.after(DOUBTFUL_LOOK_MS, AttemptsEnded())
+            return
         orderings = self._orderings
         for ended in self._turn.ended.take():
             attempt = ended.attempt
@@ -218,6 +226,13 @@ class PartitionExecutor(Actor):
             elif ended.ending.is_of_user_code:
                 # The attempt does not count any more, but operators are told of it.
                 self._turn.emit(finished_event(ended))
+
+    def _is_doubtful(self) -> bool:
+        """True if the node's lease has ended; a drain has a deadline of its own."""
+        return (
+            not self._draining
+            and self._context.clock.monotonic_ms() >= self._effects.lease_ends_ms()
+        )
 
     def _take_checkpoint(self, made: CheckpointMade) -> None:
         """Make a checkpoint durable, unless an earlier owner's attempt made it."""
@@ -341,3 +356,4 @@ class PartitionExecutor(Actor):
         self._slow_ids = frozenset(each for each in orderings if orderings[each].is_slow)
         for ordering in orderings.values():
             ordering.drain()
+        self._take_ended()

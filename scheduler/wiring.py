@@ -493,6 +493,7 @@ class _NodeConnections:
             run_tasks_max=executors.run_tasks_max,
             expires_after_ms=executors.expires_after_ms,
             flow_rules=executors.flow_rules,
+            lease_ends_ms=self.log.lease_ends_ms,
         )
         group = self.settings.group
         return Node(

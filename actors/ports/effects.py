@@ -5,6 +5,7 @@ answered: a read changes nothing, and a second equal dead letter does no harm. A
 have had its effect, so it fails for the role too. The caller decides which errors may pass.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -49,6 +50,8 @@ class Effects:
     expires_after_ms: Mapping[str | None, int] = field(default_factory=dict)
     """Milliseconds from a task's scheduled time to its expiry, by kind that has one; a task's own
     expiry comes before it."""
+    lease_ends_ms: Callable[[], float] = lambda: math.inf
+    """Returns the monotonic time from which on another node may own this node's partitions."""
     memory: NodeBudget = field(init=False)
     """The budget by the settings."""
 

@@ -125,6 +125,7 @@ class Member:
             telemetry=self.telemetry,
             make_executor=lambda _id, _kind: GuestKind(group.journal.make_executor).guest(),
             flow_rules=group.rules,
+            lease_ends_ms=lambda: self.virtual.log.lease_ends_ms(),  # noqa: PLW0108 - made later
         )
         self.memory = effects.memory
         return effects

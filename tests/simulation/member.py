@@ -308,6 +308,7 @@ class Member:
                 concurrency_per_id=site.unordered,
                 run_tasks_max=site.runs,
                 flow_rules=site.flow_rules,
+                lease_ends_ms=self.log.lease_ends_ms,
             ),
             make_system=make_system,
             commit_interval_ms=group.commit_interval_ms,
