@@ -3,24 +3,60 @@
 Decides which fields are believed, because a process runs user code.
 """
 
+from collections.abc import Collection, Sequence
+
 from msgspec.structs import replace
 
 from hourhand.actors.model.attempts import AttemptEnded, Ending
 from hourhand.actors.model.display import UNSHOWN_STACK, storable_text
+from hourhand.actors.model.key import TaskKey
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.endings import (
     ERROR_MESSAGE_CHARS_MAX,
     ERROR_STACK_CHARS_MAX,
     REASON_CHARS_MAX,
 )
-from hourhand.scheduler.node.process_frames import FrameBroken, SentEnd, SentFailure
+from hourhand.scheduler.node.process_frames import (
+    Ended,
+    FrameBroken,
+    FrameKind,
+    SentEnd,
+    SentFailure,
+    SentText,
+)
 
 
-def sent_end(place: int, ended: AttemptEnded, *, is_begun: bool, is_told: bool) -> SentEnd:
-    """Return the end of an attempt as a process sends it.
+def sent_ends(
+    seq: int,
+    ends: Sequence[AttemptEnded],
+    *,
+    begun: Collection[TaskKey],
+    told: Collection[TaskKey],
+    memory_bytes: int = 0,
+) -> Sequence[tuple[FrameKind, SentText | Ended]]:
+    """Return the frames of work that has ended, in the order in which a process sends them.
 
-    ``is_begun`` is true if ``execute`` was called, ``is_told`` if operators see a failure.
+    ``begun`` are the tasks whose ``execute`` was called, ``told`` those whose failure operators
+    see.
     """
+    values = [
+        (FrameKind.RESULT, SentText(seq, place, ended.returned))
+        for place, ended in enumerate(ends)
+        if ended.returned is not None
+    ]
+    sent = [
+        _sent_end(
+            place,
+            ended,
+            is_begun=ended.attempt.task.key in begun,
+            is_told=ended.attempt.task.key in told,
+        )
+        for place, ended in enumerate(ends)
+    ]
+    return [*values, (FrameKind.ENDED, Ended(seq, sent, memory_bytes))]
+
+
+def _sent_end(place: int, ended: AttemptEnded, *, is_begun: bool, is_told: bool) -> SentEnd:
     failure, stack = None, ended.error_stack
     if ended.error_class is not None:
         failure = SentFailure(

@@ -289,6 +289,13 @@ class ProcessPool:
             place.is_silent = True
             place.kill_ms = min(place.kill_ms, self._monotonic_ms() + SILENT_MS)
 
+    def said(self, number: int, sent: SentText | Ended) -> None:
+        """Take one of ``sent_ends``; FrameBroken as ``said_ended``."""
+        if isinstance(sent, Ended):
+            self.said_ended(number, sent)
+        else:
+            self.said_result(number, sent)
+
     def said_ended(self, number: int, ended: Ended) -> None:
         """Take the end of the first work of a process; FrameBroken for other work."""
         place = self._by_number.get(number)

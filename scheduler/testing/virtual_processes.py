@@ -19,11 +19,12 @@ from hourhand.actors.model.task_executor import TaskExecutor
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Begun, Calls
-from hourhand.scheduler.node.process_ends import sent_end
+from hourhand.scheduler.node.process_ends import sent_ends
 from hourhand.scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
     Ended,
     EndedProcess,
+    FrameKind,
     FrameReader,
     SentText,
     Work,
@@ -131,24 +132,12 @@ class _WorkAtHand:
         """End the attempts that began."""
         self._calls.end_batch(self._begun, [error] * len(self._begun))
 
-    def values(self) -> list[SentText]:
-        """Return the values that attempts ended with."""
+    def frames(self) -> Sequence[tuple[FrameKind, SentText | Ended]]:
+        """Return what a process sends of all of it, once it has ended."""
         ends = [self._ends[id(each.attempt)] for each in self.added]
-        return [
-            SentText(self.seq, place, ended.returned)
-            for place, ended in enumerate(ends)
-            if ended.returned is not None
-        ]
-
-    def ended(self) -> Ended:
-        """Return how all of it ended."""
         begun = {each.key for each in self._told.of(AttemptStarted)}
         failed = {each.key for each in self._told.of(AttemptFailed)}
-        ends = []
-        for place, running in enumerate(self.added):
-            key, ended = running.attempt.task.key, self._ends[id(running.attempt)]
-            ends.append(sent_end(place, ended, is_begun=key in begun, is_told=key in failed))
-        return Ended(self.seq, ends)
+        return sent_ends(self.seq, ends, begun=begun, told=failed)
 
 
 class VirtualProcesses:
@@ -366,7 +355,6 @@ class VirtualProcesses:
 
     def _tell_ends(self, at_hand: _WorkAtHand) -> None:
         process = at_hand.process
-        for value in at_hand.values():
-            self._inbox.append(partial(self.pool.said_result, process.number, value))
-        self._inbox.append(partial(self.pool.said_ended, process.number, at_hand.ended()))
+        for _, record in at_hand.frames():
+            self._inbox.append(partial(self.pool.said, process.number, record))
         process.place.end()

@@ -28,13 +28,12 @@ from hourhand.scheduler.node.batch_threads import BatchThreads
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.checkpoints import NodeCheckpoints
 from hourhand.scheduler.node.executor_calls import ExecutorCalls
-from hourhand.scheduler.node.process_ends import sent_end
+from hourhand.scheduler.node.process_ends import sent_ends
 from hourhand.scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
     FRAMES_VERSION,
     PIPE_LOST_CODE,
     TICKET_BYTES,
-    Ended,
     FrameKind,
     FrameReader,
     Hello,
@@ -263,27 +262,19 @@ class AttemptProcess:
             self._all_ended.set()
 
     def _tell_ends(self, seq: int, attempts: Sequence[Attempt]) -> None:
-        told = self._told
-        ends = [
-            sent_end(
-                place,
-                self._ends[id(attempt)],
-                is_begun=attempt.task.key in told.begun,
-                is_told=attempt.task.key in told.failed,
-            )
-            for place, attempt in enumerate(attempts)
-        ]
-        for place, attempt in enumerate(attempts):
-            ended = self._ends[id(attempt)]
-            if (last := ended.checkpoint) is not None:
-                self._send_text(attempt, last)
-            if ended.returned is not None:
-                self._pipe.send(FrameKind.RESULT, SentText(seq, place, ended.returned))
+        ends, told = [self._ends[id(each)] for each in attempts], self._told
+        frames = sent_ends(
+            seq, ends, begun=told.begun, told=told.failed, memory_bytes=self._memory()
+        )
+        for ended in ends:
+            if ended.checkpoint is not None:
+                self._send_text(ended.attempt, ended.checkpoint)
         self._calls.registry.settle(attempts)
         self.at_hand = 0, ()
-        self._told.begun.clear()
-        self._told.failed.clear()
-        self._pipe.send(FrameKind.ENDED, Ended(seq, ends, self._memory()))
+        told.begun.clear()
+        told.failed.clear()
+        for kind, record in frames:
+            self._pipe.send(kind, record)
         # Behind that: what has ended and was not told is taken for what killed the process.
         self._place.end()
 
@@ -310,6 +301,7 @@ def _attempt_of(sent: SentAttempt, follows: Attempt | None) -> Attempt:
         timeout_ms=sent.timeout_ms,
         is_unordered=sent.is_unordered,
         follows=follows,
+        expires_ms=sent.expires_ms,
     )
 
 

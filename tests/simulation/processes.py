@@ -19,11 +19,12 @@ from hourhand.actors.model.settings import TreeSettings
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.endings import not_started
-from hourhand.scheduler.node.process_ends import sent_end
+from hourhand.scheduler.node.process_ends import sent_ends
 from hourhand.scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
     Ended,
     EndedProcess,
+    FrameKind,
     FrameReader,
     SentText,
     Work,
@@ -335,23 +336,17 @@ class SimulatedProcesses:
             self._make_checkpoint(process, process.checkpoints)
         for number, ended in zip(process.history, process.ends, strict=False):
             self._observer.attempt_ended(number, ended.ending)
-        ends = [
-            sent_end(at, each, is_begun=bool(process.history), is_told=False)
-            for at, each in enumerate(process.ends)
-        ]
-        for at, each in enumerate(process.ends):
-            if each.returned is not None:
-                sent = SentText(process.seq, at, each.returned)
-                self._hear(partial(self.pool.said_result, process.number, sent))
-        told = Ended(process.seq, ends, process.memory_bytes)
-
-        def say() -> None:
-            process.heard += 1
-            self.pool.said_ended(process.number, told)
-
-        self._hear(say)
+        begun = [each.attempt.task.key for each in process.ends] if process.history else ()
+        for kind, record in sent_ends(
+            process.seq, process.ends, begun=begun, told=(), memory_bytes=process.memory_bytes
+        ):
+            self._hear(partial(self._say, process, kind, record))
         process.words.end()
         process.seq = 0
+
+    def _say(self, process: _Simulated, kind: FrameKind, record: SentText | Ended) -> None:
+        process.heard += kind is FrameKind.ENDED
+        self.pool.said(process.number, record)
 
     def _die(self, process: _Simulated, why: str) -> None:
         del self._alive[process.number]
