@@ -42,7 +42,8 @@ from hourhand.scheduler.node.process_frames import (
     read_record,
 )
 from hourhand.scheduler.node.process_page import ProcessPage
-from hourhand.scheduler.node.process_pool import ProcessPool, job_of, job_of_batch
+from hourhand.scheduler.node.process_place import job_of, job_of_batch
+from hourhand.scheduler.node.process_pool import ProcessPool
 from hourhand.scheduler.node.stages import RunningBatch
 from hourhand.scheduler.node.worker_watch import WorkerLoad
 from hourhand.scheduler.ports.user_places import ProcessPlan
@@ -84,7 +85,7 @@ class _ProcessPipe:
 
 
 class ProcessThread:
-    """The processes of one node; implements ``process_pool.ProcessSystem``."""
+    """The processes of one node; a ``ProcessSystem``."""
 
     def __init__(
         self,

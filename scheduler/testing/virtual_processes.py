@@ -19,6 +19,7 @@ from hourhand.actors.model.task_executor import TaskExecutor
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Begun, Calls
+from hourhand.scheduler.node.process_deadlines import RECALLED_MS, TOLD_MS
 from hourhand.scheduler.node.process_ends import sent_ends
 from hourhand.scheduler.node.process_frames import (
     FRAME_BYTES_MAX,
@@ -31,14 +32,8 @@ from hourhand.scheduler.node.process_frames import (
     read_record,
 )
 from hourhand.scheduler.node.process_page import PagePlace, ProcessPage
-from hourhand.scheduler.node.process_pool import (
-    NO_DEADLINE,
-    RECALLED_MS,
-    TOLD_MS,
-    ProcessPool,
-    job_of,
-    job_of_batch,
-)
+from hourhand.scheduler.node.process_place import NO_DEADLINE, job_of, job_of_batch
+from hourhand.scheduler.node.process_pool import ProcessPool
 from hourhand.scheduler.node.silence import STOOD_STILL_MS
 from hourhand.scheduler.node.stages import RunningBatch
 from hourhand.scheduler.ports.batches import BatchMember

@@ -18,7 +18,6 @@ from hourhand.actors.model.display import message_of
 from hourhand.actors.model.events import AttemptFailed, AttemptStarted, Event
 from hourhand.actors.model.interruption import look_too
 from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import FRESH, StoredTask
 from hourhand.actors.model.task_checkpoint import TaskCheckpoint
 from hourhand.actors.model.task_executor import TaskExecutor
 from hourhand.scheduler.executors.user_executors import UserExecutors
@@ -38,13 +37,13 @@ from hourhand.scheduler.node.process_frames import (
     FrameReader,
     Hello,
     RefusedProcess,
-    SentAttempt,
     SentText,
     Work,
     frame,
     read_record,
 )
 from hourhand.scheduler.node.process_page import PagePlace, ProcessPage
+from hourhand.scheduler.node.process_work import attempts_of
 from hourhand.scheduler.node.stages import RunningBatch
 from hourhand.scheduler.ports.batches import BatchMember
 from hourhand.scheduler.ports.user_places import ProcessPlan
@@ -59,8 +58,6 @@ _ASKED_LOOK_S = 0.05
 """Interval of checks whether an async attempt is asked to end."""
 CHECKPOINT_SENT_EVERY_MS = 100
 """Between two checkpoints of an attempt on the pipe: the node has them durable each second."""
-_NOT_HERE = Attempt(StoredTask(TaskKey(0, "?", "?"), b"{}", 0), 0, 0, 0)
-"""Stands for the attempt that another one follows, and whose batch is another one."""
 
 
 class NodePipe:
@@ -168,7 +165,7 @@ class AttemptProcess:
         if not self._has_ticket(work.seq):
             return
         self._place.begin(work.seq, self._clock.monotonic_ms())
-        attempts = _attempts_of(work)
+        attempts = attempts_of(work)
         executors = [self._executor_of(each.task.kind) for each in attempts]
         self._ends.clear()
         self._all_ended.clear()
@@ -277,32 +274,6 @@ class AttemptProcess:
             self._pipe.send(kind, record)
         # Behind that: what has ended and was not told is taken for what killed the process.
         self._place.end()
-
-
-def _attempts_of(work: Work) -> Sequence[Attempt]:
-    """Return attempts as a node has them."""
-    made: list[Attempt] = []
-    for sent in work.attempts:
-        follows = None
-        if sent.follows is not None:
-            follows = made[sent.follows] if sent.follows >= 0 else _NOT_HERE
-        made.append(_attempt_of(sent, follows))
-    return made
-
-
-def _attempt_of(sent: SentAttempt, follows: Attempt | None) -> Attempt:
-    key = TaskKey(sent.scheduled_ms, sent.ordering_id, sent.uniqueness_key)
-    task = StoredTask(key, sent.body, sent.offset, sent.attempts or FRESH)
-    return Attempt(
-        task,
-        sent.partition,
-        sent.epoch,
-        sent.number,
-        timeout_ms=sent.timeout_ms,
-        is_unordered=sent.is_unordered,
-        follows=follows,
-        expires_ms=sent.expires_ms,
-    )
 
 
 def _memory_of(plan: ProcessPlan) -> Callable[[], int]:

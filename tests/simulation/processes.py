@@ -31,7 +31,8 @@ from hourhand.scheduler.node.process_frames import (
     read_record,
 )
 from hourhand.scheduler.node.process_page import PagePlace, ProcessPage
-from hourhand.scheduler.node.process_pool import ProcessPool, job_of
+from hourhand.scheduler.node.process_place import job_of
+from hourhand.scheduler.node.process_pool import ProcessPool
 from tests.simulation.progress import EVERY_MS, CheckpointingAttempt
 from tests.simulation.user_code import ProcessKilled, SimulatedExecutor, plan_of
 

@@ -186,6 +186,7 @@ class Batched(BatchExecutor):
 
     run_in = "process"
     batch_tasks_max = 4
+    batch_wait = timedelta(seconds=60)
     retries_alone = True
 
     def execute_many(self, tasks: tuple[Task, ...]) -> list[Drop]:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""Processes that only say what a test has them say; implements ``process_pool.ProcessSystem``.
+"""Processes that only say what a test has them say; a ``ProcessSystem``.
 
 They keep to the page and to the tickets, as real ones do.
 """
@@ -25,7 +25,8 @@ from hourhand.scheduler.node.process_frames import (
     read_record,
 )
 from hourhand.scheduler.node.process_page import ProcessPage
-from hourhand.scheduler.node.process_pool import ProcessPool, job_of, job_of_batch
+from hourhand.scheduler.node.process_place import job_of, job_of_batch
+from hourhand.scheduler.node.process_pool import ProcessPool
 from hourhand.scheduler.node.silence import SilenceLimits
 from hourhand.scheduler.node.stages import RunningBatch
 from hourhand.scheduler.ports.batches import BatchLimits

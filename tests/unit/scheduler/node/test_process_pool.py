@@ -11,6 +11,7 @@ from hourhand.actors.model.events import (
     AttemptStarted,
     AttemptStuck,
 )
+from hourhand.scheduler.node.process_deadlines import RECALLED_MS
 from hourhand.scheduler.node.process_frames import (
     Ended,
     EndedProcess,
@@ -18,7 +19,6 @@ from hourhand.scheduler.node.process_frames import (
     SentEnd,
     SentText,
 )
-from hourhand.scheduler.node.process_pool import RECALLED_MS
 from hourhand.scheduler.observe.metric_catalogue import PROCESS_DEATHS
 from tests.unit.scheduler.node.fake_processes import FakeProcesses
 
@@ -254,6 +254,21 @@ def test_p26_a_drain_kills_before_its_deadline() -> None:
 
     ended = fake.ended()
     assert (ended.attempt, ended.ending) == (running, Ending.NOT_STARTED)
+
+
+def test_p26_a_drain_does_not_wait_for_a_longer_grace() -> None:
+    """It is asked to end at once, and killed before the deadline all the same."""
+    fake = FakeProcesses(kill_grace_ms=60_000)
+    fake.ready()
+    fake.start(partition=3)
+    fake.begin()
+
+    fake.drain([3])
+    fake.turn(9_799)
+    assert fake.processes[1].said == ["ask"]
+    fake.turn(1)
+
+    assert fake.processes[1].said == ["ask", "kill"]
 
 
 def test_a_drain_of_other_partitions_changes_nothing() -> None:
