@@ -6,11 +6,11 @@ and a replay finishes a command that a crash interrupted.  Its methods are opera
 watermark.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from hourhand.actors.kernel.operations import Ask, Operation
+from hourhand.actors.kernel.operations import Ask, Operation, Steps
 from hourhand.actors.kernel.ref import Recipient
 from hourhand.actors.loading import Loading
 from hourhand.actors.messages import (
@@ -23,18 +23,20 @@ from hourhand.actors.messages import (
     WithdrawTask,
 )
 from hourhand.actors.model.attempts import NO_STATUS, KeyStatus
-from hourhand.actors.model.codec import Command
+from hourhand.actors.model.codec import Command, CommandKind
 from hourhand.actors.model.commands import (
     Decision,
     Withdrawal,
+    WithdrawalResult,
     decide,
     known_task,
     recorded_outcome,
+    replaces_in_vain,
     replacing_row,
     split_runs,
 )
 from hourhand.actors.model.events import BatchPersisted, CommandDecided, TaskClosed, stored_event
-from hourhand.actors.model.key import first_key_at
+from hourhand.actors.model.key import TaskKey, first_key_at
 from hourhand.actors.model.ownership import Assignment
 from hourhand.actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
 from hourhand.actors.model.task import StoredTask
@@ -133,24 +135,43 @@ class Persisting:
                 outcome = RecordedOutcome(named, command.key)
                 return (yield from self._apply(command, Decision(named), outcome))
             command = replace(command, key=named)
-        why, up_to = Withdrawal.by(command.kind), command.offset if command.running else None
-        withdrawal = WithdrawTask(command.key, why, self._asker, up_to)
-        withdrawn = yield Ask(self._siblings.partition_scheduler, withdrawal)
+        if command.kind is CommandKind.REPLACE:
+            statuses = yield from self._statuses_of(command)
+            done = statuses.get(command.keys[-1], NO_STATUS).completion
+            if replaces_in_vain(command, done):
+                in_vain = Decision(CommandOutcome.ALREADY_CLOSED, new_key=command.new_key)
+                outcome = recorded_outcome(command, in_vain, ())
+                return (yield from self._apply(command, in_vain, outcome))
+        withdrawn = yield from self._withdrawn(command)
         rows = yield self._stores.schedule.find_tasks(self._partition, command.keys)
-        asked = FindStatuses(command.keys, with_checkpoints=True, durable=True)
-        found = yield Ask(self._siblings.completion_tracker, asked)
-        status = found.statuses.get(command.key, NO_STATUS)
-        assert withdrawn.key == command.key, "another key was withdrawn"
+        statuses = yield from self._statuses_of(command)
+        status = statuses.get(command.key, NO_STATUS)
         row = rows.get(command.key)
-        memory = withdrawn.result, withdrawn.attempt
-        known = known_task(row, status, *memory, self._expiry(row, status))
-        target = found.statuses.get(command.new_key, NO_STATUS) if command.new_key else NO_STATUS
+        known = known_task(row, status, *withdrawn, self._expiry(row, status))
+        target = statuses.get(command.keys[-1], NO_STATUS) if command.new_key else NO_STATUS
         decision = decide(command, known, target.completion, self._clock.now_ms())
         if decision.leaves_open(known):
             # The withdrawal may have removed it from memory, and the command then left it open.
             assert known.row is not None, "only a stored task is open"
             decision = replace(decision, resumed=replace(known.row, attempts=known.attempts))
         yield from self._apply(command, decision, recorded_outcome(command, decision, rows))
+
+    def _withdrawn(self, command: Command) -> Steps[tuple[WithdrawalResult, int]]:
+        """Take the command's key out of memory; return where it was, and the running attempt."""
+        if command.replaces_itself:
+            # A later record of the key, which waits or runs on (P6).
+            return WithdrawalResult.ABSENT, 0
+        why, up_to = Withdrawal.by(command.kind), command.offset if command.running else None
+        asked = WithdrawTask(command.key, why, self._asker, up_to)
+        withdrawn = yield Ask(self._siblings.partition_scheduler, asked)
+        assert withdrawn.key == command.key, "another key was withdrawn"
+        return withdrawn.result, withdrawn.attempt
+
+    def _statuses_of(self, command: Command) -> Steps[Mapping[TaskKey, KeyStatus]]:
+        asked = FindStatuses(command.keys, with_checkpoints=True, durable=True)
+        found = yield Ask(self._siblings.completion_tracker, asked)
+        statuses: Mapping[TaskKey, KeyStatus] = found.statuses
+        return statuses
 
     def _expiry(self, row: StoredTask | None, status: KeyStatus) -> int | None:
         return None if row is None else self._expires_ms_of(replace(row, attempts=status.attempts))
@@ -180,4 +201,5 @@ class Persisting:
         closing = decision.completion
         if closing is not None and closing.result is CompletionResult.EXPIRED:
             self._emit(TaskClosed(self._partition, command.key, closing.result))
-        self._emit(CommandDecided(self._partition, command.key, command.kind, decision.outcome))
+        decided = outcome.key, command.kind, decision.outcome
+        self._emit(CommandDecided(self._partition, *decided, decision.is_new))

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from hourhand.actors.model.attempts import Attempt
 from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from hourhand.actors.model.codec import Headers, LogRecord, encode_task
+from hourhand.actors.model.codec import CommandKind, Headers, LogRecord, encode_task
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.outcome import Outcome
 from hourhand.actors.model.status import Completion, CompletionResult
@@ -21,6 +21,8 @@ NOW = datetime(2026, 2, 9, 1, 41, 12, 959_000, tzinfo=UTC)
 """The moment tests take for now, unless their clock says otherwise."""
 NOW_MS = 1_770_601_272_959
 """``NOW`` in UTC milliseconds."""
+CHANGING = tuple(kind for kind in CommandKind if kind is not CommandKind.REPLACE)
+"""The commands that change a task and bring no new one."""
 
 
 def a_key(

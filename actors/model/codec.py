@@ -56,6 +56,7 @@ class CommandKind(StrEnum):
     RUN_NOW = "run_now"
     DROP = "drop"
     RETRY = "retry"
+    REPLACE = "replace"
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -64,15 +65,15 @@ class Command(msgspec.Struct, frozen=True):
     kind: CommandKind
     key: TaskKey
     """The key; for a command by pair, both ids with the record's own time until its task is
-    found."""
+    found, and for a replace with the new task's time."""
     offset: int = -1
     """Position in the log; -1 before it was appended."""
     recorded_ms: int = 0
     """The record's own time: when a run-now is due."""
     to_ms: int | None = None
-    """The new time of a reschedule."""
+    """The new time of a reschedule, and of the task in a replace."""
     body: bytes | None = None
-    """New text for the task's row in a retry; None leaves the row unchanged."""
+    """New text for the task's row in a retry or replace; None leaves the row unchanged."""
     by_pair: bool = False
     """True if it was sent for the one task with both ids, due at any time."""
     running: bool = False
@@ -84,10 +85,10 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def new_key(self) -> TaskKey | None:
-        """The key a reschedule or run-now moves the task to."""
+        """The key a reschedule, run-now or replace moves the task to."""
         match self.kind:
-            case CommandKind.RESCHEDULE:
-                assert self.to_ms is not None, "a reschedule names its new time"
+            case CommandKind.RESCHEDULE | CommandKind.REPLACE:
+                assert self.to_ms is not None, "it names its new time"
                 return self.key._replace(scheduled_ms=self.to_ms)
             case CommandKind.RUN_NOW:
                 return self.key._replace(scheduled_ms=self.recorded_ms)
@@ -95,6 +96,11 @@ class Command(msgspec.Struct, frozen=True):
                 return None
             case _:
                 assert_never(self.kind)
+
+    @property
+    def replaces_itself(self) -> bool:
+        """True for a replace whose new task has the key that the command is for."""
+        return self.kind is CommandKind.REPLACE and self.new_key == self.key
 
     @property
     def keys(self) -> tuple[TaskKey, ...]:
@@ -227,6 +233,11 @@ def encode_parts(
 def encode_command(command: Command) -> bytes:
     """Return the log record's value for ``command``."""
     key, asked = command.key, b',"command":"%b"' % command.kind.value.encode()
+    if command.kind is CommandKind.REPLACE:
+        new_key = command.new_key
+        assert new_key is not None, "a replace has a new task"
+        assert command.body is not None, "a replace has a new task"
+        return replacing(_stored_record(new_key, command.body))
     if command.body is not None:
         assert not command.by_pair, "data that is brought back is that of a key"
         return _stored_record(key, command.body)[:-1] + asked + b',"withData":true}'
@@ -259,6 +270,11 @@ def encode_json(
     if kind is not None:
         end = b',"kind":"%b"%b' % (kind.encode(), end)
     return b'{%b,"taskData":%b,"version":%d%b' % (_encoded_key(key), data, RECORD_VERSION, end)
+
+
+def replacing(record: bytes) -> bytes:
+    """Return the value of a replace from the record of its new task."""
+    return record[:-1] + b',"command":"replace"}'
 
 
 def letter_of(task: StoredTask, partition: int, now_ms: int) -> LogRecord:
@@ -384,6 +400,11 @@ def _command(fields: _Record, name: str, key: TaskKey, record: LogRecord) -> Com
         raise ValueError(f'"running" is {fields.running!r:.100}, true or false is needed')
     if fields.running and kind is not CommandKind.CANCEL:
         raise ValueError('"running" belongs to a cancel, and to nothing else')
-    body = _row_body(fields, record) if fields.with_data else None
     at = record.offset, record.timestamp_ms
+    if kind is CommandKind.REPLACE:
+        if by_pair:
+            raise ValueError("a replace has the time of its new task, scheduledTime")
+        new = _row_body(fields, record)
+        return Command(kind, key, *at, key.scheduled_ms, new, by_pair=True)
+    body = _row_body(fields, record) if fields.with_data else None
     return Command(kind, key, *at, to_ms, body, by_pair, running=bool(fields.running))

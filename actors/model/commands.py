@@ -57,7 +57,11 @@ _WITHDRAWALS = {
     CommandKind.RESCHEDULE: Withdrawal.MOVE,
     CommandKind.RUN_NOW: Withdrawal.MOVE,
     CommandKind.RETRY: Withdrawal.RETRY,
+    CommandKind.REPLACE: Withdrawal.CLOSE,
 }
+
+
+_APPLIED = (CommandOutcome.APPLIED, CommandOutcome.RUNNING)
 
 
 class KnownTask(msgspec.Struct, frozen=True):
@@ -106,6 +110,8 @@ class Decision(msgspec.Struct, frozen=True):
     resumed: StoredTask | None = None
     """A row that stays as stored and continues to wait in memory."""
     new_key: TaskKey | None = None
+    is_new: bool = False
+    """True for a replace that found nothing to replace."""
 
     def leaves_open(self, known: KnownTask) -> bool:
         """True if the key stays open and continues to wait in its place."""
@@ -119,6 +125,8 @@ def decide(
     closing = known.closing
     if command.new_key is not None and _is_replayed_move(command, known):
         return _finish_move(command, known)
+    if command.kind is CommandKind.REPLACE:
+        return _replace(command, known, now_ms)
     if closing is not None:
         if closing.offset == command.offset:
             # Closed by this very command, before a crash kept its outcome from being written.
@@ -148,6 +156,8 @@ def decide(
             return _reopen(command, known, now_ms)
         case CommandKind.RESCHEDULE | CommandKind.RUN_NOW:
             return _move(command, known, known.row, new_key_completion, now_ms)
+        case CommandKind.REPLACE:
+            raise AssertionError("a replace is decided above")
         case _:
             assert_never(command.kind)
 
@@ -252,6 +262,44 @@ def _move(
     return Decision(CommandOutcome.APPLIED, completion, row=moved, new_key=new_key)
 
 
+def replaces_in_vain(command: Command, completion: Completion | None) -> bool:
+    """True if the key of the new task, with this completion, never runs again: nothing is replaced
+    then (P5).
+    """
+    # What this very command has led to before a crash is decided again.
+    return (
+        completion is not None
+        and completion.offset != command.offset
+        and completion.closes(command.offset)
+    )
+
+
+def _replace(command: Command, known: KnownTask, now_ms: int) -> Decision:
+    """Close the open task of the pair as moved, whether or not it ran, and write the new one."""
+    new_key = command.new_key
+    assert new_key is not None, "a replace has a new task"
+    assert command.body is not None, "a replace has a new task"
+    if command.replaces_itself:
+        # The pair's open task has this key, or it has none: this is the last record of the key.
+        row = StoredTask(new_key, command.body, command.offset, known.attempts)
+        return Decision(CommandOutcome.APPLIED, row=row, new_key=new_key, is_new=True)
+    row = StoredTask(new_key, command.body, command.offset)
+    if known.row is None or known.closing is not None:
+        # It ended since the search.
+        return Decision(CommandOutcome.APPLIED, row=row, new_key=new_key, is_new=True)
+    completion = Completion(
+        command.key,
+        CompletionResult.MOVED,
+        command.offset,
+        attempts=max(known.attempts.last, known.running_attempt),
+        finished_ms=now_ms,
+        moved_to_ms=new_key.scheduled_ms,
+        reason="replaced",
+    )
+    outcome = CommandOutcome.RUNNING if known.running else CommandOutcome.APPLIED
+    return Decision(outcome, completion, row=row, new_key=new_key)
+
+
 def _is_replayed_move(command: Command, known: KnownTask) -> bool:
     completion = known.completion
     return (
@@ -269,7 +317,9 @@ def _finish_move(command: Command, known: KnownTask) -> Decision:
     new_key, row = command.new_key, known.row
     assert new_key is not None, "only a move is finished"
     moved = None
-    if row is not None and row.offset < command.offset:
+    if command.body is not None:
+        moved = StoredTask(new_key, command.body, command.offset)
+    elif row is not None and row.offset < command.offset:
         moved = StoredTask(new_key, row.body, command.offset)
     return Decision(CommandOutcome.APPLIED, row=moved, new_key=new_key)
 
@@ -280,8 +330,10 @@ def recorded_outcome(
     """Return the outcome to store for a decision made while ``rows`` were stored."""
     moved = decision.row if command.new_key is not None else None
     assert moved is None or moved.key == decision.new_key, "a command writes where it moves to"
-    data = moved.body if moved is not None and moved.key in rows else None
-    return RecordedOutcome(decision.outcome, command.key, decision.new_key, data)
+    is_kept = moved is not None and command.body is None and moved.key in rows
+    data = moved.body if moved is not None and is_kept else None
+    key = command.keys[-1] if decision.is_new else command.key
+    return RecordedOutcome(decision.outcome, key, decision.new_key, data)
 
 
 def replacing_row(command: Command, recorded: RecordedOutcome) -> StoredTask | None:
@@ -290,7 +342,7 @@ def replacing_row(command: Command, recorded: RecordedOutcome) -> StoredTask | N
     The record of the replaced row may be read again, and is then written once more.
     """
     if command.body is not None:
-        is_applied = recorded.outcome is CommandOutcome.APPLIED
+        is_applied = recorded.outcome in _APPLIED
         return StoredTask(command.key, command.body, command.offset) if is_applied else None
     if recorded.moved_data is None:
         return None

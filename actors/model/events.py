@@ -297,6 +297,8 @@ class CommandDecided(msgspec.Struct, frozen=True, gc=False):
     key: TaskKey
     kind: CommandKind
     outcome: CommandOutcome
+    is_new: bool = False
+    """True for a replace that closed no task."""
 
 
 class WatermarkAdvanced(msgspec.Struct, frozen=True, gc=False):

@@ -18,7 +18,8 @@ _FAILED = frozenset({CompletionResult.FAILURE, CompletionResult.DROPPED})
 class PairSearch:
     """The one open task of a pair; if none is open, the last one that was.
 
-    If none is open, a retry means the one failed or dropped task instead.
+    If none is open, a retry means the one failed or dropped task instead, and a replace its own
+    new task.
     """
 
     def __init__(self, command: Command) -> None:
@@ -57,6 +58,8 @@ class PairSearch:
             return CommandOutcome.SEVERAL_TASKS
         if candidates:
             return candidates[0]
+        if self._command.kind is CommandKind.REPLACE:
+            return self._command.key
         return CommandOutcome.UNKNOWN_PAIR if self._closed is None else self._closed
 
 

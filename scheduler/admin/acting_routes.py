@@ -345,12 +345,12 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
             priority=body.priority,
             expires=_expires_of(body.expires),
         )
-        if len(body.window) > 1:
+        if len(body.asked) > 1:
             raise Problem(
                 400,
                 "invalid-request",
-                "the first call wins with `uniqueForMs`, the last one with `debounceMs`: send one"
-                " of them",
+                "the first call wins with `uniqueForMs`, the last one with `debounceMs`, and"
+                " `replace` moves the open task at once: send one of them",
             )
         if body.dry_run:
             state = service.inspector.show(task.key).state
@@ -358,7 +358,7 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
 
         def act() -> tuple[TaskScheduled, str]:
             try:
-                receipt = service.client.schedule_task(task, **body.window).result(ACKNOWLEDGED_S)
+                receipt = service.client.schedule_task(task, **body.asked).result(ACKNOWLEDGED_S)
             except TimeoutError:
                 raise LogUnavailable("the log did not acknowledge the task in time") from None
             return TaskScheduled(receipt=ShownReceipt.of(receipt)), "accepted"
@@ -369,6 +369,7 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
             "expires": body.expires,
             "uniqueForMs": body.unique_for_ms,
             "debounceMs": body.debounce_ms,
+            "replace": body.replace or None,
         }
         told = {name: value for name, value in named.items() if value is not None}
         detail = {"reason": body.reason, **told}

@@ -20,6 +20,7 @@ from hourhand.actors.model.pauses import PauseScope
 from hourhand.actors.model.priority import PRIORITY_MAX
 from hourhand.scheduler.admin.dead_letters import LetterFilter
 from hourhand.scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
+from hourhand.scheduler.client.client import ScheduleCall
 from hourhand.scheduler.reading.inspector import TaskState
 from hourhand.scheduler.services.recurring.rule import (
     EXCEPT_DATES_MAX,
@@ -276,7 +277,15 @@ class TaskBody(_ChangeBody):
     """A task to schedule."""
 
     model_config = ConfigDict(
-        json_schema_extra={"not": _only(["uniqueForMs", "debounceMs"], [])},
+        json_schema_extra={
+            "not": {
+                "anyOf": [
+                    _only(["uniqueForMs", "debounceMs"], []),
+                    _only(["uniqueForMs", "replace"], [], replace=True),
+                    _only(["debounceMs", "replace"], [], replace=True),
+                ]
+            }
+        },
     )
 
     ordering_id: Text = Field(alias="orderingId", min_length=1)
@@ -300,18 +309,22 @@ class TaskBody(_ChangeBody):
     )
     """Makes the task of the last such call, once none came for this time; not with ``uniqueForMs``.
     The answer is the receipt of the call."""
+    replace: bool = False
+    """Takes the place of the one open task with the same ordering id and uniqueness key; not with
+    ``uniqueForMs`` or ``debounceMs``. ``hourhand outcome`` tells what it came to."""
 
     @property
-    def window(self) -> dict[str, timedelta]:
-        """The window in which calls for the same ids become one task, as arguments of the client's
-        calls.
-        """
-        named = {"unique_for": self.unique_for_ms, "debounce": self.debounce_ms}
-        return {
-            name: timedelta(milliseconds=given_ms)
-            for name, given_ms in named.items()
-            if given_ms is not None
+    def asked(self) -> "ScheduleCall":
+        """The arguments of the client's call by which several tasks become one."""
+        named: dict[Literal["unique_for", "debounce"], int | None] = {
+            "unique_for": self.unique_for_ms,
+            "debounce": self.debounce_ms,
         }
+        asked: ScheduleCall = {"replace": True} if self.replace else {}
+        for name, given_ms in named.items():
+            if given_ms is not None:
+                asked[name] = timedelta(milliseconds=given_ms)
+        return asked
 
 
 class RuleBody(_ChangeBody):

@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -36,7 +36,7 @@ from hourhand.scheduler.cli.operating import ReasonOption, act_on_tasks, operato
 from hourhand.scheduler.cli.rendering import OutputFormat, as_json
 from hourhand.scheduler.cli.session import ResultOptions, command_session
 from hourhand.scheduler.cli.text_output import print_text
-from hourhand.scheduler.client.client import Receipt, SchedulerClient
+from hourhand.scheduler.client.client import Receipt, ScheduleCall, SchedulerClient
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.records.receipt import CommandReceipt
 
@@ -59,8 +59,6 @@ WaitOption = Annotated[
     typer.Option("--wait", min=0, metavar="SECONDS", help="Time to wait for the outcome."),
 ]
 
-Window = Mapping[str, timedelta]
-"""``unique_for`` or ``debounce`` for a client's schedule calls; empty without either."""
 
 _ACKNOWLEDGED_MARGIN_S = 10
 _EFFECTIVE = frozenset({CommandOutcome.APPLIED, CommandOutcome.RUNNING, CommandOutcome.CANCELLED})
@@ -127,30 +125,43 @@ class TaskOptions(ResultOptions):
             help="Make the task of the last call once no call came for this time.",
         ),
     ] = None
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace",
+            help="Take the place of the open task with the same ordering id and uniqueness key.",
+        ),
+    ] = False
     from_file: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Many tasks: a JSON object a line; - is stdin."),
     ] = None
 
-    def window(self) -> Window:
+    def window(self) -> ScheduleCall:
         """Return the window in which calls for the same ids become one task; InvalidTask if options
         clash.
         """
-        if self.unique_for is not None and self.debounce is not None:
+        named = {
+            "--unique-for": self.unique_for,
+            "--debounce": self.debounce,
+            "--replace": self.replace or None,
+        }
+        if sum(given is not None for given in named.values()) > 1:
             raise InvalidTask(
-                "--unique-for lets the first call win, --debounce the last one: give one of them"
+                "--unique-for lets the first call win, --debounce the last one, and --replace moves"
+                " the open task at once: give one of them"
             )
-        named = {"--unique-for": self.unique_for, "--debounce": self.debounce}
-        for name, text in named.items():
-            if text is not None and self.from_file is None and self.uniqueness_key is None:
+        for name, given in named.items():
+            if given is not None and self.from_file is None and self.uniqueness_key is None:
                 raise InvalidTask(
                     f"{name} is for calls with the same uniqueness key: give --uniqueness-key"
                 )
-        return {
-            name: timedelta(milliseconds=task_input.parse_duration_ms(text))
-            for name, text in (("unique_for", self.unique_for), ("debounce", self.debounce))
-            if text is not None
-        }
+        window: ScheduleCall = {"replace": True} if self.replace else {}
+        if self.unique_for is not None:
+            window["unique_for"] = _window_of(self.unique_for)
+        if self.debounce is not None:
+            window["debounce"] = _window_of(self.debounce)
+        return window
 
     def task(self, ordering_id: str, now_ms: int) -> Task:
         """Return the one task; InvalidTask if the options do not make one."""
@@ -167,6 +178,10 @@ class TaskOptions(ResultOptions):
         )
 
 
+def _window_of(text: str) -> timedelta:
+    return timedelta(milliseconds=task_input.parse_duration_ms(text))
+
+
 def schedule(
     *,
     given: TaskOptions,
@@ -178,7 +193,8 @@ def schedule(
     "uniquenessKey":"invoice-42","taskData":{"invoice":42},"version":1}
 
     With --unique-for or --debounce, calls of the same kind, ordering id and uniqueness key become
-    one task.  A node decides that, so the key that is printed is that of the request.
+    one task.  A node decides that, so the key that is printed is that of the request.  With
+    --replace the task takes the place of the open one with the same two ids, whatever its time.
 
     \b
     Examples:
@@ -212,7 +228,10 @@ def schedule(
             typer.echo(as_json(ShownReceipt.of(receipt)))
         else:
             print_text(str(receipt.key))
-        if window:
+        if given.replace:
+            place = f"{receipt.partition}:{receipt.offset}"
+            say(f"`hourhand outcome {place}` tells what the owner made of it")
+        elif window:
             say(
                 "this is the key of the request, which a node decides: `hourhand list"
                 f" --ordering-id {shlex.quote(task.ordering_id)}` shows the task"
@@ -395,7 +414,7 @@ def _acknowledged(future: "Future[Receipt]", settings: Settings) -> Receipt:
 
 
 def schedule_file(
-    settings: Settings, name: str, output: OutputFormat, window: Window | None = None
+    settings: Settings, name: str, output: OutputFormat, window: ScheduleCall | None = None
 ) -> None:
     """Schedule every task of a file (``-``: standard input); exit 2 if any is refused.
 

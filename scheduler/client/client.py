@@ -9,12 +9,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from functools import partial
 from threading import Lock, Thread
-from typing import Any, Self, overload
+from typing import Any, Self, TypedDict, overload
 from zoneinfo import ZoneInfo
 
 from pydantic import JsonValue
 
-from hourhand.actors.model.codec import Command, CommandKind, Headers, encode_command, encode_task
+from hourhand.actors.model.codec import (
+    Command,
+    CommandKind,
+    Headers,
+    encode_command,
+    encode_task,
+    replacing,
+)
+from hourhand.actors.model.display import shown
 from hourhand.actors.model.errors import (
     HourhandError,
     InvalidTask,
@@ -85,6 +93,15 @@ __all__ = [
     "Receipt",
     "SchedulerClient",
 ]
+
+
+class ScheduleCall(TypedDict, total=False):
+    """Arguments of the calls that schedule, by which several tasks become one."""
+
+    unique_for: timedelta
+    debounce: timedelta
+    replace: bool
+
 
 SentCommand = LightFuture[Receipt] | LightFuture[PairReceipt]
 
@@ -180,6 +197,7 @@ class SchedulerClient:
         *,
         unique_for: timedelta | None = None,
         debounce: timedelta | None = None,
+        replace: bool = False,
     ) -> "LightFuture[Receipt]":
         """Append a task; the future resolves when the log holds it durably (P1).
 
@@ -193,12 +211,19 @@ class SchedulerClient:
 
         ``debounce`` waits until no call for its kind, ordering id and uniqueness key came for so
         long, and makes the task of the last one then, due at its time and no earlier than that.
-        The receipt is of the call, which may be replaced; ``list_tasks`` finds the task.  Only
-        one of the two can be given.
+        The receipt is of the call, which may be replaced; ``list_tasks`` finds the task.
+
+        ``replace`` makes it take the place of the one open task with its ordering id and uniqueness
+        key, whatever that one's time: that one does not start any more, or not again where it runs.
+        With none open it is scheduled.  The owner decides, in the order of the log (P12);
+        ``wait_outcome(receipt)`` says ``several_tasks`` where more than one was open, and
+        ``already_closed`` where its own key is done: nothing is changed then.
+
+        Only one of the three can be given.
         """
         future = ReceiptFuture(self._clock, self._telemetry)
         try:
-            key, value = self._admission_with(unique_for, debounce)(task)
+            key, value = self._admission_with(unique_for, debounce, replace)(task)
             self._append_value(future, key, value)
         except HourhandError as error:
             future.refuse(error)
@@ -211,6 +236,7 @@ class SchedulerClient:
         *,
         unique_for: timedelta | None = None,
         debounce: timedelta | None = None,
+        replace: bool = False,
     ) -> BulkResult:
         """Append any number of tasks, at most ``client.bulk_in_flight_max`` unacknowledged.
 
@@ -222,8 +248,8 @@ class SchedulerClient:
         itself is raised once what was appended before it is settled, and InvalidTask where the
         storage keeps no tasks, or for one task that is not in a list.
 
-        With ``unique_for`` or ``debounce`` each task is asked for as ``schedule_task`` does; an
-        accepted one is a request then, and a node decides which tasks are made.
+        With ``unique_for``, ``debounce`` or ``replace`` each task is asked for as ``schedule_task``
+        does; an accepted one is a request then, and a node decides which tasks are made.
         """
         given: object = tasks
         if isinstance(given, Task):
@@ -233,7 +259,7 @@ class SchedulerClient:
                 " or schedule_tasks([task])"
             )
         run = BulkRun(
-            admit=self._admission_with(unique_for, debounce),
+            admit=self._admission_with(unique_for, debounce, replace),
             begin_group=self._task_writer().begin_group,
             in_flight_max=self._limits.bulk_in_flight_max,
             clock=self._clock,
@@ -553,11 +579,13 @@ class SchedulerClient:
         return self._admission.prepared(task)
 
     def _admission_with(
-        self, unique_for: timedelta | None, debounce: timedelta | None
+        self, unique_for: timedelta | None, debounce: timedelta | None, replace: object
     ) -> Callable[[Task], tuple[TaskKey, bytes]]:
         """Return a function that checks a task and makes its record, or that of its request."""
-        if unique_for is None and debounce is None:
+        if unique_for is None and debounce is None and replace is False:
             return self._admitted
+        if replace is not False:
+            return self._replacing(unique_for, debounce, replace)
         if unique_for is not None and debounce is not None:
             raise InvalidTask(
                 "the first call wins with unique_for, the last one with debounce: give one of them"
@@ -571,6 +599,26 @@ class SchedulerClient:
                 assert unique_for is not None, "one of them was given"
                 return self._encoded_own(unique_request(task, unique_for, now_ms, unique))
             return self._encoded_own(debounced_call(task, debounce, now_ms, unique))
+
+        return admit
+
+    def _replacing(
+        self, unique_for: timedelta | None, debounce: timedelta | None, replace: object
+    ) -> Callable[[Task], tuple[TaskKey, bytes]]:
+        """Return a function that checks a task and makes the record that has it replace another."""
+        if replace is not True:
+            raise InvalidTask(f"replace is True or False, got {shown(replace)}")
+        if unique_for is not None or debounce is not None:
+            raise InvalidTask(
+                "replace moves the open task at once, unique_for and debounce make one task of"
+                " several calls: give one of them"
+            )
+
+        def admit(task: Task) -> tuple[TaskKey, bytes]:
+            key, record = self._admitted(task)
+            value = replacing(record)
+            refuse_large(value, self._limits.record_bytes_max)
+            return key, value
 
         return admit
 

@@ -61,6 +61,7 @@ class Scheduling(Protocol):
         *,
         unique_for: timedelta | None = None,
         debounce: timedelta | None = None,
+        replace: bool = False,
     ) -> "LightFuture[Receipt]":
         """Append a task."""
 
@@ -339,17 +340,19 @@ class TaskFunction(Generic[P_contra]):
         expires: datetime | timedelta | None = None,
         unique_for: timedelta | None = None,
         debounce: timedelta | None = None,
+        replace: bool = False,
     ) -> "LightFuture[Receipt]":
         """Schedule the function through the registry's client, as ``schedule_task`` does.
 
         It runs at ``at``, or ``after`` from now, or now. Without a ``uniqueness_key`` each call
         schedules one more task. ``priority`` and ``expires`` are the task's own; by default it has
         its kind's. Raises InvalidTask if the payload does not fit, for a wrong priority or expiry,
-        and for ``unique_for`` or ``debounce`` without a ``uniqueness_key``, and NotConnected if no
-        client is open.
+        and for ``unique_for``, ``debounce`` or ``replace`` without a ``uniqueness_key``, and
+        NotConnected if no client is open.
         """
-        for name, window in (("unique_for", unique_for), ("debounce", debounce)):
-            if window is not None and uniqueness_key is None:
+        named = {"unique_for": unique_for, "debounce": debounce, "replace": replace or None}
+        for name, given in named.items():
+            if given is not None and uniqueness_key is None:
                 raise InvalidTask(f"{name} needs a uniqueness_key: it says what is the same task")
         client = self._registry.client
         task = self.make_task(
@@ -360,7 +363,7 @@ class TaskFunction(Generic[P_contra]):
             priority=priority,
             expires=expires,
         )
-        return client.schedule_task(task, unique_for=unique_for, debounce=debounce)
+        return client.schedule_task(task, unique_for=unique_for, debounce=debounce, replace=replace)
 
     def make_task(
         self,

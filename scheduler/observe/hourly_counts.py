@@ -30,6 +30,7 @@ _CLOSED_BY = {
     CommandKind.RESCHEDULE: CompletionResult.MOVED,
     CommandKind.RUN_NOW: CompletionResult.MOVED,
     CommandKind.RETRY: CompletionResult.REOPENED,
+    CommandKind.REPLACE: CompletionResult.MOVED,
 }
 
 
@@ -68,7 +69,7 @@ class HourlyCounts:
 
     def count_command(self, event: CommandDecided) -> None:
         """Count the effect of a command on its key."""
-        if event.outcome is CommandOutcome.APPLIED:
+        if event.outcome is CommandOutcome.APPLIED and not event.is_new:
             with self._lock:
                 result = _CLOSED_BY[event.kind]
                 self._change(event.partition).close(event.key.scheduled_ms, result)

@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from hourhand.actors.model.attempts import attempt_state
-from hourhand.actors.model.codec import Command, LogRecord, decode_record
-from hourhand.actors.model.commands import Decision, KnownTask, decide, split_runs
+from hourhand.actors.model.codec import Command, CommandKind, LogRecord, decode_record
+from hourhand.actors.model.commands import Decision, KnownTask, decide, replaces_in_vain, split_runs
 from hourhand.actors.model.errors import PoisonRecord
 from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from hourhand.actors.model.key import TaskKey, first_key_at
@@ -146,11 +146,15 @@ class TailApplier:
                 self._record(place, owner, command.key, Decision(named))
                 return
             command = replace(command, key=named)
-        known = self._known(owner, command.key)
         target = None
         if command.new_key is not None:
             found = answered(stores.status.find_completions(owner, [command.new_key]), JOB_S)
             target = found.get(command.new_key)
+        if command.kind is CommandKind.REPLACE and replaces_in_vain(command, target):
+            in_vain = Decision(CommandOutcome.ALREADY_CLOSED, new_key=command.new_key)
+            self._record(place, owner, command.key, in_vain)
+            return
+        known = self._known(owner, command.key)
         decision = decide(command, known, target, self._now_ms())
         if decision.completion is not None:
             self._close(owner, decision.completion)
@@ -158,7 +162,8 @@ class TailApplier:
             self._insert([decision.row])
         elif decision.resumed is not None:
             self._note(owner, [decision.resumed])
-        self._record(place, owner, command.key, decision)
+        key = command.keys[-1] if decision.is_new else command.key
+        self._record(place, owner, key, decision)
 
     def _named(self, owner: int, command: Command) -> TaskKey | CommandOutcome:
         """Return the key that a command by pair means, or the outcome if it means none."""

@@ -70,4 +70,4 @@ def _has_ended(stores: Stores, partition: int, key: TaskKey, offset: int) -> Ste
 def _is_of(found: RecordedOutcome, name: TaskKey | TaskPair | None) -> bool:
     if isinstance(name, TaskPair):
         return found.key[1:] == name
-    return name in (None, found.key)
+    return name in (None, found.key, found.new_key)

@@ -165,9 +165,12 @@ class VirtualScheduler:
         *,
         unique_for: timedelta | None = None,
         debounce: timedelta | None = None,
+        replace: bool = False,
     ) -> "LightFuture[Receipt]":
         """Accept a task; the future is resolved already."""
-        return self._client.schedule_task(task, unique_for=unique_for, debounce=debounce)
+        return self._client.schedule_task(
+            task, unique_for=unique_for, debounce=debounce, replace=replace
+        )
 
     @property
     def client(self) -> SchedulerClient:

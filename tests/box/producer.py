@@ -22,6 +22,7 @@ from tests.box.configurations import Configuration
 from tests.box.kinds import PLAIN, TENANT
 from tests.box.ledger import Ledger
 from tests.box.owner import PARTITION
+from tests.builders import CHANGING
 from tests.simulation.truth import Truth
 
 PARTITIONS = 2
@@ -65,7 +66,7 @@ class LogProducer:
         if shape.foul and rng.random() < shape.foul:
             self._append_foul()
         elif keys and rng.random() < shape.commands:
-            self.append_command(rng.choice(keys), rng.choice(tuple(CommandKind)))
+            self.append_command(rng.choice(keys), rng.choice(CHANGING))
         elif keys and rng.random() < shape.again:
             self._append_task(rng.choice(keys))
         else:
@@ -93,7 +94,7 @@ class LogProducer:
         if isinstance(kind, CommandKind):
             self.append_command(key, kind)
         elif kind == "any" and self._rng.random() < 0.6:
-            self.append_command(key, self._rng.choice(tuple(CommandKind)))
+            self.append_command(key, self._rng.choice(CHANGING))
         else:
             self._append_task(key)
 

@@ -10,10 +10,10 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from hourhand.actors.model.codec import CommandKind, Headers
+from hourhand.actors.model.codec import Headers
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.task import ID_BYTES_MAX
-from tests.builders import NOW_MS
+from tests.builders import CHANGING, NOW_MS
 from tests.fuzz import values
 from tests.simulation.sizes import any_headers, filler, size_about, sized_command
 
@@ -21,7 +21,7 @@ CORPUS = Path(__file__).parent / "corpus" / "records.jsonl"
 BATCH_BYTES_MAX, ROW_BYTES_MAX = 20_000, 40_000
 """What the log takes of a writer of ours, and the store of a row."""
 _START = b'{"orderingId":'
-_COMMANDS = ("cancel", "reschedule", "run_now", "drop", "retry", "explode", "", "CANCEL")
+_COMMANDS = ("cancel", "reschedule", "run_now", "drop", "retry", "replace", "explode", "", "CANCEL")
 _TIMES = (0, -1, -(2**63), 2**63 - 1, 253_402_300_800_000, 1_770_601_272_959)
 
 
@@ -109,7 +109,7 @@ def _command(rng: random.Random, number: int) -> bytes:
         name = "x" * (ID_BYTES_MAX + rng.choice((-1, 0, 1)))
     due_ms = NOW_MS + rng.randrange(3_600_000)
     key = TaskKey(due_ms, f"bad-{rng.randrange(50)}", name)
-    return sized_command(key, rng.choice(list(CommandKind)), (BATCH_BYTES_MAX, ROW_BYTES_MAX), rng)
+    return sized_command(key, rng.choice(CHANGING), (BATCH_BYTES_MAX, ROW_BYTES_MAX), rng)
 
 
 def _written(rng: random.Random, fields: dict[str, object]) -> bytes:

@@ -6,14 +6,14 @@ import pytest
 import tenacity
 
 from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.codec import CommandKind, encode_task
+from hourhand.actors.model.codec import encode_task
 from hourhand.actors.model.events import CommandDecided, RecordPoisoned, TreeRebuilt
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.partition import partition_of
 from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
 from hourhand.actors.model.task import ID_BYTES_MAX, Task
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
-from tests.builders import NOW_MS, a_task
+from tests.builders import CHANGING, NOW_MS, a_task
 from tests.promises.group import Group
 from tests.simulation.sizes import any_headers, filler, size_about, sized_command
 
@@ -208,7 +208,7 @@ def test_p10_no_size_of_a_command_holds_anything_up(seed: int) -> None:
         key = TaskKey(NOW_MS + 2_000, "a", name)
         if known:
             group.append(a_task(due_in_ms=2_000, ordering_id="a", uniqueness_key=name))
-        value = sized_command(key, rng.choice(list(CommandKind)), (3_000, 4_096), rng)
+        value = sized_command(key, rng.choice(CHANGING), (3_000, 4_096), rng)
         _append_beside_good_tasks(group, value, number, rng)
     group.advance(10_000)
 

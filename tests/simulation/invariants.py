@@ -167,7 +167,7 @@ def _new_key(entry: StoredTask | Command) -> TaskKey | None:
 def p11_the_past_is_refused(run: Run) -> Complaints:
     """A client refuses just what is further in the past than the grace window."""
     for asked in run.history.of(Asked):
-        if asked.kind in {"schedule", "reschedule"}:
+        if asked.kind in {"schedule", "reschedule", "replace"}:
             late = asked.wall_ms - asked.time_ms > asked.grace_ms
             if late != (asked.error == "TaskInThePast"):
                 yield f"{asked.kind} to {asked.time_ms} at {asked.wall_ms} gave {asked.error!r}"
@@ -246,6 +246,10 @@ def _pairs_mean_what_stands_before(run: Run) -> Complaints:
                     yield f"{said} it changed {pair.changed}"
                 if still_open - {outcome.key}:
                     yield f"{said} {pair.open} were open"
+            case CommandOutcome.ALREADY_CLOSED if outcome.key == outcome.new_key:
+                # A replace whose own key is done; with that of a task it would name it.
+                if still_open or pair.changed:
+                    yield f"{said} there were {pair}"
             case _:
                 if still_open - {outcome.key} or pair.changed:
                     yield f"{said} there were {pair}"

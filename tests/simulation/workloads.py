@@ -6,6 +6,7 @@ It decides what is asked for and when; the real client does the sending.
 import random
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Protocol
 
 from pydantic import JsonValue
@@ -16,6 +17,7 @@ from hourhand.actors.model.instant import from_millis
 from hourhand.actors.model.key import TaskKey, TaskPair
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.client.client import PairReceipt, Receipt, SchedulerClient
+from tests.builders import CHANGING
 from tests.simulation.history import Asked
 from tests.simulation.outside import OutsideWriter
 from tests.simulation.producers import Producers
@@ -152,8 +154,22 @@ class WorkloadDriver:
     # Commands.
 
     def _send_command(self) -> None:
-        if self._known:
-            self._command(self._rng.choice(self._known[-25:]))
+        if not self._known:
+            return
+        key = self._rng.choice(self._known[-25:])
+        if self._workload.replaces and self._rng.random() < self._workload.replaces:
+            self._replace(key)
+        else:
+            self._command(key)
+
+    def _replace(self, key: TaskKey) -> None:
+        """Have a new task take the place of a pair's, at another time or at its own."""
+        times = (self._maker.time_ms(), self._maker.time_ms(), key.scheduled_ms)
+        key = key._replace(scheduled_ms=self._rng.choice(times))
+        data = self._maker.data(key.ordering_id)
+        sent = self._client.schedule_task(self._maker.task(key, data), replace=True)
+        self._asked("replace", key, key.scheduled_ms, sent, by_pair=True)
+        self._known.append(key)
 
     def _plan_race(self, key: TaskKey) -> None:
         """Aim commands at the moment a task falls due and at its first attempt.
@@ -164,12 +180,15 @@ class WorkloadDriver:
         delay_ms = due_in_ms + self._rng.uniform(-150.0, 600.0) * self._maker.pace
         if not 0 <= delay_ms < self._until_ms - self._world.clock.monotonic_ms():
             return
+        replaces = self._workload.replaces
         for _ in range(self._rng.choice((1, 1, 2))):
-            self._world.after(delay_ms, lambda: self._command(key))
+            does_replace = bool(replaces) and self._rng.random() < replaces
+            act = self._replace if does_replace else self._command
+            self._world.after(delay_ms, partial(act, key))
             delay_ms += self._rng.uniform(0.0, 50.0)
 
     def _command(self, key: TaskKey) -> None:
-        kind = self._rng.choice(list(CommandKind))
+        kind = self._rng.choice(CHANGING)
         pairs = self._workload.pairs
         by_pair = bool(pairs) and self._rng.random() < pairs
         name = TaskPair(*key[1:]) if by_pair else key

@@ -17,6 +17,7 @@ from hourhand.actors.model.codec import (
     encode_task,
     letter_of,
     record_bytes,
+    replacing,
 )
 from hourhand.actors.model.errors import InvalidTask, PoisonRecord
 from hourhand.actors.model.instant import format_instant
@@ -24,7 +25,7 @@ from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.kind import with_kind
 from hourhand.actors.model.task import ID_BYTES_MAX, StoredTask, Task
 from hourhand.actors.model.trace import TRACEPARENT, with_context
-from tests.builders import NOW_MS, a_key, a_record, a_task
+from tests.builders import CHANGING, NOW_MS, a_key, a_record, a_task
 
 _KEY = b'"orderingId":"a","scheduledTime":"2026-02-09T01:41:12.959Z","uniquenessKey":"b"'
 
@@ -236,7 +237,7 @@ def test_what_is_written_is_read(kind: str | None) -> None:
     assert (read.key, read.offset, read.kind) == (a_key(), 9, kind)
 
 
-@pytest.mark.parametrize("command", list(CommandKind))
+@pytest.mark.parametrize("command", CHANGING)
 def test_a_command_that_is_written_is_read(command: CommandKind) -> None:
     """With where and when it stands in the log, and a reschedule with its new time."""
     to_ms = NOW_MS + 5 if command is CommandKind.RESCHEDULE else None
@@ -275,7 +276,7 @@ def test_p10_only_a_retry_brings_data(command: CommandKind) -> None:
         decode_record(a_record(value=value))
 
 
-@pytest.mark.parametrize("command", list(CommandKind))
+@pytest.mark.parametrize("command", CHANGING)
 def test_a_command_by_pair_that_is_written_is_read(command: CommandKind) -> None:
     """It has no time; the record's own stands for it until the task is found."""
     to_ms = NOW_MS + 5 if command is CommandKind.RESCHEDULE else None
@@ -385,3 +386,30 @@ def test_a_task_may_have_a_member_of_any_kind_that_commands_know() -> None:
     value = b"{" + _KEY + b',"taskData":{},"running":"yes"}'
 
     assert isinstance(decode_record(a_record(value=value)), StoredTask)
+
+
+def test_a_replace_is_the_record_of_its_task_and_a_word_more() -> None:
+    """So any producer may write one; kind and priority stand where a task's do."""
+    task = a_task(kind="mail", priority=3, data={"n": 1})
+    value = replacing(encode_task(task))
+
+    read = decode_record(a_record(value=value, offset=4))
+
+    assert isinstance(read, Command) and read.kind is CommandKind.REPLACE
+    assert (read.new_key, read.by_pair, read.offset) == (task.key, True, 4)
+    row = decode_record(a_record(value=encode_task(task)))
+    assert isinstance(row, StoredTask) and read.body == row.body
+    assert encode_command(read) == value
+
+
+@pytest.mark.parametrize(
+    "wrong", [b',"to":"2026-01-01T00:00:00Z"', b',"withData":true', b',"running":true']
+)
+def test_p10_a_replace_with_members_of_other_commands_is_poison(wrong: bytes) -> None:
+    """And so is one without a time of its own."""
+    value = replacing(encode_task(a_task()))
+    with pytest.raises(PoisonRecord, match="belongs to"):
+        decode_record(a_record(value=value[:-1] + wrong + b"}"))
+    without = b'{"orderingId":"a","uniquenessKey":"b","command":"replace"}'
+    with pytest.raises(PoisonRecord, match="the time of its new task"):
+        decode_record(a_record(value=without))

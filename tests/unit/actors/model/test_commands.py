@@ -23,7 +23,7 @@ from hourhand.actors.model.status import (
     RecordedOutcome,
 )
 from hourhand.actors.model.task import FRESH, AttemptState, StoredTask
-from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
+from tests.builders import CHANGING, NOW_MS, a_completion, a_key, a_stored_task
 
 OFFSET = 10
 """Where the command stands; rows before it were made by lower offsets."""
@@ -53,7 +53,7 @@ def _decide(
     return decide(_command(kind), known, new_key_completion, NOW_MS)
 
 
-@pytest.mark.parametrize("kind", CommandKind)
+@pytest.mark.parametrize("kind", CHANGING)
 def test_p12_a_key_nobody_scheduled_is_unknown(kind: CommandKind) -> None:
     """Nothing is written for it."""
     known = KnownTask(row=None, completion=None, attempts=FRESH, running=False)
@@ -61,7 +61,7 @@ def test_p12_a_key_nobody_scheduled_is_unknown(kind: CommandKind) -> None:
     assert _decide(kind, known) == Decision(CommandOutcome.UNKNOWN_KEY)
 
 
-@pytest.mark.parametrize("kind", sorted(set(CommandKind) - {CommandKind.RETRY}))
+@pytest.mark.parametrize("kind", sorted(set(CHANGING) - {CommandKind.RETRY}))
 @pytest.mark.parametrize("result", sorted(set(CompletionResult) - {CompletionResult.REOPENED}))
 def test_p12_a_closed_key_stays_closed(kind: CommandKind, result: CompletionResult) -> None:
     """Only an operator's retry opens a done key."""
@@ -491,3 +491,44 @@ def test_an_expired_task_gets_no_other_time_and_is_closed(kind: CommandKind) -> 
     assert decision.completion is not None and decision.row is None
     assert decision.completion.result is CompletionResult.EXPIRED
     assert again.completion is None and before.outcome is CommandOutcome.APPLIED
+
+
+def _replacing(due_in_ms: int) -> Command:
+    body, to_ms = b'{"new":1}', NOW_MS + due_in_ms
+    key = a_key()
+    return Command(CommandKind.REPLACE, key, OFFSET, NOW_MS, to_ms, body, by_pair=True)
+
+
+def test_p12_a_replace_that_a_crash_cut_short_writes_its_own_data() -> None:
+    """The old key is closed already; the row that is missing is that of the new task."""
+    command = _replacing(90_000)
+    first = decide(command, _known(), None, NOW_MS)
+    assert first.completion is not None and first.completion.offset == OFFSET
+
+    again = decide(command, _known(completion=first.completion), None, NOW_MS)
+
+    assert again.completion is None and not again.is_new
+    assert again.row == first.row
+    assert again.row is not None and again.row.body == b'{"new":1}'
+
+
+def test_p12_a_replace_of_what_ended_since_schedules_its_task() -> None:
+    """The outcome names the new task alone."""
+    done = a_completion(result=CompletionResult.SUCCESS)
+
+    decision = decide(_replacing(90_000), _known(completion=done), None, NOW_MS)
+
+    assert decision.is_new and decision.completion is None and decision.row is not None
+    recorded = recorded_outcome(_replacing(90_000), decision, ())
+    assert recorded.key == recorded.new_key == decision.row.key
+
+
+def test_p6_a_replace_at_the_time_of_its_task_keeps_what_was_attempted() -> None:
+    """It is the last record of the key."""
+    command = _replacing(a_key().scheduled_ms - NOW_MS)
+    known = _known(attempts=AttemptState(used=2, last=2))
+
+    decision = decide(command, known, None, NOW_MS)
+
+    assert decision.row is not None and decision.row.attempts.used == 2
+    assert (decision.row.offset, decision.completion) == (OFFSET, None)

@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 
 from hourhand.actors.model.instant import format_instant, to_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import CommandOutcome
 from hourhand.actors.model.task import Task
 from hourhand.actors.model.task_executor import TaskExecutor
 from hourhand.scheduler.payloads.aes_gcm import AesGcm
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.scheduler.records.receipt import Receipt
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.test_acting import audited, state_of
@@ -126,10 +129,31 @@ def test_calls_in_a_window_are_one_task(window: str, ran: int) -> None:
     assert api.get("/audit")[1]["entries"][0]["detail"] == {window: 60_000, "reason": ""}
 
 
+def test_a_task_takes_the_place_of_another() -> None:
+    """Whatever its time was; what it came to is asked for by the receipt."""
+    scheduler = VirtualScheduler(Nothing)
+    api = api_of(scheduler)
+    for number in (1, 2):
+        due = format_instant(to_millis(scheduler.now) + number * 60_000)
+        body = {**TASK, "scheduledTime": due, "data": {"n": number}, "replace": True}
+        status, told = api.post("/tasks", body)
+        assert status == 200, told
+        scheduler.run_due()
+
+    receipt = told["receipt"]
+    place = Receipt(TaskKey.parse(receipt["key"]), receipt["partition"], receipt["offset"])
+    outcome = scheduler.client.outcome(place)
+    assert outcome is not None and outcome.outcome is CommandOutcome.APPLIED
+    scheduler.advance(minutes=3)
+    ran = [(task.state, task.data) for task in scheduler.client.list_tasks()]
+    assert ran == [(TaskState.MOVED, {"n": 1}), (TaskState.SUCCESS, {"n": 2})]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"uniqueForMs": 60_000, "debounceMs": 60_000},
+        {"uniqueForMs": 60_000, "replace": True},
         {"uniqueForMs": 0},
         {"debounceMs": "1m"},
         {"orderingId": ""},

@@ -112,6 +112,17 @@ def test_a_task_is_asked_for_in_a_window(folder: Path, option: str) -> None:
     assert json.loads(of_file.stdout) == {"accepted": 1, "rejected": 0}
 
 
+def test_a_task_takes_the_place_of_another(folder: Path) -> None:
+    """The owner decides what it does, so where to ask is printed."""
+    name = ("--ordering-id", "page 4", "--uniqueness-key", "index", "--in", "1h")
+
+    asked = hourhand("schedule", *name, "--replace")
+
+    assert asked.exit_code == 0, asked.output
+    assert asked.stdout.rstrip().endswith(",page%204,index")
+    assert "`hourhand outcome 9:0` tells what the owner made of it" in asked.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -119,8 +130,10 @@ def test_a_task_is_asked_for_in_a_window(folder: Path, option: str) -> None:
         (("--debounce", "1h"), "--debounce is for calls with the same uniqueness key: give --un"),
         (
             ("--uniqueness-key", "x", "--unique-for", "1h", "--debounce", "1m"),
-            "--unique-for lets the first call win, --debounce the last one: give one of them",
+            "--unique-for lets the first call win, --debounce the last one, and --replace moves",
         ),
+        (("--replace",), "--replace is for calls with the same uniqueness key: give --uniqueness"),
+        (("--uniqueness-key", "x", "--replace", "--debounce", "1m"), "give one of them"),
         (("--uniqueness-key", "x", "--debounce", "soon"), "'soon' is not a duration"),
         (("--uniqueness-key", "x", "--debounce", "0s"), "debounce is from a millisecond to 366"),
     ],

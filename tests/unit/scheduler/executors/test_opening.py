@@ -339,9 +339,9 @@ def test_what_is_refused_is_not_sealed_first() -> None:
         late = _task(scheduler).model_copy(
             update={"scheduled_time": scheduler.now - timedelta(minutes=1)}
         )
-        for asked in ({}, {"unique_for": timedelta(minutes=1)}):
+        for unique_for in (None, timedelta(minutes=1)):
             with pytest.raises(TaskInThePast):
-                scheduler.schedule_task(late, **asked).result(TIMEOUT_S)
+                scheduler.schedule_task(late, unique_for=unique_for).result(TIMEOUT_S)
 
     assert sealed == [] and len(scheduler.refusals) == 2
 
