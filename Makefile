@@ -93,6 +93,10 @@ demo-flow: venv ## Two tenants, three kinds, a limit, a priority and batches: wh
 demo-processes: venv ## Tasks that compute, hang, leak and crash in processes, beside tasks that behave
 	@$(BIN)/python -m examples.demo_processes
 
+.PHONY: demo-life
+demo-life: venv ## A reminder expires, another is replaced; a charge snoozes and returns what it charged; an order is cancelled
+	@$(BIN)/python -m examples.demo_life
+
 .PHONY: demo-night
 demo-night: venv ## A service is away, 2,000 tasks fail, a node dies; the documented commands bring all of it back
 	@$(BIN)/python -m examples.demo_night
@@ -164,7 +168,7 @@ test-long: need-java need-mvn venv-pipeline jars ## The tests that are too long 
 # A night's work. Each runs even where one before it failed.
 NIGHT := test test-long test-cluster test-cassandra-old test-browser test-install test-tutorial test-containers compose-demo \
 	sim sim-fleet sim-mutants crash power-cut fuzz chaos \
-	demo demo-flow demo-processes demo-night demo-cluster demo-fleet demo-kafka-only demo-relay demo-timers demo-dashboard pipeline-demo bench
+	demo demo-flow demo-processes demo-life demo-night demo-cluster demo-fleet demo-kafka-only demo-relay demo-timers demo-dashboard pipeline-demo bench
 
 .PHONY: test-all
 test-all: need-java need-mvn venv ## Everything: what `make test` runs and all that is too long for it (a night)
