@@ -20,7 +20,7 @@ from hourhand.actors.model.errors import PartitionCountChanged, SettingsInvalid
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.log import GroupOffsets, LogWriter, TaskLog
-from hourhand.actors.ports.runner import Runner
+from hourhand.actors.ports.runner import Executable, Runner
 from hourhand.actors.ports.store import OwnershipStore, Stores
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.adapters.clock import thread_ms
@@ -590,6 +590,13 @@ def observe(settings: Settings, clock: Clock, telemetry: Telemetry) -> Observati
     if settings.observe.traces:
         observation = traced(settings, clock, observation)
     return observation
+
+
+def within_trace(executor: Executable, context: bytes) -> Executable:
+    """Return an executor of a process whose code runs below the span that its node has begun."""
+    from hourhand.scheduler.adapters.observing.tracing import below
+
+    return below(executor, context)
 
 
 def serve_processes(

@@ -14,7 +14,7 @@ import msgspec
 from hourhand.actors.model.backoff import RetryRuling
 from hourhand.actors.model.task import AttemptState
 
-FRAMES_VERSION = 2
+FRAMES_VERSION = 3
 """Version of these records; a process of another version is refused."""
 FRAME_BYTES_MAX = 1 << 30
 """Largest frame of the node, whose batches hold many tasks."""
@@ -76,6 +76,8 @@ class SentAttempt(msgspec.Struct, array_like=True, gc=False):
     follows: int | None = None
     """Place of the attempt before it in the batch; -1 if that one is not in the batch."""
     expires_ms: int | None = None
+    trace: bytes | None = None
+    """The context of the span below which user code runs."""
 
 
 class Work(msgspec.Struct, array_like=True):

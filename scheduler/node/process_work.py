@@ -31,6 +31,7 @@ def work_frame(job: ProcessJob) -> bytes:
 
 def _sent(running: RunningAttempt, follows: int | None) -> SentAttempt:
     attempt = running.attempt
+    begin_trace = getattr(running.executor, "begin_trace", None)
     task = attempt.task
     key = task.key
     return SentAttempt(
@@ -47,6 +48,7 @@ def _sent(running: RunningAttempt, follows: int | None) -> SentAttempt:
         attempt.is_unordered,
         follows,
         attempt.expires_ms,
+        None if begin_trace is None else begin_trace(),
     )
 
 

@@ -22,6 +22,9 @@ class ProcessMember(TaskExecutor):
     """Stands for the executors of one kind."""
 
     around: Callable[[], AbstractContextManager[object]] | None = None
+    begin_trace: Callable[[], bytes | None] | None = None
+    """Begins the span of an attempt that is sent to a process, and returns the context for its
+    code; None for an attempt that is not traced."""
 
     def __init__(self, declared_retry: RetryPolicy, declared_timeout: timedelta | None) -> None:
         self.declared_retry = declared_retry

@@ -20,6 +20,7 @@ from hourhand.actors.model.interruption import look_too
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.task_checkpoint import TaskCheckpoint
 from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.ports.runner import Executable
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.node.async_loop import LoopThread
 from hourhand.scheduler.node.attempts import RunningAttempt
@@ -50,7 +51,7 @@ from hourhand.scheduler.ports.user_places import ProcessPlan
 from hourhand.scheduler.process.dying import be_killed_first
 from hourhand.scheduler.process.resident import resident_bytes
 from hourhand.scheduler.process.user_code import runs_async
-from hourhand.scheduler.wiring import open_clock
+from hourhand.scheduler.wiring import open_clock, within_trace
 from hourhand.scheduler.worker.piped_log import log_to
 from hourhand.scheduler.worker.user_loading import loaded
 
@@ -166,7 +167,10 @@ class AttemptProcess:
             return
         self._place.begin(work.seq, self._clock.monotonic_ms())
         attempts = attempts_of(work)
-        executors = [self._executor_of(each.task.kind) for each in attempts]
+        executors = [
+            self._executor_of(attempt.task.kind, sent.trace)
+            for attempt, sent in zip(attempts, work.attempts, strict=True)
+        ]
         self._ends.clear()
         self._all_ended.clear()
         added = self._calls.registry.add(
@@ -183,11 +187,11 @@ class AttemptProcess:
             self._executors.run(added[0])
         self._tell_ends(work.seq, attempts)
 
-    def _executor_of(self, kind: str | None) -> TaskExecutor:
+    def _executor_of(self, kind: str | None, trace: bytes | None) -> Executable:
         made = self._made.get(kind)
         if made is None:
             made = self._made[kind] = self._users.make(kind)
-        return made
+        return made if trace is None else within_trace(made, trace)
 
     def _has_ticket(self, seq: int) -> bool:
         """True if the node has not taken this work back."""

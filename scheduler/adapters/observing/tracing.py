@@ -10,13 +10,14 @@ when an attempt runs or about its outcome.
 """
 
 import inspect
+import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 from opentelemetry import context as contexts
@@ -28,6 +29,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
 from hourhand.actors.model.codec import Headers, LogRecord
 from hourhand.actors.model.definition import DefinitionKind, ordering_id_parts
+from hourhand.actors.model.display import log_raised
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.outcome import Outcome
 from hourhand.actors.model.status import Completion
@@ -45,6 +47,8 @@ from hourhand.scheduler.observe.observation import Observation
 from hourhand.scheduler.ports.messages import MessageWriter
 from hourhand.scheduler.ports.processes import is_in_process
 from hourhand.scheduler.process.user_code import runs_async
+
+logger = logging.getLogger("hourhand.traces")
 
 _W3C = TraceContextTextMapPropagator()
 _NS = 1_000_000
@@ -154,7 +158,7 @@ class Spans:
         self, now_ms: Callable[[], int], link_after_ms: int, topic: str | None = None
     ) -> None:
         self._tracer = trace.get_tracer("hourhand")
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self._link_after_ms = link_after_ms
         self._topic = topic
         self._near: dict[TaskKey, None] = {}
@@ -206,7 +210,7 @@ class Spans:
 
     def note_stored(self, key: TaskKey) -> None:
         """Keep a traced task that is due so soon that its first attempt continues the trace."""
-        if key.scheduled_ms - self._now_ms() < self._link_after_ms and not _repeats(key):
+        if key.scheduled_ms - self.now_ms() < self._link_after_ms and not _repeats(key):
             _keep(self._near, key, None, _NEAR_MAX)
 
     def note_end(self, key: TaskKey, context: bytes | None) -> None:
@@ -425,17 +429,20 @@ class TracedRunner:
         self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
     ) -> None:
         """Run each attempt as soon as a worker is free for it."""
-        away = {
-            each: call for each, by in starts if is_in_process(by) and (call := self._call(each))
-        }
-        traced = [(each, by if each in away else self._traced(each, by)) for each, by in starts]
+        away: dict[Attempt, _CallSpan] = {}
+        traced = [(each, self._traced(each, by, away)) for each, by in starts]
         self._runner.start(traced, partial(_tell_with_spans, away, listener) if away else listener)
 
-    def _traced(self, attempt: Attempt, executor: Executable) -> Executable:
+    def _traced(
+        self, attempt: Attempt, executor: Executable, away: "dict[Attempt, _CallSpan]"
+    ) -> Executable:
         call = self._call(attempt)
         if call is None:
             return executor
-        return (_Async if runs_async(executor) else _Blocking)(executor, call)
+        if is_in_process(executor):
+            away[attempt] = call
+            return _Away(executor, call)
+        return _wrapped(executor, call)
 
     def _call(self, attempt: Attempt) -> "_CallSpan | None":
         context = carried_context(attempt.task.body)
@@ -447,8 +454,8 @@ class TracedRunner:
 def _tell_with_spans(
     away: Mapping[Attempt, "_CallSpan"], listener: AttemptListener, ended: AttemptEnded
 ) -> None:
-    """Make the span of an attempt that a process has run, by the times that it was told with: so it
-    has one even if its process was killed.
+    """End the span of an attempt that a process has run: so it has one even if its process was
+    killed.
     """
     call = away.get(ended.attempt)
     if call is not None and ended.ending.is_of_user_code:
@@ -465,6 +472,8 @@ class _CallSpan:
         self._spans = spans
         self._completes: bytes | None = None
         """The context for the completion."""
+        self._sent: Span | None = None
+        """The span of a call in a process."""
 
     def begin(self, started_ns: int | None = None) -> Span:
         """Begin the span, now or at a time."""
@@ -490,9 +499,21 @@ class _CallSpan:
         finally:
             _batch_span.reset(token)
 
+    def send(self) -> bytes | None:
+        """Begin the span of a call in a process; return the context for its code, None if the span
+        is not sampled.  One that was sent before and has not begun is forgotten.
+        """
+        try:
+            # In milliseconds, as its end will be told: it would end before it began otherwise.
+            self._sent = self.begin(self._spans.now_ms() * _NS)
+            return context_of(_header_of(self._sent))
+        except Exception:  # noqa: BLE001 - the SDK and its processors are the user's
+            log_raised(logger, "the span of an attempt in a process could not be begun")
+            return None
+
     def tell(self, ended: AttemptEnded) -> None:
-        """Make the span of a call that has ended elsewhere."""
-        span = self.begin(ended.started_ms * _NS)
+        """End the span of a call in a process."""
+        span = self._sent or self.begin(ended.started_ms * _NS)
         if ended.error_class is not None:
             span.set_attribute("error.type", ended.error_class)
             span.set_status(Status(StatusCode.ERROR))
@@ -518,16 +539,64 @@ class _CallSpan:
         self._spans.note_end(self._attempt.task.key, self._completes)
 
 
+class _Call(Protocol):
+    """The span within which user code is called."""
+
+    def begin(self) -> Span:
+        """Begin it."""
+
+    def in_batch(self) -> AbstractContextManager[None]:
+        """Have a span current for the tasks of a batch."""
+
+    def end(self, span: Span, outcome: object) -> None:
+        """End it with the result of user code."""
+
+    def fail(self, span: Span, error: BaseException) -> None:
+        """End it with the class of the error."""
+
+
+class _CallBelow:
+    """A call in a process, whose node has the span of the attempt."""
+
+    def __init__(self, context: bytes) -> None:
+        self._span = trace.get_current_span(_as_context(context))
+
+    def begin(self) -> Span:
+        """Return the node's span, which records nothing here."""
+        return self._span
+
+    @contextmanager
+    def in_batch(self) -> Iterator[None]:
+        """Have it current for the tasks of a batch: that of the last one counts."""
+        with use_span(self._span, record_exception=False, set_status_on_exception=False):
+            yield
+
+    def end(self, span: Span, outcome: object) -> None:
+        """Leave the end to the node."""
+
+    def fail(self, span: Span, error: BaseException) -> None:
+        """Leave the end to the node."""
+
+
+def below(executor: Executable, context: bytes) -> Executable:
+    """Return an executor of a process whose code runs below the span of its node's attempt."""
+    return _wrapped(executor, _CallBelow(context))
+
+
+def _wrapped(executor: Executable, call: _Call) -> Executable:
+    return (_Async if runs_async(executor) else _Blocking)(executor, call)
+
+
 class _Wrapped:
     """Wraps an executor; attributes that the runner sets are set on the executor."""
 
     __slots__ = ("_call", "_inner")
     _inner: Executable
-    _call: _CallSpan
+    _call: _Call
     attempt: int
     fence: int
 
-    def __init__(self, inner: Executable, call: _CallSpan) -> None:
+    def __init__(self, inner: Executable, call: _Call) -> None:
         object.__setattr__(self, "_inner", inner)
         object.__setattr__(self, "_call", call)
 
@@ -587,6 +656,20 @@ class _Wrapped:
                 raise
         self._call.end(span, ended)
         return ended
+
+
+class _Away(_Wrapped):
+    """Stands for an executor in a process."""
+
+    __slots__ = ()
+
+    def begin_trace(self) -> bytes | None:
+        """Return the context for user code, as it is sent to a process."""
+        return cast("_CallSpan", self._call).send()
+
+    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
+        """Never be called, as that of the executor."""
+        return self._inner.execute(task)
 
 
 class _Blocking(_Wrapped):

@@ -1,12 +1,13 @@
 """One trace from schedule to completion, through a real node, log and store of its own."""
 
 import asyncio
+import inspect
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from opentelemetry import trace
@@ -16,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tenacity import wait_none
 
 from hourhand import BatchExecutor, Scheduler, SchedulerClient, Settings, Task, TaskExecutor
-from hourhand.actors.model.attempts import AttemptEnded, Ending
+from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
 from hourhand.actors.model.backoff import RetryPolicy
 from hourhand.actors.model.codec import Headers
 from hourhand.actors.model.outcome import Outcome
@@ -25,14 +26,14 @@ from hourhand.actors.model.trace import TRACEPARENT, context_of, with_context
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.adapters.observing import tracing
-from hourhand.scheduler.adapters.observing.tracing import Spans, TracedMessages, TracedRunner
+from hourhand.scheduler.adapters.observing.tracing import Spans, TracedMessages, TracedRunner, below
 from hourhand.scheduler.configuration.door_settings import ObserveSettings
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
-from hourhand.scheduler.ports.processes import ProcessMember
+from hourhand.scheduler.ports.processes import ProcessMember, is_in_process
 from hourhand.scheduler.wiring import build_telemetry, observe, open_clock
-from tests.builders import NOW_MS, a_stored_task, an_attempt
+from tests.builders import NOW_MS, a_stored_task, a_task, an_attempt
 from tests.unit.fakes import FakeRunner
 from tests.waiting import until
 
@@ -188,7 +189,7 @@ def test_a_task_is_one_trace_from_its_caller_to_its_completion(
 def test_a_process_has_the_span_of_its_attempt_and_a_killed_one_too(
     spans: InMemorySpanExporter,
 ) -> None:
-    """By the times that it told, once it has ended; what never began has none."""
+    """From when it was sent, or by the times that it told; what never began has none."""
     runner, made, told = FakeRunner(), a_maker(), list[AttemptEnded]()
     traced = TracedRunner(runner, made)
     context = CONTEXT
@@ -205,20 +206,64 @@ def test_a_process_has_the_span_of_its_attempt_and_a_killed_one_too(
     for row in rows:
         made.note_stored(row.key)
     traced.start([(an_attempt(task=row), member) for row in rows], told.append)
-    assert {type(each.executor) for each in runner.started} == {ProcessMember}, "not wrapped"
+    assert all(e.executor is not None and is_in_process(e.executor) for e in runner.started)
 
+    sent = _sent_to_process(runner, {"well", "never"})
     for each in runner.started:
         ending, error = endings[each.attempt.task.key.ordering_id]
-        each.listener(AttemptEnded(each.attempt, ending, 1_000, 3_000, error_class=error))
+        ended_ms = (1_000, 3_000) if each.attempt not in sent else (NOW_MS + 1, NOW_MS + 3)
+        each.listener(AttemptEnded(each.attempt, ending, *ended_ms, error_class=error))
 
     assert [each.ending for each in told] == [ending for ending, _ in endings.values()]
     found = finished(spans, ())["hourhand attempt"]
     assert {span.context.trace_id for span in found if span.context} == {int(context[3:35], 16)}
-    assert [(span.start_time, span.end_time) for span in found] == 3 * [(10**9, 3 * 10**9)]
+    times = [(span.start_time, span.end_time) for span in found]
+    at_ns = NOW_MS * 10**6
+    assert times == [(at_ns, at_ns + 3 * 10**6), *(2 * [(10**9, 3 * 10**9)])]
+    assert _as_header(found[0]) in sent.values()
     well, dropped, killed = (dict(span.attributes or {}) for span in found)
     assert (well["hourhand.outcome"], dropped["hourhand.outcome"]) == ("done", "drop")
     assert (killed["error.type"], killed["hourhand.ordering_id"]) == ("ProcessDied", "killed")
     assert made.take_end(runner.started[0].attempt.task.key) == context
+
+
+def _sent_to_process(runner: FakeRunner, names: set[str]) -> dict[Attempt, bytes | None]:
+    """Send attempts twice, as some are that were taken back; return the contexts sent."""
+    sent: dict[Attempt, bytes | None] = {}
+    for each in runner.started:
+        begin = cast("ProcessMember", each.executor).begin_trace
+        assert (begin is None) == (each.attempt.task.key.ordering_id == "untraced")
+        if begin is not None and each.attempt.task.key.ordering_id in names:
+            first = begin()
+            sent[each.attempt] = begin()
+            assert first != sent[each.attempt], "the first one is forgotten"
+    return sent
+
+
+def _as_header(span: ReadableSpan) -> bytes:
+    assert span.context is not None
+    return f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-01".encode()
+
+
+@pytest.mark.parametrize("executor", [Blocking, Async])
+def test_code_in_a_process_runs_below_the_span_of_its_node(
+    spans: InMemorySpanExporter, executor: type[Blocking | Async]
+) -> None:
+    """A span that it makes is a child of the attempt's, which the process does not make."""
+    inner = executor()
+    inner.attempt = 2
+    ran = below(inner, CONTEXT).execute(a_task())
+    if inspect.isawaitable(ran):
+        asyncio.run(_awaited(ran))
+
+    (made,) = spans.get_finished_spans()
+    assert (made.name, made.parent and made.parent.span_id) == ("mailing", int(CONTEXT[36:52], 16))
+    assert made.context is not None
+    assert made.context.trace_id == int(CONTEXT[3:35], 16)
+
+
+async def _awaited(ran: Awaitable[object]) -> object:
+    return await ran
 
 
 @pytest.mark.parametrize(
