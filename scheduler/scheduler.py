@@ -76,6 +76,7 @@ class Scheduler(SchedulerClient):
             super().__init__(settings, self._parts.client, executors=executors, payloads=payloads)
             # The client closes what it has opened.
             self._opened_stores()
+            self._declaring = self.declaring(executors)
         except BaseException:
             self._node.close()
             self._parts.close()
@@ -137,6 +138,7 @@ class Scheduler(SchedulerClient):
             self.close()
             raise
         self._thread.start()
+        self._declaring.start()
         self._parts.reporter.start()
 
     def after_fork(self) -> None:
@@ -149,6 +151,7 @@ class Scheduler(SchedulerClient):
     def stop(self) -> None:
         """Ask for a graceful stop; returns at once, ``wait`` waits for it."""
         self._stop_requested.set()
+        self._declaring.stop()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait, at most ``timeout`` seconds, until the node has stopped; return True if it has.
@@ -158,7 +161,7 @@ class Scheduler(SchedulerClient):
         """
         if not self._thread.is_alive() and not self._stopped.is_set():
             # Never started: nothing runs, but the group was joined and ports are open.
-            self._stop_requested.set()
+            self.stop()
             self._thread.start()
         with self.stopped_by_signals():
             return self._stopped.wait(timeout)

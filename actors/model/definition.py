@@ -20,6 +20,8 @@ class DefinitionKind(StrEnum):
     RELAY = "relay"
     TIMER = "timer"
     RECURRING = "recurring"
+    DECLARED = "declared"
+    """The recurring schedules that an application or a file declares."""
     PARKED = "parked"
     """A message that is too long for its task; it is not a definition."""
     UNIQUE = "unique"

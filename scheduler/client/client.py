@@ -37,6 +37,7 @@ from hourhand.actors.model.task import Task
 from hourhand.actors.ports.log import LogWriter
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
+from hourhand.scheduler.client.declaring import Declaring, sets_of
 from hourhand.scheduler.client.system_requests import SystemRequests
 from hourhand.scheduler.client.task_queries import (
     KeyOrPair,
@@ -500,6 +501,13 @@ class SchedulerClient:
     def list_recurring(self) -> list[Recurring]:
         """Return all schedules, by name; blocks, as ``find_recurring``."""
         return self._systems.list_recurring()
+
+    def declaring(self, executors: Executors | None) -> Declaring:
+        """Return what declares the recurring schedules of a registry, for a node.
+
+        InvalidTask for a rule that is not valid, InvalidExecutor for an application without a name.
+        """
+        return Declaring(sets_of(executors), self._systems, self._clock)
 
     @property
     def aio(self) -> AsyncReads:

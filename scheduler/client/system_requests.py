@@ -5,7 +5,7 @@ executor of the task decides its effect.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -22,6 +22,15 @@ from hourhand.scheduler.futures.light_future import LightFuture, and_then
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.records.receipt import Receipt, refused
 from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.recurring.declared import (
+    Declaration,
+    Declared,
+    declaration_task,
+    declared_of,
+    digest_of,
+    name_of_owner,
+    values_of,
+)
 from hourhand.scheduler.services.recurring.requests import request_task, set_task
 from hourhand.scheduler.services.recurring.rule import RecurringRule, checked_name
 from hourhand.scheduler.services.recurring.state import (
@@ -102,6 +111,33 @@ class SystemRequests:
             return sealed
         is_equal = written_rule(self._opened_recurring(known).rule) == written_rule(rule)
         return known.rule if is_equal else sealed
+
+    def declare_recurring(
+        self, owner: str, rules: Mapping[str, RecurringRule], *, forced: bool = False
+    ) -> "LightFuture[Receipt]":
+        """Declare all schedules of an owner; blocks where payload codecs seal their data.
+
+        ``forced`` has the set take effect whatever was declared before. The future fails with
+        TaskTooLarge if they have too much data for one record.
+        """
+        try:
+            sealed = {name: self._sealed_rule(name, rule) for name, rule in rules.items()}
+            declaration = Declaration(digest_of(rules), values_of(sealed), forced=forced)
+            return self.append(declaration_task(owner, declaration, self.clock.now_ms()))
+        except HourhandError as error:
+            return refused(error)
+
+    def renew_declaration(self, owner: str, digest: str) -> "LightFuture[Receipt]":
+        """Keep the set of an owner in force that has this digest."""
+        try:
+            now_ms = self.clock.now_ms()
+            return self.append(declaration_task(owner, Declaration(digest), now_ms))
+        except HourhandError as error:
+            return refused(error)
+
+    def find_declared(self, owner: str) -> Declared | None:
+        """Return the set of an owner that is in force; blocks for one read of the store."""
+        return declared_of(answered(self.definitions().find(name_of_owner(owner))))
 
     def find_recurring(self, name: str) -> Recurring | None:
         """Return a stored schedule; see ``SchedulerClient.find_recurring``."""

@@ -6,17 +6,26 @@ A module of tasks makes one, which needs no driver, no settings and no server; a
 
 import inspect
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload
+from zoneinfo import ZoneInfo
+
+from pydantic import JsonValue
 
 from hourhand.actors.model.backoff import RetryPolicy
 from hourhand.actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
 from hourhand.actors.model.checkpoint_value import checkpoint_text
 from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidExecutor, InvalidTask, NotConnected
+from hourhand.actors.model.errors import (
+    InvalidExecutor,
+    InvalidTask,
+    NotConnected,
+    PayloadInvalid,
+)
 from hourhand.actors.model.flow import FairShare, FlowRule, Limit
 from hourhand.actors.model.interruption import is_asked_to_end
 from hourhand.actors.model.outcome import Outcome
@@ -44,6 +53,7 @@ BatchReturned = (
 ExecutorClass = TypeVar("ExecutorClass", bound=type[TaskExecutor])
 
 
+_SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 _HERE: ContextVar[TaskExecutor | None] = ContextVar("hourhand_executor", default=None)
 """The executor whose function is called in this thread or coroutine."""
 
@@ -82,17 +92,26 @@ class Hourhand(ExecutorRegistry):
 
     ``middleware`` goes around every attempt of a node that is given the registry, outside of what
     the node itself is given.  ``payloads`` seal and open the data of tasks, in every client and
-    node that is given the registry.
+    node that is given the registry.  ``name`` is that of the application, which owns the schedules
+    of ``recurring``.
     """
 
     def __init__(
-        self, *, middleware: Sequence[Middleware] = (), payloads: PayloadCodecs | None = None
+        self,
+        *,
+        name: str | None = None,
+        middleware: Sequence[Middleware] = (),
+        payloads: PayloadCodecs | None = None,
     ) -> None:
+        self.name = name
         self.middleware = tuple(middleware)
         self.payloads = payloads_of(None, payloads)
         self._kinds: dict[str, TaskKind] = {}
         self._clients: list[Scheduling] = []
         self._included: list[Hourhand] = []
+        self._recurring: dict[str, tuple[dict[str, Any], TaskFunction[Any] | None]] = {}
+        """Arguments of ``schedule_recurring`` by the schedule's name, and the function if it is
+        one."""
         self.loaded_from: tuple[str, ...] = ()
         """The paths that a command was given, where it made this registry of them."""
 
@@ -222,6 +241,106 @@ class Hourhand(ExecutorRegistry):
         }
         return BatchDecorator(self, kind, attributes, concurrency_per_id)
 
+    def recurring(
+        self,
+        name: str,
+        *,
+        cron: str | None = None,
+        every: timedelta | None = None,
+        time_zone: str | ZoneInfo = "UTC",
+        ordering_id: str | None = None,
+        priority: int | None = None,
+        expires_after: timedelta | None = None,
+        data: Mapping[str, JsonValue] | None = None,
+        overlap: Literal["skip", "buffer_one", "allow"] = "skip",
+        catch_up: timedelta = timedelta(hours=1),
+        jitter: timedelta = timedelta(0),
+        starts: datetime | None = None,
+        ends: datetime | None = None,
+        except_dates: Iterable[date | str] = (),
+        count_max: int | None = None,
+    ) -> "RecurringDecorator":
+        """Run a function, or a class of this registry, again and again.
+
+        Put above ``task``, ``batch`` or ``executor``; above a plain function it registers a task of
+        the schedule's name.  Each node that starts with the registry declares all of its schedules:
+        they are made, changed, and removed where they are no longer in the code.
+        ``docs/recurring.md`` explains the arguments.  Raises InvalidExecutor for a name that is
+        taken and for a class of another registry; a node that opens raises it for data that does
+        not fit a function, and InvalidTask for a rule that is not valid.
+        """
+        given = {
+            "cron": cron,
+            "every": every,
+            "time_zone": time_zone,
+            "ordering_id": ordering_id,
+            "priority": priority,
+            "expires_after": expires_after,
+            "data": data,
+            "overlap": overlap,
+            "catch_up": catch_up,
+            "jitter": jitter,
+            "starts": starts,
+            "ends": ends,
+            "except_dates": tuple(except_dates),
+            "count_max": count_max,
+        }
+
+        return RecurringDecorator(self, name, given)
+
+    def recurring_by_application(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return the declared schedules, as arguments of ``schedule_recurring`` by name, for each
+        application of this registry and those it includes; one with a name may have none.
+
+        InvalidExecutor where an application with schedules has no name, or two have one schedule.
+        """
+        found: dict[str, dict[str, dict[str, Any]]] = {}
+        for application, schedules in self.declared_below(None):
+            if application is None:
+                raise InvalidExecutor(
+                    "the recurring schedules of an application belong to its name, by which they"
+                    f" are removed when they leave the code ({', '.join(map(repr, schedules))}):"
+                    " give it one, as Hourhand(name='billing')"
+                )
+            found.setdefault(application, {}).update(schedules)
+        names = Counter(each for schedules in found.values() for each in schedules)
+        if twice := sorted(each for each, times in names.items() if times > 1):
+            raise InvalidExecutor(f"two applications declare the schedules {', '.join(twice)}")
+        return found
+
+    def declared_below(
+        self, above: str | None
+    ) -> Iterator[tuple[str | None, dict[str, dict[str, Any]]]]:
+        """Yield the schedules of this registry and of each one that it includes, by the name of
+        the application, which is ``above`` where a registry has none of its own.
+        """
+        name = self.name or above
+        if self.name is not None or self._recurring:
+            for each, (given, function) in self._recurring.items():
+                if function is not None:
+                    function.check_data(each, given["data"] or {})
+            yield name, {each: given for each, (given, _) in self._recurring.items()}
+        for included in self._included:
+            yield from included.declared_below(name)
+
+    def declare(self, name: str, given: dict[str, Any], repeated: object) -> None:
+        """Declare a schedule of something that is registered here; InvalidExecutor if it is not, or
+        the name is taken.
+        """
+        if name in self._recurring:
+            raise InvalidExecutor(
+                f"the recurring schedule {shown(name)} is declared already: choose another name"
+            )
+        function = repeated if isinstance(repeated, TaskFunction) else None
+        for kind, how in self._kinds.items():
+            if how.executor is repeated or (function is not None and function.kind == kind):
+                self._recurring[name] = {**given, "kind": kind}, function
+                return
+        raise InvalidExecutor(
+            f"the recurring schedule {shown(name)} is of {shown(repeated)}, which is not a task of"
+            " this registry: put @app.recurring above @app.task, @app.batch or @app.executor"
+        )
+
     def executor(
         self,
         kind: str,
@@ -327,6 +446,19 @@ class TaskFunction(Generic[P_contra]):
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self._function(*arguments, **named)
+
+    def check_data(self, name: str, data: Mapping[str, JsonValue]) -> None:
+        """Raise InvalidExecutor where the data of a schedule does not fit the payload."""
+        task = Task.model_construct(
+            ordering_id=name, scheduled_time=_SOME_TIME, uniqueness_key="", data=dict(data)
+        )
+        try:
+            self._signature.arguments(task)
+        except PayloadInvalid as error:
+            raise InvalidExecutor(
+                f"the data of the recurring schedule {shown(name)} does not fit its function:"
+                f" {error}"
+            ) from None
 
     def schedule(
         self,
@@ -444,6 +576,34 @@ class TaskDecorator:
         how = TaskKind(made, self._concurrency, concurrency_per_id=self._concurrency_per_id)
         self._registry.add(self._kind, how)
         return TaskFunction(self._registry, self._kind, function, signature)
+
+
+class RecurringDecorator:
+    """A decorator that declares a recurring schedule of what it is put above."""
+
+    def __init__(self, registry: Hourhand, name: str, given: dict[str, Any]) -> None:
+        self._registry = registry
+        self._name = name
+        self._given = given
+
+    @overload
+    def __call__(self, repeated: TaskFunction[P]) -> TaskFunction[P]: ...
+    @overload
+    def __call__(self, repeated: ExecutorClass) -> ExecutorClass: ...
+    @overload
+    def __call__(self, repeated: Callable[[], Returned]) -> TaskFunction[None]: ...
+    @overload
+    def __call__(self, repeated: Callable[[Task], Returned]) -> TaskFunction[dict[str, Any]]: ...
+    @overload
+    def __call__(self, repeated: Callable[[P], Returned]) -> TaskFunction[P]: ...
+    @overload
+    def __call__(self, repeated: Callable[[P, Task], Returned]) -> TaskFunction[P]: ...
+    def __call__(self, repeated: Any) -> Any:
+        """Declare the schedule and return what it repeats, registered as a task."""
+        is_plain = callable(repeated) and not isinstance(repeated, TaskFunction | type)
+        registered = self._registry.task(self._name)(repeated) if is_plain else repeated
+        self._registry.declare(self._name, self._given, registered)
+        return registered
 
 
 class BatchDecorator:

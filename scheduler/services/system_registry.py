@@ -22,6 +22,7 @@ from hourhand.scheduler.ports.messages import MessageWriter
 from hourhand.scheduler.records.appending import TaskAppender
 from hourhand.scheduler.services.debounced_tasks import DecideDebounced
 from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.recurring.declared import DecideDeclared
 from hourhand.scheduler.services.recurring.executor import RunRecurring
 from hourhand.scheduler.services.relay.claim_state import DecidedHere
 from hourhand.scheduler.services.relay.claims import DecideClaims
@@ -108,6 +109,7 @@ class SystemTaskRegistry:
         caller = _LaterCaller(self.open_caller)
         return {
             DefinitionKind.RECURRING.value: partial(RunRecurring, dependencies, self.stores),
+            DefinitionKind.DECLARED.value: partial(DecideDeclared, dependencies),
             CLAIMS: partial(DecideClaims, dependencies, status, decided, kept_ms),
             DefinitionKind.TIMER.value: partial(RunTimer, dependencies, status, caller, timers),
             DefinitionKind.UNIQUE.value: partial(DecideUnique, dependencies),

@@ -139,6 +139,7 @@ class VirtualScheduler:
         self._counted_events = 0
         self._open: int | None = None
         self._executors = UserExecutors.of(executor, executors, middleware, payloads)
+        self._declares = executors
         self._scripts = Scripts()
         self._partitions = partitions
         self._client = RecordingClient(
@@ -149,7 +150,7 @@ class VirtualScheduler:
             has_default_executor=executor is not None,
         )
         self._node: VirtualNode | None = self._make_node()
-        self.run_due()
+        self._begin()
 
     def __enter__(self) -> Self:
         return self
@@ -461,8 +462,9 @@ class VirtualScheduler:
         if executor is not None or executors is not None:
             codecs = payloads_of(executors, payloads) or self._executors.payloads
             self._executors = UserExecutors.of(executor, executors, payloads=codecs)
+            self._declares = executors
         self._node = self._make_node()
-        self.run_due()
+        self._begin()
 
     def down_for(self, delta: timedelta | None = None, **units: float) -> None:
         """Stop gracefully, let time pass (``timedelta`` or its keywords) without a node, start
@@ -480,6 +482,11 @@ class VirtualScheduler:
         assert self._node is not None, "this scheduler was stopped"
         self._node.log.vanish()
         self._node = self._make_node()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Do what a node does at its start: declare recurring schedules, and run what is due."""
+        self._client.declaring(self._declares).declare()
         self.run_due()
 
     def stop(self) -> None:

@@ -174,6 +174,9 @@ class RunRecurring(SystemExecutor):
                 return None
             if self._came_after(known.state, request.change):
                 return Drop("a later change came before this one")
+        if request.owner is not None and (refusal := _against_owner(known, request)):
+            return Drop(refusal)
+        if found is not None and known is not None:
             # A new rule is first due after the moment of the request.
             is_set = request.change is Change.SET
             found = await self._catch_up(name, found, task.key.scheduled_ms + is_set)
@@ -208,18 +211,7 @@ class RunRecurring(SystemExecutor):
     async def _changed(self, task: Task, known: Recurring | None, request: ChangeRequest) -> _Step:
         asked_ms = task.key.scheduled_ms
         if request.change is Change.SET:
-            rule = read_rule(**(request.rule or {}))
-            if known is not None and _goes_on(known, rule):
-                state = replace(known.state, made_by=_mark(task), declared_at=self.record_offset)
-                return _Step(state, known.next_ms)
-            state = State(
-                rule_values(rule),
-                asked_ms,
-                _mark(task),
-                changed_at=self.record_offset,
-                recent=() if known is None else known.state.recent,
-            )
-            return _Step(state, rule.next_after(asked_ms, asked_ms))
+            return self._set(task, known, request)
         assert known is not None, "only a schedule that exists is changed"
         rule, state = known.rule, replace(known.state, made_by=_mark(task))
         if request.change is Change.TRIGGER:
@@ -236,9 +228,36 @@ class RunRecurring(SystemExecutor):
                 next_ms = rule.next_after(max(asked_ms, state.passed_ms), state.anchor_ms)
                 return _Step(replace(state, paused=False), next_ms)
             case Change.DELETE:
-                return _Step(replace(state, over=True, deleted=True), None)
+                revision = max(state.revision, request.revision)
+                return _Step(replace(state, over=True, deleted=True, revision=revision), None)
             case _:
                 assert_never(request.change)
+
+    def _set(self, task: Task, known: Recurring | None, request: ChangeRequest) -> _Step:
+        asked_ms = task.key.scheduled_ms
+        rule = read_rule(**(request.rule or {}))
+        if known is not None and (_follows(known, request) or _goes_on(known, rule)):
+            state = replace(
+                known.state,
+                made_by=_mark(task),
+                declared_at=self.record_offset,
+                owner=request.owner,
+                revision=request.revision,
+            )
+            return _Step(state, known.next_ms)
+        # A declaration does not end what an operator paused.
+        stays_paused = request.owner is not None and known is not None and known.state.paused
+        state = State(
+            rule_values(rule),
+            asked_ms,
+            _mark(task),
+            changed_at=self.record_offset,
+            recent=() if known is None else known.state.recent,
+            paused=stays_paused,
+            owner=request.owner,
+            revision=request.revision,
+        )
+        return _Step(state, None if stays_paused else rule.next_after(asked_ms, asked_ms))
 
     # The last steps of a tick and of a change, in this order.
 
@@ -266,6 +285,31 @@ class RunRecurring(SystemExecutor):
         if next_ms is not None:
             tick = tick_task(name, next_ms, generation)
             await settled(self._dependencies.appender.append(tick))
+
+
+def _against_owner(known: Recurring | None, request: ChangeRequest) -> str | None:
+    """Return why the change of a declaration does not apply; None if it does."""
+    is_removal = request.change is Change.DELETE
+    if known is None:
+        return "there is no such schedule" if is_removal else None
+    state = known.state
+    if state.owner == request.owner:
+        newest = (
+            state.revision >= request.revision
+            if is_removal
+            else (state.revision > request.revision)
+        )
+        return "a newer declaration came before this one" if newest else None
+    if is_removal or (state.owner is not None and not state.over):
+        return f"the schedule belongs to {state.owner or 'whoever set it by hand'}"
+    return None
+
+
+def _follows(known: Recurring, request: ChangeRequest) -> bool:
+    """True if a schedule already has the rule of this declaration, however its data is sealed."""
+    state = known.state
+    is_same = (state.owner, state.revision) == (request.owner, request.revision)
+    return request.owner is not None and is_same and not state.deleted
 
 
 def _goes_on(known: Recurring, rule: RecurringRule) -> bool:

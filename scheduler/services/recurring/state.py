@@ -31,6 +31,10 @@ class ChangeRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     change: Change
     rule: dict[str, object] | None = None
+    owner: str | None = None
+    """The owner whose declaration asks for it; None for a change by hand."""
+    revision: int = 0
+    """The revision of that declaration."""
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -68,6 +72,10 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     """Keys of the last tasks, the newest last: the next one might overlap them."""
     passed_ms: int = 0
     """Every time of the rule up to this one had its tick."""
+    owner: str | None = None
+    """The owner that declares it; None if it was set by hand."""
+    revision: int = 0
+    """The revision of the owner's declaration that it follows."""
 
 
 class Recurring(NamedTuple):

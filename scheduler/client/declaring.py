@@ -1,0 +1,127 @@
+"""The recurring schedules that an application declares in its code, while a node of it runs.
+
+Decides when a node declares them: at its start, again while they are in force, and when a newer set
+that held them back is no longer declared by anybody. A store or log that does not answer delays
+that and nothing else: the node runs meanwhile. The owner's task decides which set is in force.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from threading import Event, Thread
+
+from hourhand.actors.model.errors import CallerError
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.client.system_requests import SystemRequests
+from hourhand.scheduler.executors.registry import Hourhand
+from hourhand.scheduler.services.recurring.declared import LEASE_MS, RENEW_MS, digest_of
+from hourhand.scheduler.services.recurring.requests import rule_of
+from hourhand.scheduler.services.recurring.rule import RecurringRule
+
+logger = logging.getLogger("hourhand.recurring")
+
+_AGAIN_S = 15.0
+"""Pause after a declaration that failed."""
+_ACKNOWLEDGED_S = 60.0
+
+
+def sets_of(executors: object) -> "list[DeclaredSet]":
+    """Return the sets that a registry declares; InvalidTask for a rule that is not valid, and
+    InvalidExecutor where its application has no name.
+    """
+    if not isinstance(executors, Hourhand):
+        return []
+    return [
+        DeclaredSet(f"app:{name}", {each: rule_of(each, **given) for each, given in rules.items()})
+        for name, rules in executors.recurring_by_application().items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredSet:
+    """The schedules of one application."""
+
+    owner: str
+    rules: Mapping[str, RecurringRule]
+
+
+class Declaring:
+    """Declares the sets of one node."""
+
+    def __init__(self, sets: Sequence[DeclaredSet], requests: SystemRequests, clock: Clock) -> None:
+        self._sets = sets
+        self._requests = requests
+        self._clock = clock
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="hourhand-declaring", daemon=True)
+        self._digests = {each.owner: digest_of(each.rules) for each in sets}
+        self._told: set[str] = set()
+        """Owners whose set was held back, or could not be declared, and whose log has it."""
+
+    def start(self) -> None:
+        """Begin to declare in a thread of its own, if there is anything to declare."""
+        if self._sets:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End that; returns at once."""
+        self._stopping.set()
+
+    def declare(self) -> None:
+        """Declare every set; raises what the log or the store raises."""
+        for each in self._sets:
+            self._requests.declare_recurring(each.owner, each.rules).result(_ACKNOWLEDGED_S)
+
+    def look(self) -> None:
+        """Renew each set that is in force, and declare each one that nothing holds back."""
+        for each in self._sets:
+            self._look_at(each)
+
+    def _look_at(self, ours: DeclaredSet) -> None:
+        declared, now_ms = self._requests.find_declared(ours.owner), self._clock.now_ms()
+        digest = self._digests[ours.owner]
+        if declared is not None and declared.digest == digest:
+            self._told.discard(ours.owner)
+            if now_ms >= declared.renewed_ms + RENEW_MS:
+                sent = self._requests.renew_declaration(ours.owner, digest)
+                sent.result(_ACKNOWLEDGED_S)
+        elif declared is not None and declared.is_held_against(digest, now_ms):
+            if ours.owner not in self._told:
+                self._told.add(ours.owner)
+                logger.warning(
+                    "%s: other recurring schedules than those of this node are in force since a"
+                    " newer version declared them; those of this node take effect at %s, if no"
+                    " node of the newer version renews its own until then",
+                    ours.owner,
+                    format_instant(declared.renewed_ms + LEASE_MS),
+                )
+        else:
+            self._requests.declare_recurring(ours.owner, ours.rules).result(_ACKNOWLEDGED_S)
+
+    def _run(self) -> None:
+        pause_s, act = 0.0, self.declare
+        while not self._stopping.wait(pause_s):
+            try:
+                act()
+            except CallerError as error:
+                text = "the recurring schedules of this node cannot be declared: %s"
+                logger.error(text, error)  # noqa: TRY400 - the error says it all
+                return
+            except Exception as error:  # noqa: BLE001 - codecs are user code, and may work later
+                self._tell_failure(error)
+                pause_s = _AGAIN_S
+                continue
+            act, pause_s = self.look, RENEW_MS / 1000
+            self._told.discard("")
+
+    def _tell_failure(self, error: Exception) -> None:
+        if "" not in self._told:
+            self._told.add("")
+            logger.warning(
+                "the recurring schedules of this node cannot be declared yet: %s; it tries again"
+                " each %d s",
+                error,
+                timedelta(seconds=_AGAIN_S).seconds,
+            )
