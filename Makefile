@@ -278,7 +278,7 @@ render: venv ## Render the Helm chart into deploy/helm/rendered; needs helm
 
 .PHONY: lock
 lock: venv ## Choose the newest versions within the bounds of pyproject.toml anew, for .venv
-	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra delta --extra dev --extra spark --group bench --group browser --group mutation --custom-compile-command "make lock" --output-file constraints.txt pyproject.toml
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra all --group bench --group browser --group mutation --group tools --custom-compile-command "make lock" --output-file constraints.txt pyproject.toml
 	@# The image's own, with hashes and without the tools; at the same versions.
 	@for name in build-requirements requirements; do \
 		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --constraint constraints.txt \

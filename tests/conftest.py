@@ -15,7 +15,7 @@ from tests.servers.cassandra import NEVER_KILLED, CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.running import running, shared
-from tests.wheel import built, elsewhere  # noqa: F401 - fixtures
+from tests.wheel import built, elsewhere, for_developers  # noqa: F401 - fixtures
 
 collect_ignore = [] if find_spec("playwright") else ["browser"]
 """Only ``make test-browser`` installs what steers a browser, and only it runs these tests."""

@@ -12,6 +12,7 @@ import tempfile
 import venv
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -45,20 +46,27 @@ def _copy_sources(target: Path) -> None:
             shutil.copy(source, target / name)
 
 
-def _core() -> set[str]:
-    """Return the names of all projects that the core requires here, and what those require."""
-    found: set[str] = set()
-    core = project_metadata()["dependencies"]
-    assert isinstance(core, list)
-    waiting = [*map(Requirement, core)]
+def _required(*texts: str) -> set[str]:
+    """Return the names of all projects that these requirements bring here, Hourhand left out."""
+    found: set[tuple[str, str]] = set()
+    waiting = [*map(Requirement, texts)]
     while waiting:
         requirement = waiting.pop()
         name = canonicalize_name(requirement.name)
-        asked = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if asked and name not in found:
-            found.add(name)
-            waiting += map(Requirement, importlib.metadata.requires(name) or ())
-    return found
+        for extra in {"", *requirement.extras} - {each for one, each in found if one == name}:
+            found.add((name, extra))
+            waiting += _asked_by(name, extra)
+    return {name for name, _ in found} - {"hourhand"}
+
+
+def _asked_by(name: str, extra: str) -> list[Requirement]:
+    """Return the requirements of a project, or of one of its extras."""
+    if name == "hourhand":
+        project: Any = project_metadata()
+        texts = project["optional-dependencies"][extra] if extra else project["dependencies"]
+        return [*map(Requirement, texts)]
+    known = map(Requirement, importlib.metadata.requires(name) or ())
+    return [each for each in known if each.marker is None or each.marker.evaluate({"extra": extra})]
 
 
 def _lend(projects: set[str], site_packages: Path) -> None:
@@ -103,10 +111,18 @@ def elsewhere(built: Path) -> Path:
     The packages are lent by this environment, so that no index is asked.
     """
     (wheel,) = built.glob("hourhand-*.whl")
-    return once_a_run("elsewhere", partial(_install, wheel))
+    return once_a_run("elsewhere", partial(_install, wheel, ("hourhand",)))
 
 
-def _install(wheel: Path, folder: Path) -> None:
+@pytest.fixture(scope="session")
+def for_developers(built: Path) -> Path:
+    """Return such a folder with what ``hourhand[dev]`` requires besides, and with pytest."""
+    (wheel,) = built.glob("hourhand-*.whl")
+    texts = ("hourhand[dev]", "pytest")
+    return once_a_run("for_developers", partial(_install, wheel, texts))
+
+
+def _install(wheel: Path, texts: tuple[str, ...], folder: Path) -> None:
     venv.create(folder / "venv", with_pip=False)
     python = folder / "venv/bin/python"
     run(
@@ -126,4 +142,4 @@ def _install(wheel: Path, folder: Path) -> None:
     purelib = run(
         python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder
     )
-    _lend(_core(), Path(purelib))
+    _lend(_required(*texts), Path(purelib))

@@ -9,6 +9,7 @@ import typer
 
 from hourhand.scheduler.cli import (
     cluster_commands,
+    dev_commands,
     letter_commands,
     limits_commands,
     listing_commands,
@@ -36,9 +37,10 @@ app = Commands(
         "\b\n"
         "Start with:\n"
         "  hourhand demo\n"
-        "  hourhand run --executor invoices:app\n"
-        "  hourhand schedule --kind send-invoice --ordering-id customer-7 --in 10s"
-        " --data '{\"invoice\": 42}'\n\n"
+        "  hourhand init\n"
+        "  hourhand dev\n"
+        "  hourhand schedule --kind say-hello --ordering-id greetings --in 10s"
+        ' --data \'{"name": "Ada"}\'\n\n'
         "\b\n"
         "Which command when:\n"
         "  cancel        a task must not run; scheduling its key again opens it again\n"
@@ -84,6 +86,8 @@ def hourhand(
 
 
 for panel, name, function in (
+    (NODES, "init", dev_commands.init),
+    (NODES, "dev", dev_commands.dev),
     (NODES, "demo", node_commands.demo),
     (NODES, "run", node_commands.run),
     (NODES, "migrate", node_commands.migrate),

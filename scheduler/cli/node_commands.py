@@ -27,6 +27,7 @@ from hourhand.scheduler.cli.process_running import (
     process_count,
     run_processes,
 )
+from hourhand.scheduler.cli.reloading import run_reloading
 from hourhand.scheduler.cli.rendering import as_json
 from hourhand.scheduler.cli.session import (
     CommandOptions,
@@ -54,6 +55,12 @@ def run(
     ],
     metrics_port: MetricsPortOption = None,
     processes: ProcessesOption = "1",
+    reload: Annotated[
+        bool,
+        typer.Option(
+            "--reload", help="Start the node again when a Python file in this folder changes."
+        ),
+    ] = False,
     child: ChildOption = None,
     log_level: Annotated[
         str,
@@ -70,6 +77,9 @@ def run(
     Python computes on one core in each process.  With --processes N as many nodes share the work;
     one that ends is started again, and all stop together.
 
+    --reload is for the time in which you write the code, as `hourhand dev` is, and needs
+    hourhand[dev]: after each change the node stops gracefully and starts again.
+
     \b
     Examples:
       hourhand run --executor invoices:app
@@ -81,6 +91,8 @@ def run(
         place = None if child is None else ChildPlace.of(child)
         log_to_stderr(log_level, settings, process=None if place is None else place.number)
         count = 1 if place is not None else process_count(processes, settings)
+        if reload:
+            raise typer.Exit(run_reloading(settings, executor, child, count))
         if count > 1:
             raise typer.Exit(run_processes(settings, count))
         users = load_executors(executor)

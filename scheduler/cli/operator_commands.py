@@ -67,7 +67,7 @@ def pause(
         named = [*(ordering_ids or ()), *(ordering_id or ())]
         targets = _targets(service, partition, named, everything=everything)
         if targets:
-            before = _change_pauses(service, "pause", targets, common.reason, yes=common.yes)
+            before = change_pauses(service, "pause", targets, common.reason, yes=common.yes)
             _say_changes(targets, before, "paused", "was paused already")
         _print_pauses(service, common.output)
 
@@ -95,7 +95,7 @@ def resume(
         targets = _targets(service, partition, named, everything=everything)
         if not targets:
             raise InvalidTask("name what to resume: --all, --partition or ordering ids")
-        before = _change_pauses(service, "resume", targets, common.reason, yes=common.yes)
+        before = change_pauses(service, "resume", targets, common.reason, yes=common.yes)
         _say_changes(targets, before, "was not paused", "resumed")
         _print_pauses(service, common.output)
 
@@ -115,7 +115,7 @@ def _targets(
     return found
 
 
-def _change_pauses(
+def change_pauses(
     service: AdminService,
     action: str,
     targets: list[Target],

@@ -224,7 +224,7 @@ class Supervisor:
         """``stop_ms`` is the time for a child to end once it was told to."""
         self._clock = clock
         self._stop_ms = stop_ms
-        self._children = [_Child(number, make_command) for number in range(1, count + 1)]
+        self._children = [ChildProcess(number, make_command) for number in range(1, count + 1)]
         self._pauses = {child.number: make_pauses() for child in self._children}
         self._signals = 0
         self._cut_off = False
@@ -258,7 +258,7 @@ class Supervisor:
         on_started()
         await asyncio.gather(*lives)
 
-    async def _keep(self, child: "_Child") -> None:
+    async def _keep(self, child: "ChildProcess") -> None:
         """Start the child again and again, until everything stops."""
         while not self._stopping.is_set():
             began_ms = self._clock.monotonic_ms()
@@ -270,7 +270,7 @@ class Supervisor:
                 self._stop()
                 return
             pause_ms = self._pauses[child.number].after(self._clock.monotonic_ms() - began_ms)
-            how = _ended(code)
+            how = ended_words(code)
             logger.warning(
                 "process %d %s; it is started again in %.1f s", child.number, how, pause_ms / 1000
             )
@@ -314,7 +314,8 @@ _SAID = {
 }
 
 
-def _ended(code: int) -> str:
+def ended_words(code: int) -> str:
+    """Return how a process ended, from its exit code or minus the number of its signal."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:
@@ -323,7 +324,7 @@ def _ended(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-class _Child:
+class ChildProcess:
     """One of the numbered children, and its current process."""
 
     def __init__(self, number: int, make_command: MakeCommand) -> None:

@@ -34,6 +34,7 @@ EXTRA_OF = {
     "pyspark": "spark",
     "starlette": "http",
     "uvicorn": "http",
+    "watchfiles": "dev",
     "yarl": "http",
 }
 """By import name; ``starlette`` comes with fastapi, ``yarl`` with aiohttp."""

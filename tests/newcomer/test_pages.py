@@ -35,8 +35,9 @@ def test_the_quickstart_can_be_typed(tmp_path: Path) -> None:
     """With Python, a clone and nothing else."""
     typed = type_page("docs/quickstart.md", tmp_path / "fresh", {})
 
-    assert "pip install ./hourhand" in typed
+    assert "pip install './hourhand[dev]'" in typed
     assert "python hello.py" in typed
+    assert any(line.startswith("hourhand dev hello:app") for line in typed)
 
 
 def test_the_tutorial_can_be_typed(

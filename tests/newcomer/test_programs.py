@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -125,6 +127,86 @@ def test_the_program_of_the_readme_runs_until_it_is_interrupted(
     assert printed[0].startswith("Receipt(key="), printed
     assert printed[1] == "sending invoice 42\n"
     assert (returned, "Traceback" in rest) == (0, False), rest
+
+
+@contextmanager
+def _developed(bin_folder: Path, folder: Path, *command: str) -> Iterator[Callable[[str], str]]:
+    """Run a command until the block ends; hand a function that waits for a line with a text."""
+    with subprocess.Popen(
+        [bin_folder / command[0], *command[1:]],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        output = process.stdout
+        assert output is not None
+
+        def shows(text: str) -> str:
+            return next(line for line in output if text in line)
+
+        yield shows
+        process.send_signal(signal.SIGINT)
+        assert any("the node has stopped" in line for line in output)
+        assert process.wait(_LIMIT_S) == 0
+
+
+def _schedule(bin_folder: Path, folder: Path) -> None:
+    words = [
+        "schedule",
+        "--kind",
+        "say-hello",
+        "--ordering-id",
+        "greetings",
+        "--in",
+        "0s",
+        "--data",
+    ]
+    done = _run(bin_folder / "hourhand", *words, '{"name": "Ada"}', folder=folder)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_first_day_from_the_wheel_alone(for_developers: Path, tmp_path: Path) -> None:
+    """A first program is written, run, changed and tested, each by one command."""
+    bin_folder, folder = for_developers / "venv/bin", tmp_path / "first"
+    written = _run(bin_folder / "hourhand", "init", "first", folder=tmp_path)
+    assert written.stderr.splitlines()[-1] == "hourhand: next: cd first && hourhand dev"
+
+    with _developed(bin_folder, folder, "hourhand", "dev", "--port", "0") as shows:
+        assert shows("").startswith("hourhand: the dashboard is on http://127.0.0.1:")
+        shows("works on 16 partitions")
+        _schedule(bin_folder, folder)
+        assert shows("Ada") == "hello Ada\n"
+        code = (folder / "tasks.py").read_text(encoding="utf-8")
+        (folder / "tasks.py").write_text(code.replace('"hello"', '"good day"'), encoding="utf-8")
+        shows("tasks.py changed; the node starts again")
+        shows("works on 16 partitions")
+        _schedule(bin_folder, folder)
+        assert shows("Ada") == "good day Ada\n"
+    tested = _run(bin_folder / "python", "-m", "pytest", "-q", folder=folder)
+
+    assert "1 passed" in tested.stdout, tested.stdout + tested.stderr
+
+
+def test_what_only_an_extra_brings_is_missed_aloud(elsewhere: Path, tmp_path: Path) -> None:
+    """The node runs without dashboard and reload, and each line says what to install."""
+    bin_folder = elsewhere / "venv/bin"
+    _run(bin_folder / "hourhand", "init", folder=tmp_path)
+
+    with _developed(bin_folder, tmp_path, "python", "-m", "hourhand", "dev") as shows:
+        assert "the dashboard needs " in shows("pip install ")
+        assert "a start after each change needs watchfiles" in shows("pip install ")
+        shows("works on 16 partitions")
+        _schedule(bin_folder, tmp_path)
+        shows("hello Ada")
+    refused = _run(
+        bin_folder / "hourhand", "run", "--executor", "tasks:app", "--reload", folder=tmp_path
+    )
+
+    assert refused.returncode == 3
+    assert "`hourhand run --reload` needs watchfiles" in refused.stderr
 
 
 @pytest.mark.parametrize("name", ["scheduler.py", "actors/__init__.py"])

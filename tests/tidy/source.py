@@ -212,6 +212,13 @@ def project_metadata() -> dict[str, object]:
     return metadata
 
 
+def dependency_group(name: str) -> list[str]:
+    """Return the requirements of a dependency group of pyproject.toml, without those of others."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        entries = tomllib.load(file)["dependency-groups"][name]
+    return [each for each in entries if isinstance(each, str)]
+
+
 def class_name(role: str) -> str:
     """Return the class of a role's file: ``task_executor`` holds ``TaskExecutor``."""
     return "".join(word.capitalize() for word in role.split("_"))

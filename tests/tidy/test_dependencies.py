@@ -9,10 +9,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from hourhand.scheduler.configuration.optional_dependencies import EXTRA_OF
-from tests.tidy.source import ROOT, project_metadata, report, sources
+from tests.tidy.source import ROOT, dependency_group, project_metadata, report, sources
 
 GATHERED = {"all", "pipeline"}
 """Extras that only name others."""
+TOOLS = "tools"
+"""The dependency group of what works on Hourhand itself."""
 BROUGHT_ALONG = {
     "py4j": "pyspark",
     "pydantic_core": "pydantic",
@@ -25,12 +27,13 @@ _ROW = re.compile(r"^\| ([\w-]+) \| ([<>=.,\d]+) \| (\w*) \| (.+) \|$", re.MULTI
 
 
 def _declared() -> dict[tuple[str, str], Requirement]:
-    """Return every requirement on another project, by extra and name."""
+    """Return every requirement on another project, by extra or group and name."""
     core, extras = (project_metadata()[key] for key in ("dependencies", "optional-dependencies"))
     assert isinstance(core, list)
     assert isinstance(extras, dict)
     found: dict[tuple[str, str], Requirement] = {}
-    for extra, texts in {"core": core, **extras}.items():
+    groups = {TOOLS: dependency_group(TOOLS)}
+    for extra, texts in {"core": core, **extras, **groups}.items():
         for requirement in map(Requirement, texts):
             if requirement.name != "hourhand":
                 found[extra, requirement.name] = requirement
@@ -54,15 +57,15 @@ def test_every_dependency_has_a_reason_on_its_page() -> None:
 
 
 def test_the_extras_that_gather_others_gather_all_of_them() -> None:
-    """``all`` is everything but the tools; ``dev`` needs everything but Spark and what goes
-    with it, which is big.
-    """
+    """The group ``dev`` needs everything but Spark and what goes with it, which is big."""
     extras = project_metadata()["optional-dependencies"]
     assert isinstance(extras, dict)
-    gathered = {name: Requirement(extras[name][0]).extras for name in ("all", "dev", "pipeline")}
-    whole = extras.keys() - GATHERED - {"dev"}
+    gathered = {name: Requirement(extras[name][0]).extras for name in GATHERED}
+    whole = extras.keys() - GATHERED
 
-    assert gathered == {"all": whole, "dev": whole - {"delta", "spark"}, "pipeline": {"spark"}}
+    assert gathered == {"all": whole, "pipeline": {"spark"}}
+    (working,) = map(Requirement, dependency_group("dev"))
+    assert working.extras == whole - {"delta", "spark"}
 
 
 def test_the_lock_holds_what_is_required() -> None:

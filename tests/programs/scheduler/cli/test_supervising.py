@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.scheduler.cli.process_running import _Child
+from hourhand.scheduler.cli.process_running import ChildProcess
 
 WAIT_S = 60
 
@@ -175,7 +175,7 @@ def test_a_child_that_has_ended_unseen_is_stopped_and_killed() -> None:
     """The system tells of two ends at once, and the first of them stops the other child."""
 
     async def stop_what_has_ended() -> None:
-        child = _Child(1, lambda _number, _descriptor: ())
+        child = ChildProcess(1, lambda _number, _descriptor: ())
         child._process = await asyncio.create_subprocess_exec(sys.executable, "-I", "-S", "-c", "")
         await child._process.wait()
         child.stop()
