@@ -5,6 +5,7 @@ Each yields one sentence for each violation, as those of ``invariants`` do.
 
 from collections import defaultdict
 
+from hourhand.actors.model.key import TaskKey
 from tests.simulation.history import (
     CheckpointKept,
     CheckpointSaid,
@@ -46,24 +47,19 @@ def a_durable_checkpoint_is_found(run: Run) -> Complaints:
         kept[row.progress.key].append(row)
     last_said = {each.progress.number: each.progress for each in run.history.of(CheckpointSaid)}
     last_start: dict[str, Started] = {}
-    withdrawn: dict[str, list[float]] = defaultdict(list)
-    for closed in run.history.of(Completed):
-        if closed.result in _WITHDRAWN:
-            withdrawn[str(closed.key)].append(closed.at_ms)
+    lives = _lives(run)
     for start in run.started:
         key = str(start.key)
         since_ms = claimed_ms.get((start.partition, start.epoch), 0.0)
-        anew_ms = max((at_ms for at_ms in withdrawn[key] if at_ms < start.at_ms), default=-1.0)
         due = [
             row.progress
             for row in kept[key]
-            if anew_ms
-            < row.at_ms
-            < (start.at_ms if row.progress.epoch == start.epoch else since_ms)
+            if lives.get(row.progress.number) == lives[start.id]
+            and row.at_ms < (start.at_ms if row.progress.epoch == start.epoch else since_ms)
         ]
         before = last_start.get(key)
         last_start[key] = start
-        if before is not None and before.at_ms < anew_ms:
+        if before is not None and lives[before.id] != lives[start.id]:
             before = None
         # Under another epoch its end may have come to nothing, though its start was counted.
         if before is not None and (before.epoch, before.number + 1) == (start.epoch, start.number):
@@ -75,6 +71,18 @@ def a_durable_checkpoint_is_found(run: Run) -> Complaints:
                 f"attempt {start.id} of {start.key} found {start.found}, and"
                 f" {max(due, key=_order)} was durable"
             )
+
+
+def _lives(run: Run) -> dict[int, int]:
+    """Return, by start, how often its task had been withdrawn and scheduled again."""
+    withdrawn: dict[TaskKey, set[int]] = defaultdict(set)
+    for closed in run.history.of(Completed):
+        if closed.result in _WITHDRAWN:
+            withdrawn[closed.key].add(closed.offset)
+    return {
+        start.id: sum(offset < start.offset for offset in withdrawn[start.key])
+        for start in run.started
+    }
 
 
 def no_earlier_owner_overwrites_a_checkpoint(run: Run) -> Complaints:

@@ -11,6 +11,7 @@ from typing import Any
 from hourhand.actors.model.partition import partition_of
 from hourhand.scheduler.adapters.memory.delivery import Request
 from tests.simulation import (
+    amid_faults,
     group_faults,
     hold_faults,
     operator_faults,
@@ -196,6 +197,7 @@ FAULTS: Mapping[str, Fault] = {
     "pause": _pause,
     "starve": _starve,
     "outage": _outage,
+    "amid": amid_faults.amid,
     "join": _join,
     "leave": _leave,
     "tree": _tree,

@@ -62,6 +62,11 @@ class FaultyWorld(Protocol):
     def rejoin_after(self, member: Member, delay_ms: float) -> None:
         """Start a node of that name again when this one is gone."""
 
+    def strike_amid(self, kind: str, blow: Callable[[Member, int], None]) -> None:
+        """Do something to the node that makes the next request of a kind, while that is under
+        way; ``blow`` is given the request's partition, too.
+        """
+
     def make_topic_anew(self) -> None:
         """Delete the topic and make it again."""
 

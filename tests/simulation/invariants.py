@@ -192,10 +192,15 @@ def p12_commands_are_ordered(run: Run) -> Complaints:
         for offset, entry in run.truth.counted(partition):
             if isinstance(entry, Command) and (partition, offset) not in first:
                 yield f"{entry.kind} of {entry.key} at {partition}/{offset} has no outcome"
+    stands: dict[TaskKey, int] = {}
     for row in run.history.of(RowStored):
         outcome = first.get((row.partition, row.offset))
+        before_it = stands.get(row.key, -1)
+        stands[row.key] = row.offset
         if (
             outcome is not None
+            # An earlier record of the key that was read again took its row's place meanwhile.
+            and before_it >= row.offset
             # They are written once more before their hour is deleted, and when they are opened.
             and not run.failed_before(row.key, row.at_ms)
             and outcome.at_ms < row.at_ms
@@ -251,7 +256,9 @@ def _pairs_mean_what_stands_before(run: Run) -> Complaints:
                 if still_open or pair.changed:
                     yield f"{said} there were {pair}"
             case _:
-                if still_open - {outcome.key} or pair.changed:
+                # What has expired is closed by the move that comes too late.
+                expired = {outcome.key} if stored.found == CompletionResult.EXPIRED else set()
+                if still_open - {outcome.key} or {*pair.changed} - expired:
                     yield f"{said} there were {pair}"
                 if outcome.key not in may_be_meant | {*pair.closed_before}:
                     yield f"{said} that is none of {pair}"

@@ -87,6 +87,7 @@ class Network:
 
     def to_log(self, request: Request[Any]) -> None:
         """Carry an append, a dead letter or a commit; they keep their order."""
+        self.asked("", request)
         self._carry("", request, self._log_weather(request), in_order=True)
 
     def to_log_of(self, sender: str) -> Deliver:

@@ -79,6 +79,7 @@ _OF_OTHERS = (
     "replace_config",
     "append_audit",
     "page_audit",
+    "page",
 )
 """The methods of stores that only clients and operators call."""
 _LOG = ("append", "dead_letter", "commit")
@@ -105,10 +106,10 @@ _STATES = (
 )
 
 
-def _requests() -> Iterator[str]:
+def _kinds() -> Iterator[str]:
     for port in _STORES:
-        yield from (f"request {name}" for name in _own(port, isfunction) if name not in _OF_OTHERS)
-    yield from (f"request {name}" for name in _LOG)
+        yield from (name for name in _own(port, isfunction) if name not in _OF_OTHERS)
+    yield from _LOG
 
 
 def _operations() -> Iterator[str]:
@@ -121,6 +122,10 @@ def _own(owner: type, is_wanted: Any) -> list[str]:
     return [name for name, each in vars(owner).items() if is_wanted(each) and name[:2] != "__"]
 
 
+REQUESTS = tuple(dict.fromkeys(_kinds()))
+"""The kinds of requests that a node makes to store and log."""
+
+
 def under_way() -> tuple[str, ...]:
     """Return all that can be under way at a turn."""
     return (
@@ -128,7 +133,7 @@ def under_way() -> tuple[str, ...]:
         *(f"phase {each.name.lower()}" for each in Phase),
         *(f"fate {each.name.lower()}" for each in Fate if each is not Fate.OPEN),
         *_operations(),
-        *dict.fromkeys(_requests()),
+        *(f"request {kind}" for kind in REQUESTS),
     )
 
 
@@ -136,7 +141,7 @@ def entries() -> tuple[str, ...]:
     """Return the sorts of entries of a history that are points."""
     return (
         *(f"completion {each}" for each in CompletionResult),
-        *(f"command {each}" for each in CommandOutcome),
+        *(f"command {each}" for each in CommandOutcome if each not in _OF_PAIRS_ALONE),
         *(f"command by pair {each}" for each in CommandOutcome if each not in _OF_KEYS_ALONE),
         *(f"ending {each}" for each in Ending if each.is_of_user_code),
         *(f"event {each.__name__}" for each in get_args(events.Event) if each not in _ELSEWHERE),
@@ -144,7 +149,14 @@ def entries() -> tuple[str, ...]:
     )
 
 
+_OF_PAIRS_ALONE = (
+    CommandOutcome.UNKNOWN_PAIR,
+    CommandOutcome.SEVERAL_TASKS,
+    CommandOutcome.CANCELLED,
+)
+"""The outcomes that only a command for a pair has, and the one that readers make of ``running``."""
 _OF_KEYS_ALONE = (
+    CommandOutcome.CANCELLED,
     CommandOutcome.UNKNOWN_KEY,
     CommandOutcome.STILL_OPEN,
     CommandOutcome.DATA_GONE,
@@ -152,6 +164,11 @@ _OF_KEYS_ALONE = (
 )
 """The outcomes that only a command with a whole key has."""
 _ELSEWHERE = (
+    events.TasksSucceeded,
+    events.WorkersExhausted,
+    events.WorkersFreed,
+    events.LoopBlocked,
+    events.LoopFreed,
     events.TaskEnqueued,
     events.BulkEnqueued,
     events.StoreCalled,
@@ -165,7 +182,7 @@ _ELSEWHERE = (
     events.LimitChanged,
 )
 """The events of parts that the simulation has no node for: clients, measured ports, the audit, the
-movers of outboxes and the watch of limits.
+movers of outboxes, the watch of limits and of real threads; and the one that is told as others.
 """
 _STARTS = (
     "after an earlier owner",

@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 from hourhand.actors.kernel.simulated import VirtualClock
 from hourhand.actors.model.backoff import RetryPolicy
@@ -17,6 +18,7 @@ from hourhand.actors.model.bucket import HOUR_MS
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.operator_config import OperatorConfig
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
+from hourhand.scheduler.adapters.memory.delivery import Request
 from hourhand.scheduler.adapters.memory.group import Coordinator
 from hourhand.scheduler.adapters.memory.stores import MemoryStores
 from tests.simulation.clients import make_driver
@@ -49,6 +51,8 @@ from tests.simulation.watched import TRACE_MAX, NodeClock, Trace
 from tests.simulation.world_doors import open_doors
 
 START_MS = 1_767_225_600_000
+AMID_MS = 0.05
+"""A node is struck so much later than it asks; an answer takes longer."""
 CHECK_MS = 1_000.0
 """How often memory is counted, and, at the end, whether all is closed."""
 
@@ -67,7 +71,7 @@ class World:
         self.history, self._sequence = History(), count()
         self.trace: Trace = deque(maxlen=TRACE_MAX)
         self.network, self.reached = Network(self.clock, self._fork()), Reached()
-        self.network.asked = self.reached.asked
+        self.network.asked, self._blows = self._asked, dict[str, Callable[[Member, int], None]]()
         made_of = (scenario.partitions, self.clock, self.network.to_log, scenario.batch_bytes_max)
         self.broker, self.data = MemoryBroker(*made_of), MemoryStores(self.clock)
         self._wakes, self.configs = Wakes[Member](), list[tuple[float, OperatorConfig]]()
@@ -161,6 +165,7 @@ class World:
     def _make_peace(self) -> None:
         """End every fault; what is gone comes back, what is paused goes on."""
         self.network.clear()
+        self._blows.clear()
         if self.outbox is not None:
             self.outbox.make_peace()
         self.data.config = OperatorConfig(self.data.config.version + 1)
@@ -264,6 +269,18 @@ class World:
             if membership is not None and membership.alive and partition in membership.assigned:
                 return member
         return None
+
+    def strike_amid(self, kind: str, blow: Callable[[Member, int], None]) -> None:
+        """Do something to the node that makes the next request of a kind."""
+        self._blows[kind] = blow
+
+    def _asked(self, sender: str, request: Request[Any]) -> None:
+        place = request.partition
+        # A broker does not say who asks; only a partition's owner commits.
+        member = self._members.get(sender.partition(".")[0]) if sender else self.owner_of(place)
+        self.reached.asked("" if member is None else member.name, request)
+        if member is not None and (blow := self._blows.pop(request.kind, None)) is not None:
+            self.after(AMID_MS, lambda: blow(member, place) if member.alive else None)
 
     def make_topic_anew(self) -> None:
         """Delete the topic, with what nobody read of it, and make it again."""
