@@ -123,8 +123,8 @@ class ProcessPool:
 
     @property
     def ahead(self) -> int:
-        """Number of processes whose attempts are so short that one more may wait in each."""
-        return sum(each.mean_ms <= AHEAD_MS for each in self.places)
+        """Number of processes whose attempts were so short that one more may wait in each."""
+        return sum(each.ended > 0 and each.mean_ms <= AHEAD_MS for each in self.places)
 
     def drain(self, partitions: Collection[int]) -> None:
         """Refuse attempts that have not begun, of partitions that go to another owner, and let the
