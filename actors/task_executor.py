@@ -206,9 +206,8 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         follows: Attempt | None = None,
         expires_ms: int | None = None,
     ) -> Attempt:
-        """Make the next attempt.  The start of a suspect or overdue task becomes durable before
-        user code runs, so such an attempt carries the function that records starts.  One that
-        follows another finds its expiry itself.
+        """Make the next attempt.  One whose start becomes durable before user code runs carries the
+        function that records starts.  One that follows another finds its expiry itself.
         """
         task, turn = self.task, self.turn
         if follows is not None:
@@ -223,13 +222,22 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             attempts.last if attempts.snoozed and not suspect else attempts.last + 1,
             suspect,
             turn.effects.settings.execution.timeout_ms,
-            turn.record_starts if suspect or task.overdue_when_loaded else None,
+            turn.record_starts if suspect or self._has_durable_start() else None,
             self.is_unordered,
             follows,
             expires_ms,
         )
         turn.starts.append((attempt, executable))
         return attempt
+
+    def _has_durable_start(self) -> bool:
+        """True if the next owner must know that the attempt may have begun: an earlier owner may
+        have begun it too, or its policy allows no other.
+        """
+        task, effects = self.task, self.turn.effects
+        if task.overdue_when_loaded:
+            return True
+        return bool(effects.one_attempt_kinds) and effects.allows_one_attempt(task)
 
     def take_turn(self) -> None:
         """Continue with a task whose user code was called behind that of the task before it."""

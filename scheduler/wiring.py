@@ -492,6 +492,7 @@ class _NodeConnections:
             concurrency_per_id=executors.concurrency_per_id,
             run_tasks_max=executors.run_tasks_max,
             expires_after_ms=executors.expires_after_ms,
+            one_attempt_kinds=executors.one_attempt_kinds,
             flow_rules=executors.flow_rules,
             lease_ends_ms=self.log.lease_ends_ms,
         )

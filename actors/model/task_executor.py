@@ -56,7 +56,8 @@ class TaskExecutor(ABC):
     """Time from a task's scheduled time from which on no attempt of it starts; None for no end. A
     task may have an expiry of its own. A node reads it from the class, as limits."""
     attempt: int = 0
-    """Number of the current attempt, 1 for the first."""
+    """Number of the current attempt, 1 for the first.  An attempt before it may have ended with its
+    node before your code was called."""
     fence: int = 0
     """Grows with every owner of the partition; give it to a store that can refuse smaller ones."""
     cancelled = AskedToEnd()

@@ -6,7 +6,7 @@ have had its effect, so it fails for the role too. The caller decides which erro
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -52,6 +52,9 @@ class Effects:
     expiry comes before it."""
     lease_ends_ms: Callable[[], float] = lambda: math.inf
     """Returns the monotonic time from which on another node may own this node's partitions."""
+    one_attempt_kinds: Collection[str | None] = frozenset()
+    """Kinds whose policy allows one attempt, and whose starts are all durable before user code is
+    called."""
     memory: NodeBudget = field(init=False)
     """The budget by the settings."""
 
@@ -65,6 +68,11 @@ class Effects:
         most = self.run_tasks_max.get(task.kind, 1)
         assert most >= 1, "a batch has a task"
         return 1 if most == 1 or task.key.ordering_id.startswith(RESERVED) else most
+
+    def allows_one_attempt(self, task: StoredTask) -> bool:
+        """True if the policy of a task's kind allows one attempt; False for Hourhand's own."""
+        kinds = self.one_attempt_kinds
+        return task.kind in kinds and not task.key.ordering_id.startswith(RESERVED)
 
     def expires_ms_of(self, task: StoredTask) -> int | None:
         """Return the wall time from which on no attempt of a task starts; None where it has none.

@@ -9,7 +9,7 @@ from typing import Any
 from hourhand.actors.model.checkpoint_value import Progress
 from hourhand.actors.model.display import duration_text
 from hourhand.actors.model.instant import parse_instant
-from hourhand.actors.model.status import AttemptRecord, CompletionResult
+from hourhand.actors.model.status import AttemptRecord, AttemptResult, CompletionResult
 from hourhand.scheduler.admin.answers import (
     ShownExecution,
     ShownLimit,
@@ -93,7 +93,7 @@ def view_lines(
     }
     yield from fact_lines({name: fact for name, fact in facts.items() if fact is not None})
     for attempt in view.attempts:
-        yield from _attempt_lines(attempt)
+        yield from _attempt_lines(attempt, _unknown_end(view, attempt))
     yield from wait_lines(waits)
 
 
@@ -231,7 +231,20 @@ def _closed(completion: Mapping[str, object], *, runs: bool) -> dict[str, str]:
     return {"openedAgain" if is_open else "closed": ", ".join(said)}
 
 
-def _attempt_lines(attempt: AttemptRecord) -> Iterator[str]:
+def _unknown_end(view: TaskView, attempt: AttemptRecord) -> str | None:
+    """Return that the end of an attempt is not known, and whether it counts; else None."""
+    if attempt.result is not AttemptResult.STARTED:
+        return None
+    is_last = attempt is view.attempts[-1]
+    if is_last and view.state in {TaskState.RUNNING, TaskState.CANCELLING}:
+        return None
+    closed = view.completion
+    if view.state is TaskState.SUCCESS and closed and closed.attempts == attempt.attempt:
+        return None
+    return f"its end is not known, {'counts' if attempt.suspect else 'does not count'}"
+
+
+def _attempt_lines(attempt: AttemptRecord, unknown_end: str | None) -> Iterator[str]:
     started, finished = attempt.started_ms, attempt.finished_ms
     parts = [cell_of("started", instant_text(started))]
     if finished is not None:
@@ -241,6 +254,8 @@ def _attempt_lines(attempt: AttemptRecord) -> Iterator[str]:
     if attempt.snoozed:
         parts.append(f"snoozed {attempt.snoozed} time{'' if attempt.snoozed == 1 else 's'}")
     parts.append(f"fence {attempt.fence}")
+    if unknown_end is not None:
+        parts.append(unknown_end)
     result = attempt.result.value
     yield f"attempt {attempt.attempt}: {coloured(result, result)}, {', '.join(parts)}"
     if error := _error(attempt):

@@ -210,6 +210,19 @@ class UserExecutors:
         return {kind: whole_ms(limit) for kind, limit in declared.items() if limit is not None}
 
     @property
+    def one_attempt_kinds(self) -> frozenset[str | None]:
+        """Kinds in threads and coroutines whose class declares a policy of one attempt; those of
+        batches are not among them.
+        """
+        return frozenset(
+            kind
+            for kind, factory in self._factories.items()
+            if declared_policy_of(made := class_of(factory)).attempts_max == 1
+            and not (made is not None and issubclass(made, BatchExecutor))
+            and not self._runs_in_process(factory)
+        )
+
+    @property
     def run_tasks_max(self) -> dict[str | None, int]:
         """Most tasks of one ordering id in a batch, by kinds that allow several."""
         made: dict[str | None, object] = {k: each.executor for k, each in self.kinds.items()}

@@ -1,4 +1,5 @@
-"""Makes the starts of overdue tasks durable, in groups, before workers take the tasks.
+"""Makes starts durable, in groups, before workers take the tasks: those of overdue tasks, and of
+kinds whose policy allows one attempt.
 
 Decides the size of the groups: as many tasks as workers take soon, because each of them is a
 suspect if the process dies now.  One suspect at a time has a durable start, and keeps its place
@@ -21,7 +22,7 @@ from hourhand.scheduler.ports.processes import is_in_process
 START_DEADLINE_S = 30.0
 """Longest wait for a start to become durable; then the attempt is refused."""
 READY_PER_WORKER = 2
-"""Overdue attempts with a durable start that wait, for each worker: workers do not wait for the
+"""Attempts with a durable start that wait, overdue or not, for each worker: workers do not wait for the
 store, and a process that dies leaves few suspects that did not run."""
 
 
@@ -50,10 +51,12 @@ class DurableStarts:
             give_up_later=partial(call_later, 1000 * START_DEADLINE_S),
         )
         self._overdue = group(READY_PER_WORKER * workers, rules=rules)
+        # What is on time does not wait behind a backlog.
+        self._on_time = group(READY_PER_WORKER * workers, rules=rules)
         self._suspects = group(1, until_end=True)
 
     def enter(self, attempts: Sequence[RunningAttempt]) -> None:
-        """Hand attempts on; those of overdue tasks once their starts are durable.
+        """Hand attempts on, once their starts are durable where these must be.
 
         The start of a task that was given up before is recorded by its worker, after the policy was
         asked.  A start is written to find the task that ends the process, so system tasks need one
@@ -64,6 +67,7 @@ class DurableStarts:
             self._following(attempts)
             return
         overdue: list[RunningAttempt] = []
+        on_time: list[RunningAttempt] = []
         suspects: list[RunningAttempt] = []
         passed = [each for each in attempts if each.attempt.record_starts is None]
         for running in awaited:
@@ -74,9 +78,12 @@ class DurableStarts:
                 suspects.append(running)
             elif isinstance(running.executor, SystemExecutor):
                 passed.append(running)
-            else:
+            elif running.attempt.task.overdue_when_loaded:
                 overdue.append(running)
+            else:
+                on_time.append(running)
         self._suspects.add(suspects)
+        self._on_time.add(on_time)
         self._overdue.add(overdue)
         self._following(passed)
 
@@ -84,6 +91,7 @@ class DurableStarts:
         """Refuse attempts without a durable start after their tree failed: it answers no more."""
         if partitions is None:
             self._suspects.discard()
+            self._on_time.discard()
             self._overdue.discard()
 
 

@@ -544,6 +544,7 @@ class VirtualScheduler:
                 concurrency_per_id=self._executors.concurrency_per_id,
                 run_tasks_max=self._executors.run_tasks_max,
                 expires_after_ms=self._executors.expires_after_ms,
+                one_attempt_kinds=users.one_attempt_kinds,
             )
 
         return VirtualNode(

@@ -4,7 +4,7 @@ Each yields one sentence for each violation, as those of ``invariants`` do.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
 from hourhand.actors.model.codec import Command, CommandKind
@@ -106,6 +106,19 @@ def a_death_counts_as_what_caused_it(run: Run) -> Complaints:
         is_of_same = (last.node, last.epoch) == (start.node, start.epoch)
         if why and is_of_same and start.number != last.number + 1:
             yield f"{start.key} lost no attempt, and its process was {run.ended[last.id].ending}"
+
+
+def one_attempt_is_at_most_two_starts(run: Run) -> Complaints:
+    """Where a policy allows one attempt, a task runs at most twice although its node dies of it.
+
+    P1 judges that what never ran is not given up.
+    """
+    if run.attempts_max != 1:
+        return
+    starts = Counter((start.key, start.offset) for start in run.started)
+    for (key, _), times in starts.items():
+        if times > 2 and not run.reopened_between(key, 0, math.inf):
+            yield f"{key} started {times} times, one attempt is allowed"
 
 
 def p28_a_success_has_its_result(run: Run) -> Complaints:

@@ -19,6 +19,7 @@ from tests.simulation import memory_invariants
 from tests.simulation.attempt_invariants import (
     a_death_counts_as_what_caused_it,
     data_chooses_nothing,
+    one_attempt_is_at_most_two_starts,
     p2_never_early,
     p3_one_at_a_time,
     p4_in_order,
@@ -101,7 +102,11 @@ def p1_accepted_is_durable(run: Run) -> Complaints:
         for key in {e.key: 0 for e in entries.values() if isinstance(e, StoredTask)}:
             completion = run.truth.last_completion(partition, key)
             result = completion[1].result if completion else None
-            if result in {CompletionResult.SUCCESS, CompletionResult.FAILURE} and key not in ran:
+            if (
+                result in {CompletionResult.SUCCESS, CompletionResult.FAILURE}
+                and key not in ran
+                and not run.died_at_its_start(partition, key)
+            ):
                 yield f"{key} is closed as {result} and never ran"
             if result in {CompletionResult.CANCELLED, CompletionResult.MOVED} and (
                 key not in commands
@@ -406,6 +411,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     what_is_asked_to_end_counts_no_more,
     p7_isolation,
     a_death_counts_as_what_caused_it,
+    one_attempt_is_at_most_two_starts,
     data_chooses_nothing,
     sealed_data_waits_for_its_key,
     small_flows_do_not_wait_for_a_large_one,

@@ -35,6 +35,9 @@ from tests.simulation.truth import Truth
 Complaints = Iterator[str]
 """One sentence for each violation."""
 
+START_TO_CODE_MS = 50.0
+"""How long the store takes at most to answer that a start is durable, which its code waits for."""
+
 
 def epoch_of(write_time: int) -> int:
     """Return the owner epoch of a write time."""
@@ -123,6 +126,16 @@ class Run:
             each.result == CompletionResult.REOPENED and first_ms <= each.at_ms <= last_ms
             for each in self.completed[key]
         )
+
+    def died_at_its_start(self, partition: int, key: TaskKey) -> bool:
+        """Whether a node died between the durable start of a task, which counts, and its code."""
+        start_ms = self.truth.last_counted_start_ms(partition, key)
+        if start_ms is None:
+            return False
+        at_ms = start_ms - self.wall_at_start_ms
+        crashes = (each.at_ms for each in self.history.of(Happened) if each.what == "crash")
+        apart_ms = START_TO_CODE_MS + self.clocks_off_ms
+        return any(abs(crash_ms - at_ms) <= apart_ms for crash_ms in crashes)
 
     def failed_before(self, key: TaskKey, at_ms: float) -> bool:
         """Whether a key failed, or was opened again, last before a time.

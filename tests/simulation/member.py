@@ -5,7 +5,7 @@ It decides nothing; the world tells it to work, pause, stop or die.
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -136,6 +136,8 @@ class Site:
     middleware_raises: float = 0.0
     guests: bool = False
     """Whether user code runs on the workers of every node, and may do harm there."""
+    one_attempt_kinds: Collection[str | None] = ()
+    """The kinds whose starts are all durable."""
     runs: Mapping[str | None, int] = field(default_factory=dict)
     """The kinds whose batches hold several tasks of one ordering id."""
     segments: SegmentFiles | None = None
@@ -307,6 +309,7 @@ class Member:
                 make_executor=make_executor,
                 concurrency_per_id=site.unordered,
                 run_tasks_max=site.runs,
+                one_attempt_kinds=site.one_attempt_kinds,
                 flow_rules=site.flow_rules,
                 lease_ends_ms=self.log.lease_ends_ms,
             ),

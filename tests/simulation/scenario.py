@@ -139,6 +139,11 @@ class Workload(_Part):
     on_exhausted: str = "skip"
 
     @property
+    def one_attempt_kinds(self) -> frozenset[str | None]:
+        """The kinds of which each start is durable; tasks without a kind are the only ones."""
+        return frozenset({None}) if self.attempts_max == 1 else frozenset()
+
+    @property
     def runs_by_kind(self) -> dict[str | None, int]:
         """Most tasks of one ordering id in a batch, by kind."""
         return {None: self.runs} if self.runs else {}

@@ -320,6 +320,16 @@ class Truth:
             if row.finished_ms is not None and row.error_class not in _HOLDS
         )
 
+    def last_counted_start_ms(self, partition: int, key: TaskKey) -> int | None:
+        """Return when the last start began that counts as an attempt and has no end, if any."""
+        cells = self._data.attempts._cells[partition].items()
+        started = (
+            row.started_ms
+            for (of, _), (_, row) in cells
+            if of == key and row.suspect and row.finished_ms is None
+        )
+        return max(started, default=None)
+
     def last_completion(self, partition: int, key: TaskKey) -> tuple[int, Completion] | None:
         """Return a key's completion, or the last one that its retention outlived."""
         return self.completion(partition, key) or self._swept.get((partition, key))

@@ -108,6 +108,7 @@ class World:
             processes=load.processes,
             checkpoints=load.checkpoints,
             middleware_raises=load.middleware_raises,
+            one_attempt_kinds=load.one_attempt_kinds,
             runs=load.runs_by_kind,
             segments=self.segments,
             older=scenario.older,

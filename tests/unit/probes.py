@@ -5,7 +5,7 @@ the role raises is raised by ``Harness.run``, so no test passes over a tree that
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from hourhand.actors.kernel.actor import Actor
@@ -120,6 +120,7 @@ class Harness:
         concurrency_per_id: Mapping[str | None, int | None] | None = None,
         run_tasks_max: Mapping[str | None, int] | None = None,
         expires_after_ms: Mapping[str | None, int] | None = None,
+        one_attempt_kinds: Collection[str | None] = (),
     ) -> None:
         """``known_since_ms``: whether keys since then are closed a role knows without asking."""
         self.clock, self.failures = VirtualClock(NOW_MS), list[BaseException]()
@@ -138,6 +139,7 @@ class Harness:
             concurrency_per_id=concurrency_per_id or {},
             run_tasks_max=run_tasks_max or {},
             expires_after_ms=expires_after_ms or {},
+            one_attempt_kinds=one_attempt_kinds,
         )
         self.ownership, self.supervisor = Ownership(PARTITION, EPOCH), Probe()
         self.persistence, self.executor, self.controller = Probe(), Probe(), Probe()

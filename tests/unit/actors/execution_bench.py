@@ -3,7 +3,7 @@
 The store, the tracker and the runner are in the test's hand.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tenacity import wait_fixed
@@ -85,6 +85,7 @@ class Bench:
         run_tasks_max: Mapping[str | None, int] | None = None,
         left: Sequence[Attempt] = (),
         expires_after_ms: Mapping[str | None, int] | None = None,
+        one_attempt_kinds: Collection[str | None] = (),
     ) -> None:
         """An earlier tree has ``left`` attempts.
 
@@ -98,6 +99,7 @@ class Bench:
             concurrency_per_id=concurrency_per_id,
             run_tasks_max=run_tasks_max,
             expires_after_ms=expires_after_ms,
+            one_attempt_kinds=one_attempt_kinds,
         )
         self.tracker, self.runner = self.harness.tracker, self.harness.runner
         self.role = executor or Job()

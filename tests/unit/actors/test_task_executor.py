@@ -278,6 +278,16 @@ def test_a_task_that_was_not_overdue_records_no_start() -> None:
     assert Bench().begin().record_starts is None
 
 
+def test_each_start_of_a_kind_with_one_attempt_is_recorded() -> None:
+    """It does not count: its node may die before user code is called."""
+    attempt = Bench(attempts_max=1, one_attempt_kinds={None}).begin()
+
+    assert attempt.record_starts is not None and not attempt.suspect
+    record = started_record(attempt, NOW_MS)
+    assert (record.attempt, record.used, record.finished_ms) == (1, 0, None)
+    assert Bench(one_attempt_kinds={"mail"}).begin().record_starts is None
+
+
 @pytest.mark.parametrize(("suspect", "used"), [(False, 1), (True, 2)])
 def test_only_a_suspects_start_counts_as_an_attempt(suspect: bool, used: int) -> None:
     """A bystander of a dying process keeps its attempts."""

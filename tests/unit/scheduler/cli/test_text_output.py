@@ -126,6 +126,33 @@ def test_a_task_that_was_opened_again_is_not_said_to_be_closed() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("suspect", "closed", "told"),
+    [
+        (False, None, ["does not count", "runs"]),
+        (True, None, ["counts", "runs"]),
+        (True, CompletionResult.SUCCESS, ["counts", ""]),
+        (True, CompletionResult.FAILURE, ["counts", "counts"]),
+    ],
+)
+def test_an_attempt_without_a_known_end_says_whether_it_counts(
+    suspect: bool, closed: CompletionResult | None, told: list[str]
+) -> None:
+    """Unless it runs, or is the one that ended well."""
+    attempts = [
+        AttemptRecord(KEY, n, AttemptResult.STARTED, KEY.scheduled_ms, suspect=suspect)
+        for n in (1, 2)
+    ]
+    completion = None if closed is None else a_completion(key=KEY, result=closed, attempts=2)
+    lines = [*view_lines(view_of(KEY, 3, StoredTask(KEY, b"{}", 17), completion, attempts), NOW_MS)]
+
+    ends = ["" if each in {"", "runs"} else f", its end is not known, {each}" for each in told]
+    assert lines[-2:] == [
+        f"attempt {number}: started, 2026-02-09 01:41:12Z, fence 0{end}"
+        for number, end in enumerate(ends, 1)
+    ]
+
+
 def test_a_long_error_is_cut() -> None:
     """A table has a line for each task."""
     found = last_error(view(failed("x" * 500)))

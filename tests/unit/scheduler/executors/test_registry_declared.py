@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hourhand import Hourhand, Task
+from hourhand import Hourhand, RetryPolicy, Task, TaskExecutor
 from hourhand.errors import InvalidExecutor, InvalidTask, NotConnected, UnknownKind
 from hourhand.scheduler.executors.loading import load_executors
 from hourhand.scheduler.executors.user_executors import UserExecutors
@@ -169,3 +169,33 @@ def test_a_path_to_one_function_is_refused_by_the_command(kind: str) -> None:
     """It was called as if it made executors, and the node began."""
     with pytest.raises(InvalidExecutor, match="is one function of a registry: name the registry"):
         load_executors([f"{kind}{__name__}:remind"])
+
+
+def test_kinds_whose_class_allows_one_attempt_are_known() -> None:
+    """Each in a thread or as a coroutine: a process tells of its own death."""
+    app, once = Hourhand(), RetryPolicy(attempts_max=1)
+
+    @app.task("thread", retry=once)
+    def in_thread(of: dict[str, str]) -> None: ...
+
+    @app.task("coroutine", retry=once)
+    async def as_coroutine(of: dict[str, str]) -> None: ...
+
+    @app.task("process", retry=once, run_in="process")
+    def in_process(of: dict[str, str]) -> None: ...
+
+    @app.task("twice", retry=RetryPolicy(attempts_max=2))
+    def twice(of: dict[str, str]) -> None: ...
+
+    @app.batch("batch", retry=once)
+    def together(of: list[dict[str, str]]) -> None: ...
+
+    class Once(TaskExecutor):
+        retry = once
+
+        def execute(self, task: Task) -> None: ...
+
+    users = UserExecutors.of(Once, app)
+
+    assert users.one_attempt_kinds == {None, "thread", "coroutine"}
+    assert UserExecutors.of(None, app).with_processes("process").one_attempt_kinds == frozenset()

@@ -196,9 +196,11 @@ class StageBench(Bench):
             rules=FlowRules.NONE,
         )
 
-    def running(self, name: str, *, suspect: bool = False, used: int = 0) -> RunningAttempt:
+    def running(
+        self, name: str, *, suspect: bool = False, used: int = 0, overdue: bool = True
+    ) -> RunningAttempt:
         """Return an attempt that asks for a durable start."""
-        task = a_stored_task(due_in_ms=0, ordering_id=name, overdue_when_loaded=True)
+        task = a_stored_task(due_in_ms=0, ordering_id=name, overdue_when_loaded=overdue)
         task = replace(task, attempts=AttemptState(used=used))
         attempt = Attempt(task, 0, 1, 1, suspect=suspect, record_starts=self.record)
         return RunningAttempt(attempt, RecordingExecutable(), None)
@@ -233,10 +235,22 @@ def test_what_needs_no_durable_start_passes() -> None:
     assert [attempts for attempts, _ in bench.asked] == [[overdue.attempt]]
 
 
-def test_suspects_and_overdue_attempts_of_a_failed_tree_are_refused() -> None:
+def test_p7_a_durable_start_on_time_does_not_wait_behind_a_backlog() -> None:
+    """A kind with one attempt has all its starts made durable."""
+    bench = StageBench()
+    backlog = [bench.running(f"late-{n}") for n in range(5 * READY_MAX)]
+    on_time = bench.running("on-time", overdue=False)
+
+    bench.stage.enter([*backlog, on_time])
+
+    assert [on_time.attempt] in [list(attempts) for attempts, _ in bench.asked]
+    assert on_time not in bench.submitted
+
+
+def test_all_attempts_of_a_failed_tree_without_a_durable_start_are_refused() -> None:
     """Nobody will answer for them; those of partitions that go away are still answered."""
     bench = StageBench()
-    waiting = [bench.running(name, suspect=name < "c") for name in "abcd"]
+    waiting = [bench.running(name, suspect=name < "c", overdue=name != "e") for name in "abcde"]
     bench.stage.enter(waiting)
 
     bench.stage.drain([0])
