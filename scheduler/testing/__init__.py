@@ -10,7 +10,7 @@ replaced by ones that stand still until ``advance``, ``run_due`` or ``drain`` mo
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -421,30 +421,36 @@ class VirtualScheduler:
     # The calls that make a process or a node fail.
 
     def next_attempt(self, **match: object) -> NextAttempts:
-        """Choose the next attempt of a task in a process, by the names of ``assert_executed``, to
-        have its process die or hang::
+        """Choose the next attempt of a task, by the names of ``assert_executed``, to have it hang,
+        or have its process die::
 
             scheduler.next_attempt(kind="resize").dies_with("SIGSEGV")
             scheduler.next_attempt(uniqueness_key="photo-7").hangs()
 
-        InvalidTask for an unknown name, and where nothing that matches runs in a process.
+        InvalidTask for an unknown name, and for a death where nothing that matches runs in a
+        process.
         """
         self._check_names(match)
-        in_processes = self._on_node().in_processes
-        kind = match.get("kind")
-        if not in_processes or ("kind" in match and kind not in in_processes):
-            named = "tasks without a kind run" if kind is None else f"the kind {shown(kind)} runs"
-            raise InvalidTask(
-                f"{named if 'kind' in match else 'all tasks run'} in threads, where a death is that"
-                " of the node, as crash() has it, and a hang blocks the test: give the executor"
-                ' run_in="process", or tree= with execution.run_in'
-            )
 
         def matches(task: StoredTask) -> bool:
             found = task.to_task()
             return _matches(self._opened(found) if "data" in match else found, match)
 
-        return NextAttempts(partial(self._scripts.add, matches))
+        bytes_max = self.settings.tree.execution.memory_bytes_per_process_max
+        require_process = partial(self._require_process, match)
+        return NextAttempts(partial(self._scripts.add, matches), require_process, bytes_max)
+
+    def _require_process(self, match: Mapping[str, object]) -> None:
+        in_processes = self._on_node().in_processes
+        kind = match.get("kind")
+        if in_processes and ("kind" not in match or kind in in_processes):
+            return
+        named = "tasks without a kind run" if kind is None else f"the kind {shown(kind)} runs"
+        raise InvalidTask(
+            f"{named if 'kind' in match else 'all tasks run'} in threads, where a death is that of"
+            ' the node, as crash() has it: give the executor run_in="process", or tree= with'
+            " execution.run_in"
+        )
 
     def restart(
         self,
@@ -506,8 +512,8 @@ class VirtualScheduler:
 
     def _pass_hang(self, node: VirtualNode) -> bool:
         """Let time pass to what ends an attempt that hangs; return False if none does."""
-        processes, next_ms = node.virtual.workers.processes, node.next_deadline_ms()
-        if processes is None or not processes.hangs or next_ms is None:
+        next_ms = node.next_deadline_ms()
+        if not node.virtual.workers.hangs or next_ms is None:
             return False
         self.clock.advance(max(0.0, next_ms - self.clock.monotonic_ms()))
         return True
@@ -557,14 +563,13 @@ class VirtualScheduler:
                 users.flow_rules,
                 users.limits,
                 partial(self._make_processes, users) if users.in_processes else None,
+                SilenceLimits(users.stuck_after_ms, self.settings.tree.execution.stuck_after_ms),
+                self._scripts,
             ),
         )
 
     def _make_processes(self, users: UserExecutors, calls: Calls, rng: Random) -> VirtualProcesses:
-        tree = self.settings.tree
-        stuck_after_ms = tree.execution.stuck_after_ms
-        calls.silence_limits = SilenceLimits(users.stuck_after_ms, stuck_after_ms)
-        note_start = self._executions.note_start
+        tree, note_start = self.settings.tree, self._executions.note_start
         return VirtualProcesses(calls, tree, users, self._scripts, note_start=note_start, rng=rng)
 
     def _system_tasks(self) -> SystemTaskRegistry:

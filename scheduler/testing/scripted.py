@@ -1,4 +1,4 @@
-"""The deaths and hangs that a test has the processes of its user code undergo.
+"""The deaths and hangs that a test has its user code undergo.
 
 Decides which attempt a script is for. Never ends anything.
 """
@@ -24,6 +24,8 @@ class ScriptedEnd:
     signal: int = 0
     """That kills it; 0 for none."""
     exit_code: int = 0
+    memory_bytes: int = 0
+    """That the process held when it was killed for it; 0 if it was not."""
     hangs: bool = False
     after_execute: bool = False
     """True if user code runs to its end before; otherwise it is not called."""
@@ -57,33 +59,47 @@ class Scripts:
             raise InvalidTask(f"times is {shown(times)}, a number of 1 or more is needed")
         self._scripts.append(ProcessScript(matches, end, times))
 
-    def find(self, tasks: Sequence[StoredTask]) -> ProcessScript | None:
-        """Return the script of attempts that run together; None where there is none."""
+    def find(self, tasks: Sequence[StoredTask], *, in_process: bool = True) -> ProcessScript | None:
+        """Return the script of attempts that run together; None where there is none.
+
+        Outside of a process an attempt can only hang.
+        """
         for script in self._scripts:
-            if script.left and any(map(script.matches, tasks)):
+            fits = in_process or script.end.hangs
+            if script.left and fits and any(map(script.matches, tasks)):
                 return script
         return None
 
 
 @public("hourhand.testing")
 class NextAttempts:
-    """The next attempts of some tasks, whose process a test has die or hang.
+    """The next attempts of some tasks, which a test has hang, or whose process it has die.
 
     A script takes the place of user code, which is not called. If several scripts match, the first
     one that is not used up counts.
     """
 
-    def __init__(self, script: Callable[[ScriptedEnd, object], None]) -> None:
-        """``script`` takes an end, and for how many attempts it is."""
-        self._script = script
+    def __init__(
+        self,
+        script: Callable[[ScriptedEnd, object], None],
+        require_process: Callable[[], None],
+        memory_bytes_max: int | None,
+    ) -> None:
+        """``script`` takes an end, and for how many attempts it is; ``require_process`` raises
+        InvalidTask where nothing that matches runs in a process.
+        """
+        self._script, self._require_process = script, require_process
+        self._memory_bytes_max = memory_bytes_max
 
     def dies_with(self, signal_name: str, *, times: int = 1, after_execute: bool = False) -> None:
         """Have a signal kill the process, such as ``SIGSEGV``, or ``SIGKILL`` as the out-of-memory
         killer sends it.
 
         ``times`` is the number of attempts. With ``after_execute`` user code runs to its end, and
-        the process dies before its node hears of that. InvalidTask for an unknown signal.
+        the process dies before its node hears of that. InvalidTask for an unknown signal, and where
+        nothing that matches runs in a process.
         """
+        self._require_process()
         named: object = signal_name
         if not (isinstance(named, str) and named in _SIGNALS):
             hint = did_you_mean(named, _SIGNALS) if isinstance(named, str) else ""
@@ -95,12 +111,31 @@ class NextAttempts:
 
         InvalidTask for an exit code that is not from 0 to 255.
         """
+        self._require_process()
         if type(exit_code) is not int or not 0 <= exit_code <= _EXIT_CODE_MAX:
             raise InvalidTask(
                 f"the exit code is {shown(exit_code)}, 0 to {_EXIT_CODE_MAX} is needed"
             )
         self._script(ScriptedEnd(exit_code=exit_code, after_execute=after_execute), times)
 
+    def dies_of_memory(self, *, times: int = 1, after_execute: bool = False) -> None:
+        """Have the process hold more than ``tree.execution.memory_bytes_per_process_max``, for
+        which its node kills it; otherwise as ``dies_with``.
+
+        InvalidTask where the test's ``tree`` sets no such bound.
+        """
+        self._require_process()
+        if self._memory_bytes_max is None:
+            raise InvalidTask(
+                "no bound is set: give tree= with execution.memory_bytes_per_process_max"
+            )
+        end = ScriptedEnd(memory_bytes=self._memory_bytes_max + 1, after_execute=after_execute)
+        self._script(end, times)
+
     def hangs(self, *, times: int = 1) -> None:
-        """Have user code not return, whatever it is asked; its process is killed as on a node."""
+        """Have user code not return, whatever it is asked.
+
+        A process is killed as on a node, a coroutine cancelled, and a thread is told of: its task
+        stays open.
+        """
         self._script(ScriptedEnd(hangs=True), times)

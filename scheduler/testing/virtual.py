@@ -42,12 +42,15 @@ from hourhand.scheduler.node.lease import Lease
 from hourhand.scheduler.node.node import Node
 from hourhand.scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from hourhand.scheduler.node.runner import NodeRunner
+from hourhand.scheduler.node.silence import NEVER_STUCK, SilenceLimits
 from hourhand.scheduler.node.stages import RunningBatch
 from hourhand.scheduler.ports.messages import MessageWriter
 from hourhand.scheduler.ports.processes import ProcessBatches, is_in_process
 from hourhand.scheduler.process.forking import end_child
 from hourhand.scheduler.services.system_registry import SystemTaskRegistry
 from hourhand.scheduler.services.timers.executor import CallbackFailed, Caller
+from hourhand.scheduler.testing.hanging import HangingAttempts
+from hourhand.scheduler.testing.scripted import Scripts
 
 _FOR_EVER_MS = 10**15
 _BOUNDLESS = 10**15
@@ -181,10 +184,16 @@ class VirtualWorkers:
     does.
     """
 
-    def __init__(self, calls: Calls, processes: ProcessStage | None = None) -> None:
-        """``processes`` run what runs in processes; None where nothing does."""
+    def __init__(
+        self,
+        calls: Calls,
+        processes: ProcessStage | None = None,
+        hanging: HangingAttempts | None = None,
+    ) -> None:
+        """``processes`` run what runs in processes; None where nothing does, as for what hangs."""
         self._calls = calls
         self.processes = processes
+        self.hanging = hanging
         self.note_start: Callable[[Attempt], object] = lambda _attempt: None
         """Called with each attempt, just before its user code."""
         self.ready: deque[RunningAttempt | RunningBatch] = deque()
@@ -238,11 +247,25 @@ class VirtualWorkers:
         del delay_ms
         return call()
 
+    @property
+    def hangs(self) -> bool:
+        """True if user code hangs, wherever it runs."""
+        in_process = self.processes is not None and self.processes.hangs
+        return in_process or bool(self.hanging)
+
+    def next_ms(self) -> float | None:
+        """Return the monotonic time at which a process, or what hangs, is looked at; None for
+        never.
+        """
+        return _earliest(*(each.next_ms() for each in (self.processes, self.hanging) if each))
+
     def run_one(self) -> bool:
         """Run one queued attempt, or one batch, to its end, or do one thing of the processes;
         return False if there is none.
         """
         if not self.ready:
+            if self.hanging is not None and self.hanging.run_one():
+                return True
             return self.processes is not None and self.processes.run_one()
         match self.ready.popleft():
             case RunningAttempt() as running:
@@ -256,6 +279,8 @@ class VirtualWorkers:
         started_ms = self._calls.begin_or_end(running)
         if started_ms is not None:
             self.note_start(running.attempt)
+            if self.hanging is not None and self.hanging.take([(running, started_ms)]):
+                return
             outcome = self._executed(running)
             self._calls.end(running, self._calls.ended_with(running, outcome, started_ms))
 
@@ -279,6 +304,8 @@ class VirtualWorkers:
         begun = self._calls.begin_batch(batch.members)
         for running, _ in begun:
             self.note_start(running.attempt)
+        if begun and self.hanging is not None and self.hanging.take(begun, batch):
+            return
         if begun:
             batches, attempts = batch.batches, batched(begun)
             if batches.runs_async:
@@ -314,12 +341,10 @@ class VirtualRunner(NamedTuple):
         return self.runner.hurry()
 
     def next_timer_ms(self) -> float | None:
-        """Return the monotonic time at which a limit lets an attempt pass, or a process is looked
+        """Return the monotonic time at which a limit lets an attempt pass, or what runs is looked
         at; None for never.
         """
-        processes = self.workers.processes
-        looked_at_ms = None if processes is None else processes.next_ms()
-        return _earliest(self.runner.limits.next_ms(), looked_at_ms)
+        return _earliest(self.runner.limits.next_ms(), self.workers.next_ms())
 
 
 def virtual_runner(
@@ -329,12 +354,20 @@ def virtual_runner(
     telemetry: Telemetry,
     limits: NodeLimits = NO_LIMITS,
     rng: random.Random = JITTER,
-    make_processes: MakeProcesses | None = None,
+    users: "UserParts | None" = None,
 ) -> VirtualRunner:
     """Return a runner in the caller's thread."""
-    calls = Calls(clock=clock, gate=gate, telemetry=telemetry, rng=rng)
-    processes = None if make_processes is None else make_processes(calls, rng)
-    workers = VirtualWorkers(calls, processes)
+    users = users or UserParts()
+    calls = Calls(
+        clock=clock,
+        gate=gate,
+        telemetry=telemetry,
+        rng=rng,
+        silence_limits=users.silence_limits,
+    )
+    processes = None if users.make_processes is None else users.make_processes(calls, rng)
+    hanging = None if users.scripts is None else HangingAttempts(calls, users.scripts)
+    workers = VirtualWorkers(calls, processes, hanging)
     settings = ExecutionSettings(processes=None if processes is None else processes.places)
     return VirtualRunner(NodeRunner(calls, workers, settings, limits), workers)
 
@@ -373,6 +406,9 @@ class UserParts(NamedTuple):
     on_node: Mapping[str | None, int] = {}
     """Most attempts that run at once, by kinds with a limit."""
     make_processes: MakeProcesses | None = None
+    silence_limits: SilenceLimits = NEVER_STUCK
+    scripts: Scripts | None = None
+    """Say which attempts hang; None where none does."""
 
 
 class VirtualNode:
@@ -398,7 +434,7 @@ class VirtualNode:
             telemetry=telemetry,
             limits=NodeLimits(users.rules, users.on_node, len(broker.partitions), self.lease),
             rng=chance,
-            make_processes=users.make_processes,
+            users=users,
         )
         self.runner = self.virtual.runner
         self.lease.add_listener(self.runner.apply)

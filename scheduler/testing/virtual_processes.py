@@ -317,6 +317,9 @@ class VirtualProcesses:
         process.place.execute(self._calls.clock.now_ms())
         if script.end.hangs:
             self._hang(at_hand)
+        elif script.end.memory_bytes:
+            held = script.end.memory_bytes
+            self._end(EndedProcess(process.number, _KILL, 0, "memory", held))
         else:
             self._end(EndedProcess(process.number, script.end.signal, script.end.exit_code))
 

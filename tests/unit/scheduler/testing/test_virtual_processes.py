@@ -132,6 +132,29 @@ def test_a_death_counts_as_the_policy_says() -> None:
     assert not Resizing.ran
 
 
+def test_a_process_that_holds_too_much_memory_is_killed() -> None:
+    """With the error of a real one, before its code or behind it."""
+    bound = ExecutionSettings(memory_bytes_per_process_max=50_000_000)
+    scheduler = VirtualScheduler(Resizing, tree=TreeSettings(execution=bound), now=NOON)
+    scheduler.schedule_task(a_task())
+    scheduler.next_attempt().dies_of_memory()
+    scheduler.next_attempt().dies_of_memory(after_execute=True)
+
+    first, second, third = scheduler.drain()
+
+    assert first.error_class == second.error_class == "ProcessTooLarge"
+    assert (
+        first.error_message
+        == second.error_message
+        == (
+            "its process held 50000001 bytes of memory, at most 50000000 are allowed"
+            " (tree.execution.memory_bytes_per_process_max), and was killed"
+        )
+    )
+    assert third.result is AttemptResult.SUCCESS
+    assert [each[1] for each in Resizing.ran] == [2, 3]
+
+
 def test_code_that_ran_before_its_process_died_runs_again() -> None:
     """It finds its last checkpoint: what has an effect has to be idempotent."""
     scheduler = a_process()
@@ -300,6 +323,7 @@ def test_a_new_process_has_executors_of_its_own() -> None:
         (lambda kit: kit.next_attempt().dies_with("SIGSEGF"), "did you mean SIGSEGV"),
         (lambda kit: kit.next_attempt().dies_with(11), "11 is not the name of a signal"),
         (lambda kit: kit.next_attempt().exits_with(256), "0 to 255 is needed"),
+        (lambda kit: kit.next_attempt().dies_of_memory(), "execution.memory_bytes_per_process_max"),
         (lambda kit: kit.next_attempt().hangs(times=0), "a number of 1 or more is needed"),
     ],
 )
@@ -316,6 +340,6 @@ def test_threads_do_not_die_alone() -> None:
     scheduler = a_scheduler(Noting)
 
     with pytest.raises(InvalidTask, match=r'all tasks run in threads.*crash\(\).*run_in="process"'):
-        scheduler.next_attempt()
+        scheduler.next_attempt().dies_with("SIGSEGV")
     with pytest.raises(InvalidTask, match="tasks without a kind run in threads"):
-        scheduler.next_attempt(kind=None)
+        scheduler.next_attempt(kind=None).exits_with(1)
