@@ -132,7 +132,7 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
     def page(
         limit: Limit = 100, after: Cursor = None, *, data: WithData = False
     ) -> ScheduleListing:
-        return ScheduleListing.of(schedules.page(after, limit), data=data and shows_data)
+        return schedules.page(after, limit, data=data and shows_data)
 
     @router.get(
         "/recurring/schedule",

@@ -108,6 +108,7 @@ _OF_ACTION: Mapping[tuple[str, str], OutcomeWords] = {
     ("run-now", "applied"): OutcomeWords("moved to now"),
     ("reschedule", "applied"): OutcomeWords("moved"),
     ("recurring set", "applied"): OutcomeWords("set"),
+    ("recurring apply", "applied"): OutcomeWords("declared; its schedules follow"),
     ("recurring pause", "applied"): OutcomeWords(
         "paused", "`hourhand recurring resume NAME` ends that"
     ),

@@ -29,13 +29,18 @@ from hourhand.scheduler.admin.answers import (
     ShownTask,
     instant_text,
 )
-from hourhand.scheduler.admin.definitions import Listing, list_definitions
+from hourhand.scheduler.admin.definitions import list_definitions
 from hourhand.scheduler.admin.outcome_words import said_of
 from hourhand.scheduler.client.client import SchedulerClient
 from hourhand.scheduler.futures.answers import answered
 from hourhand.scheduler.reading.inspector import Inspector
 from hourhand.scheduler.records.receipt import Receipt
 from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.recurring.declared import (
+    declared_of,
+    is_orphan,
+    name_of_owner,
+)
 from hourhand.scheduler.services.recurring.requests import rule_of, set_task
 from hourhand.scheduler.services.recurring.rule import (
     Overlap,
@@ -48,6 +53,7 @@ from hourhand.scheduler.services.recurring.state import (
     name_of,
     recent_keys,
     recurring_of,
+    written_rule,
 )
 
 
@@ -149,11 +155,15 @@ class ShownSchedule(Answer, frozen=True):
     taken: int
     skipped: int
     missed: int
+    owner: str | None = None
+    """The application or file that declares it; null for one that was set by hand."""
+    orphaned: bool = False
+    """True if its owner does not declare it any more."""
     next_times: list[NextTime] | UnsetType = UNSET
     last_runs: list[ShownTask] | UnsetType = UNSET
 
     @classmethod
-    def of(cls, schedule: Recurring, *, data: bool = True) -> Self:
+    def of(cls, schedule: Recurring, *, data: bool = True, orphaned: bool = False) -> Self:
         """Show a schedule."""
         state = schedule.state
         last = state.recent[-1] if state.recent else None
@@ -167,6 +177,8 @@ class ShownSchedule(Answer, frozen=True):
             taken=state.taken,
             skipped=state.skipped,
             missed=state.missed,
+            owner=state.owner,
+            orphaned=orphaned,
         )
 
 
@@ -175,12 +187,6 @@ class ScheduleListing(Answer, frozen=True):
 
     recurring: list[ShownSchedule]
     next_after: str | None
-
-    @classmethod
-    def of(cls, listing: Listing[Recurring], *, data: bool) -> Self:
-        """Show a page."""
-        shown = [ShownSchedule.of(each, data=data) for each in listing.found]
-        return cls(recurring=shown, next_after=listing.next_after)
 
 
 class ScheduleAnswer(Answer, frozen=True):
@@ -230,6 +236,23 @@ class SchedulesChanged(ActReport, frozen=True):
         )
 
 
+class DeclaredChanges(Answer, frozen=True):
+    """The differences between the schedules that an owner declares and those that are there."""
+
+    owner: str
+    created: list[str]
+    changed: list[str]
+    removed: list[str]
+    unchanged: list[str]
+    foreign: list[str]
+    """Names of schedules that belong to another owner."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if everything is as it is declared."""
+        return not (self.created or self.changed or self.removed)
+
+
 class RecurringSchedules:
     """Reads and changes schedules; used from any thread."""
 
@@ -247,11 +270,30 @@ class RecurringSchedules:
         self._stores = stores
         self._clock = clock
 
-    def page(self, after: str | None, limit: int) -> Listing[Recurring]:
-        """Return about ``limit`` schedules; InvalidInput where ``after`` is not a cursor."""
-        return list_definitions(
-            self._definitions, DefinitionKind.RECURRING, after, limit, _unless_over
+    def page(self, after: str | None, limit: int, *, data: bool) -> ScheduleListing:
+        """Show about ``limit`` schedules; InvalidInput where ``after`` is not a cursor."""
+        kind = DefinitionKind.RECURRING
+        listing = list_definitions(self._definitions, kind, after, limit, _unless_over)
+        orphans = self._orphans(listing.found)
+        return ScheduleListing(
+            recurring=[
+                ShownSchedule.of(each, data=data, orphaned=each.name in orphans)
+                for each in listing.found
+            ],
+            next_after=listing.next_after,
         )
+
+    def _orphans(self, schedules: Sequence[Recurring]) -> set[str]:
+        """Return the names of those that their owners do not declare any more."""
+        owners = {each.state.owner for each in schedules} - {None}
+        rows = answered(self._definitions.find_all(name_of_owner(str(each)) for each in owners))
+        declared = {each.name.id: declared_of(each) for each in rows}
+        now_ms = self._clock.now_ms()
+        return {
+            each.name
+            for each in schedules
+            if is_orphan(each, declared.get(each.state.owner or ""), now_ms)
+        }
 
     def find(self, name: str) -> Recurring | None:
         """Return one schedule; None if there is none, or it has ended."""
@@ -271,7 +313,7 @@ class RecurringSchedules:
             times = _times(schedule.rule, now_ms, anchor_ms, next_count)
         runs = map(self._inspector.show, reversed(recent_keys(schedule.state)))
         return replace(
-            ShownSchedule.of(schedule, data=data),
+            ShownSchedule.of(schedule, data=data, orphaned=bool(self._orphans([schedule]))),
             next_times=times,
             last_runs=[ShownTask.of(each, data=False) for each in runs],
         )
@@ -290,6 +332,27 @@ class RecurringSchedules:
         """
         sent = self._client.schedule_recurring(name, **given)
         return self._sent([(_AskedChange(name), sent)], "recurring set", wait_s)
+
+    def differences(self, owner: str, rules: Mapping[str, RecurringRule]) -> DeclaredChanges:
+        """Compare the rules of an owner with the schedules that are there."""
+        row = answered(self._definitions.find(name_of_owner(owner)))
+        declared = declared_of(row)
+        before = () if declared is None else declared.names
+        rows = answered(self._definitions.find_all(map(name_of, {*rules, *before})))
+        found = {each.name.id: recurring_of(each) for each in rows if not each.ended}
+        there = {name: each for name, each in found.items() if not each.state.deleted}
+        told: dict[str, list[str]] = {"created": [], "changed": [], "foreign": [], "unchanged": []}
+        for name in sorted(rules):
+            told[_difference(there.get(name), owner, rules[name])].append(name)
+        removed = [each for each in before if each not in rules and _is_of(there.get(each), owner)]
+        return DeclaredChanges(owner=owner, removed=sorted(removed), **told)
+
+    def declare(
+        self, owner: str, rules: Mapping[str, RecurringRule], wait_s: float
+    ) -> SchedulesChanged:
+        """Have the schedules of an owner be these; waits as ``change``."""
+        sent = self._client.declare_recurring(owner, rules)
+        return self._sent([(_AskedChange(owner), sent)], "recurring apply", wait_s)
 
     def times_of(self, name: str, given: Mapping[str, Any], count: int) -> list[NextTime]:
         """Return the next times of such a schedule; InvalidTask if the arguments are not valid."""
@@ -333,6 +396,20 @@ class RecurringSchedules:
         assert asked.receipt is not None, "only a sent command is decided"
         key, partition = asked.receipt.key, asked.receipt.partition
         return self._stores.status.find_completions(partition, [key])
+
+
+def _difference(known: Recurring | None, owner: str, rule: RecurringRule) -> str:
+    """Return the list of ``DeclaredChanges`` in which a declared schedule belongs."""
+    if known is None:
+        return "created"
+    if not known.state.over and known.state.owner not in (None, owner):
+        return "foreign"
+    is_equal = written_rule(known.rule) == written_rule(rule)
+    return "unchanged" if is_equal and known.state.owner == owner else "changed"
+
+
+def _is_of(known: Recurring | None, owner: str) -> bool:
+    return known is not None and known.state.owner == owner
 
 
 def _times(rule: RecurringRule, after_ms: int, anchor_ms: int, count: int) -> list[NextTime]:

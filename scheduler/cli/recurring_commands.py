@@ -7,29 +7,41 @@ Each change is written to the audit log, then appended to the task log; a node a
 import shlex
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hourhand.actors.model.errors import InvalidTask, LogUnavailable, NoSuchSchedule
+from hourhand.actors.model.errors import (
+    InvalidInput,
+    InvalidTask,
+    LogUnavailable,
+    NoSuchSchedule,
+)
 from hourhand.actors.model.instant import from_millis
 from hourhand.actors.model.priority import PRIORITY_MAX
 from hourhand.scheduler import wiring
 from hourhand.scheduler.admin.answers import ShownReceipt
-from hourhand.scheduler.admin.recurring import RecurringChange, ScheduleListing
+from hourhand.scheduler.admin.recurring import (
+    DeclaredChanges,
+    RecurringChange,
+    ShownSchedule,
+)
 from hourhand.scheduler.cli import task_input
 from hourhand.scheduler.cli.failing import say
 from hourhand.scheduler.cli.operating import (
     ActOptions,
     NamedAct,
     ReasonOption,
+    agreed,
     operator_service,
     operator_session,
     whoever_runs_this,
 )
 from hourhand.scheduler.cli.rendering import OutputFormat, as_json, facts_of
+from hourhand.scheduler.cli.schedule_file import read_schedule_file
 from hourhand.scheduler.cli.session import Commands, ResultOptions, command_session
 from hourhand.scheduler.cli.task_commands import WaitOption
 from hourhand.scheduler.cli.text_output import fact_lines, print_rows, print_text
@@ -163,6 +175,64 @@ def set_schedule(
         _set(settings, name, given, reason, rule.output)
 
 
+@app.command("apply")
+def apply_file(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File of schedules in TOML.", show_default=False)
+    ],
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
+    ] = False,
+    wait: WaitOption = 5,
+    common: ActOptions,
+) -> None:
+    """Create, change and remove schedules so that they are those of a file.
+
+    Only schedules that an earlier version of the file declared are removed. Equal ones go on
+    unchanged, and paused ones stay paused.
+
+    \b
+    Example:
+      hourhand recurring apply schedules.toml --dry-run
+    """
+    with command_session(common) as settings:
+        given = read_schedule_file(file)
+        with operator_service(settings, may_create=not dry_run) as service:
+            found = service.recurring.differences(given.owner, given.rules)
+            if found.foreign:
+                raise InvalidInput(
+                    f"{', '.join(map(repr, found.foreign[:5]))} belong to another owner, which"
+                    " `hourhand recurring list` shows: give them other names, or remove them there"
+                )
+            if dry_run or found.is_empty:
+                _print_differences(found, common)
+                return
+            if found.removed:
+                agreed(len(found.removed), "remove recurring schedules", yes=common.yes)
+            if not common.wants_json:
+                _print_differences(found, common)
+            doing = NamedAct(
+                "recurring apply",
+                "files",
+                [given.owner],
+                [],
+                lambda: service.recurring.declare(given.owner, given.rules, wait),
+                waited=wait > 0,
+            )
+            doing.run(service, common)
+
+
+def _print_differences(found: DeclaredChanges, common: ActOptions) -> None:
+    if common.wants_json:
+        typer.echo(as_json(found))
+        return
+    for word in ("created", "changed", "removed"):
+        for name in getattr(found, word):
+            print_text(f"{word:<10} {name}")
+    print_text(f"unchanged  {len(found.unchanged)}")
+
+
 def _add_change(change: RecurringChange, text: str) -> None:
     """Add a command that changes schedules and needs only their names."""
 
@@ -243,20 +313,32 @@ def list_schedules(
     ] = None,
     common: ResultOptions,
 ) -> None:
-    """List recurring schedules."""
+    """List recurring schedules.
+
+    The owner is the application or file that declares a schedule; an orphan's does not any more.
+    """
     with operator_session(common) as service:
         data = service.settings.admin.show_data
-        listing = ScheduleListing.of(service.recurring.page(after, limit), data=data)
+        listing = service.recurring.page(after, limit, data=data)
         if common.wants_json:
             typer.echo(as_json(listing))
             return
         rows = [
-            {**facts_of(each), "next": "paused" if each.paused else each.next}
+            {
+                **facts_of(each),
+                "next": "paused" if each.paused else each.next,
+                "owner": _owner_of(each),
+            }
             for each in sorted(listing.recurring, key=lambda each: each.name)
         ]
-        print_rows(rows, ("next", "taken", "skipped", "missed", "name"))
+        print_rows(rows, ("next", "taken", "skipped", "missed", "owner", "name"))
         if listing.next_after is not None:
             say(f"there are more: --after {listing.next_after}")
+
+
+def _owner_of(schedule: ShownSchedule) -> str:
+    owner = schedule.owner or "-"
+    return f"{owner} (orphan)" if schedule.orphaned else owner
 
 
 def _set(

@@ -79,7 +79,7 @@ from hourhand.scheduler.records.receipt import (
 from hourhand.scheduler.services.debounced_tasks import debounced_call
 from hourhand.scheduler.services.definition_book import DefinitionBook
 from hourhand.scheduler.services.recurring.requests import rule_of
-from hourhand.scheduler.services.recurring.rule import Overlap
+from hourhand.scheduler.services.recurring.rule import Overlap, RecurringRule
 from hourhand.scheduler.services.recurring.state import Change, Recurring
 from hourhand.scheduler.services.relay.sending import MessageSender, TaskSender
 from hourhand.scheduler.services.system_tasks import unique_in_order
@@ -501,6 +501,16 @@ class SchedulerClient:
     def list_recurring(self) -> list[Recurring]:
         """Return all schedules, by name; blocks, as ``find_recurring``."""
         return self._systems.list_recurring()
+
+    def declare_recurring(
+        self, owner: str, rules: Mapping[str, RecurringRule]
+    ) -> "LightFuture[Receipt]":
+        """Have the schedules of an owner be these, whatever was declared before.
+
+        Those that it declared before and are not among them are removed. The future fails with
+        TaskTooLarge where they have too much data for one record.
+        """
+        return self._systems.declare_recurring(owner, rules, forced=True)
 
     def declaring(self, executors: Executors | None) -> Declaring:
         """Return what declares the recurring schedules of a registry, for a node.

@@ -16,7 +16,12 @@ from hourhand.actors.model.instant import format_instant
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.client.system_requests import SystemRequests
 from hourhand.scheduler.executors.registry import Hourhand
-from hourhand.scheduler.services.recurring.declared import LEASE_MS, RENEW_MS, digest_of
+from hourhand.scheduler.services.recurring.declared import (
+    APPLICATIONS,
+    LEASE_MS,
+    RENEW_MS,
+    digest_of,
+)
 from hourhand.scheduler.services.recurring.requests import rule_of
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 
@@ -34,7 +39,9 @@ def sets_of(executors: object) -> "list[DeclaredSet]":
     if not isinstance(executors, Hourhand):
         return []
     return [
-        DeclaredSet(f"app:{name}", {each: rule_of(each, **given) for each, given in rules.items()})
+        DeclaredSet(
+            f"{APPLICATIONS}{name}", {each: rule_of(each, **given) for each, given in rules.items()}
+        )
         for name, rules in executors.recurring_by_application().items()
     ]
 

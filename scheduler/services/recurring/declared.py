@@ -48,6 +48,8 @@ RENEW_MS = 300_000
 """Time after which a node that runs declares the set in force again."""
 LEASE_MS = 3 * RENEW_MS
 """Time for which a set stays in force against one that it replaced, after it was last declared."""
+APPLICATIONS = "app:"
+"""Prefix of owners whose nodes renew what they declare."""
 _SUPERSEDED_MAX = 100
 _LISTED_MAX = 5
 _OWNERS = DefinitionName(DefinitionKind.DECLARED, "").ordering_id
@@ -117,6 +119,19 @@ def declaration_task(owner: str, declaration: Declaration, now_ms: int) -> Task:
 def values_of(rules: Mapping[str, RecurringRule]) -> dict[str, dict[str, object]]:
     """Return rules in the form of a declaration."""
     return {name: rule_values(rule) for name, rule in rules.items()}
+
+
+def is_orphan(known: Recurring, declared: Declared | None, now_ms: int) -> bool:
+    """True if a schedule has an owner that does not declare it any more.
+
+    ``declared`` is the row of that owner.
+    """
+    owner = known.state.owner
+    if owner is None:
+        return False
+    if declared is None or known.name not in declared.names:
+        return True
+    return owner.startswith(APPLICATIONS) and now_ms >= declared.renewed_ms + LEASE_MS
 
 
 class DecideDeclared(SystemExecutor):

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from hourhand import Hourhand
 from hourhand.actors.model.instant import format_instant
 from hourhand.actors.model.task import Task
 from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.scheduler.services.recurring.declared import LEASE_MS
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.admin.world import Api
 from tests.unit.scheduler.services.relay.relay_bench import RelayBench
@@ -79,6 +81,28 @@ def test_a_recurring_schedule_is_shown_with_its_next_times_and_last_runs() -> No
     hidden = api_of(scheduler, show_data=False).get("/recurring/schedule", name="n")[1]
     assert "data" not in hidden["recurring"]["rule"]
     assert all("taskData" not in each for each in hidden["recurring"]["lastRuns"])
+
+
+def test_a_recurring_schedule_is_shown_with_its_owner_until_it_is_an_orphan() -> None:
+    """Once no node of its application has run for a while, and at once if it left the set."""
+    app = Hourhand(name="billing")
+    app.recurring("report", every=timedelta(hours=1))(lambda: None)
+    scheduler = VirtualScheduler(executors=app)
+    scheduler.client.schedule_recurring("by-hand", kind="report", every=timedelta(hours=1)).result()
+    scheduler.run_due()
+    api = api_of(scheduler)
+
+    def shown() -> dict[str, tuple[str | None, bool]]:
+        listed = api.get("/recurring")[1]["recurring"]
+        return {each["name"]: (each["owner"], each["orphaned"]) for each in listed}
+
+    assert shown() == {"report": ("app:billing", False), "by-hand": (None, False)}
+    scheduler.advance(timedelta(milliseconds=LEASE_MS))
+    assert shown() == {"report": ("app:billing", True), "by-hand": (None, False)}
+    alone = api.get("/recurring/schedule", name="report")[1]["recurring"]
+    assert (alone["owner"], alone["orphaned"]) == ("app:billing", True)
+    scheduler.restart()
+    assert shown()["report"] == ("app:billing", False)
 
 
 def test_recurring_schedules_are_paused_resumed_triggered_and_ended() -> None:

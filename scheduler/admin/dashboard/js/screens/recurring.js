@@ -41,6 +41,13 @@ function open() {
         cell: (row) => (row.paused ? pill("paused", "paused", "warn") : pill("active", "active", "good")),
       },
       {
+        name: "Owner",
+        shown: "owner",
+        class: "tight",
+        title: "The application or file that declares it",
+        cell: (row) => ownerOf(row),
+      },
+      {
         name: "Next",
         shown: "next",
         class: "tight",
@@ -138,6 +145,12 @@ function ruleWords(rule) {
   return h("span", {}, parts);
 }
 
+function ownerOf(row) {
+  if (!row.owner) return "–";
+  const orphan = pill("orphan", "orphan", "warn");
+  return h("span", { title: row.owner }, row.owner, row.orphaned ? [" ", orphan] : []);
+}
+
 async function showSchedule(row) {
   let found;
   try {
@@ -150,6 +163,7 @@ async function showSchedule(row) {
     pairs([
       ["Rule", ruleWords(found.rule)],
       ["Ordering id", found.orderingId],
+      ["Owner", ownerOf(found)],
       [
         "Runs, skipped, missed",
         `${count(found.taken)}, ${count(found.skipped)}, ${count(found.missed)}`,
