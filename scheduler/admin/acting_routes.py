@@ -5,6 +5,7 @@ Every act is audited before it begins; those that make something can be previewe
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Request
@@ -30,7 +31,9 @@ from hourhand.scheduler.admin.acting import (
 from hourhand.scheduler.admin.answers import Answer, KeyText, ShownReceipt
 from hourhand.scheduler.admin.asking import (
     ACT_REFUSALS,
+    NOT_FOUND,
     ActionBody,
+    BackfillBody,
     FilterBody,
     LimitBody,
     PauseBody,
@@ -54,7 +57,7 @@ from hourhand.scheduler.admin.dead_letters import Replayed, letters_target, pars
 from hourhand.scheduler.admin.limit_settings import ChangedLimits, LimitSettings, limit_words
 from hourhand.scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, target_words
 from hourhand.scheduler.admin.problems import Problem
-from hourhand.scheduler.admin.recurring import NextTime, SchedulesChanged
+from hourhand.scheduler.admin.recurring import NextTime, SchedulesChanged, ShownBackfill
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.reading.inspector import NodesWord, TaskState
 from hourhand.scheduler.reading.pairs import require_task
@@ -102,6 +105,7 @@ def acting_routes(service: AdminService) -> TypedRouter:
     _add_replay(router, service)
     _add_task(router, service)
     _add_recurring(router, service)
+    _add_backfill(router, service)
     return router
 
 
@@ -403,6 +407,33 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
         }
         detail = {"rule": told, "reason": body.reason}
         return service.audit.audited(who_asks(request), "recurring set", body.name, detail, act)
+
+
+def _add_backfill(router: TypedRouter, service: AdminService) -> None:
+    @router.post(
+        "/recurring/backfill",
+        tags=["recurring"],
+        summary="Make the tasks of past times of a schedule",
+        responses=NOT_FOUND,
+    )
+    def backfill(body: BackfillBody, request: Request) -> ShownBackfill:
+        if service.recurring.find(body.name) is None:
+            raise Problem(404, "unknown-schedule", "no recurring schedule has this name")
+        starts, ends = parsed_time("starts", body.starts), parsed_time("ends", body.ends)
+        assert starts is not None, "it is required"
+        assert ends is not None, "it is required"
+
+        def act() -> tuple[ShownBackfill, str]:
+            return ShownBackfill.of(fill(), dry_run=body.dry_run), "accepted"
+
+        fill = partial(
+            service.client.backfill_recurring, body.name, starts, ends, dry_run=body.dry_run
+        )
+        if body.dry_run:
+            return act()[0]
+        detail = {"from": str(starts), "to": str(ends), "reason": body.reason}
+        who = who_asks(request)
+        return service.audit.audited(who, "recurring backfill", body.name, detail, act)
 
 
 def _refuse_sealed(name: str, rule: RecurringRule) -> None:

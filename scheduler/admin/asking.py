@@ -366,6 +366,16 @@ class RuleBody(_ChangeBody):
     wait_s: Wait = Field(5.0, alias="waitS")
 
 
+class BackfillBody(_ChangeBody):
+    """Past times of a recurring schedule, whose tasks are to be made."""
+
+    name: Name
+    starts: TimeField
+    """The first time to make a task of."""
+    ends: TimeField
+    """The first time that is left out; it may not lie in the future."""
+
+
 class TimersBody(_ChangeBody):
     """Timers to end."""
 

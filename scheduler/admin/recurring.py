@@ -31,6 +31,7 @@ from hourhand.scheduler.admin.answers import (
 )
 from hourhand.scheduler.admin.definitions import list_definitions
 from hourhand.scheduler.admin.outcome_words import said_of
+from hourhand.scheduler.client.backfilling import Backfilled
 from hourhand.scheduler.client.client import SchedulerClient
 from hourhand.scheduler.futures.answers import answered
 from hourhand.scheduler.reading.inspector import Inspector
@@ -251,6 +252,23 @@ class DeclaredChanges(Answer, frozen=True):
     def is_empty(self) -> bool:
         """True if everything is as it is declared."""
         return not (self.created or self.changed or self.removed)
+
+
+class ShownBackfill(Answer, frozen=True):
+    """The tasks of a backfill: those it made or would make, and those that were there already."""
+
+    dry_run: bool
+    made: list[KeyText]
+    there: list[KeyText]
+
+    @classmethod
+    def of(cls, found: Backfilled, *, dry_run: bool) -> Self:
+        """Show a backfill."""
+        return cls(
+            dry_run=dry_run,
+            made=[str(each) for each in found.made],
+            there=[str(each) for each in found.there],
+        )
 
 
 class RecurringSchedules:

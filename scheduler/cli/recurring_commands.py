@@ -27,6 +27,7 @@ from hourhand.scheduler.admin.answers import ShownReceipt
 from hourhand.scheduler.admin.recurring import (
     DeclaredChanges,
     RecurringChange,
+    ShownBackfill,
     ShownSchedule,
 )
 from hourhand.scheduler.cli import task_input
@@ -45,6 +46,7 @@ from hourhand.scheduler.cli.schedule_file import read_schedule_file
 from hourhand.scheduler.cli.session import Commands, ResultOptions, command_session
 from hourhand.scheduler.cli.task_commands import WaitOption
 from hourhand.scheduler.cli.text_output import fact_lines, print_rows, print_text
+from hourhand.scheduler.client.backfilling import Backfilled
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.records.receipt import Receipt
 from hourhand.scheduler.services.recurring.rule import Overlap
@@ -261,6 +263,51 @@ _add_change(RecurringChange.PAUSE, "Pause schedules until they are resumed.")
 _add_change(RecurringChange.RESUME, "Resume paused schedules; runs missed meanwhile are skipped.")
 _add_change(RecurringChange.TRIGGER, "Run a schedule's task now, besides its own times.")
 _add_change(RecurringChange.DELETE, "Delete schedules; tasks that are already scheduled still run.")
+
+
+@app.command()
+def backfill(
+    name: NameArgument,
+    *,
+    starts: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="First time to make a task of.")
+    ],
+    ends: Annotated[
+        str, typer.Option("--to", metavar="TIME", help="Make no task of this time or a later one.")
+    ] = "now",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be made, and make nothing.")
+    ] = False,
+    common: ActOptions,
+) -> None:
+    """Make the tasks of past times of a schedule, as if it had made them.
+
+    Those that are there, open or done, are not made again. None is left out for the overlap policy.
+
+    \b
+    Example:
+      hourhand recurring backfill nightly --from 2026-02-01T00:00:00Z --to -1d --dry-run
+    """
+    with operator_session(common) as service:
+        now_ms = service.clock.now_ms()
+        span = [from_millis(task_input.parse_moment_ms(text, now_ms)) for text in (starts, ends)]
+        planned = service.client.backfill_recurring(name, span[0], span[1], dry_run=True)
+        if not dry_run and planned.made:
+            agreed(len(planned.made), f"make tasks of {name!r}", yes=common.yes)
+
+            def act() -> tuple[Backfilled, str]:
+                return service.client.backfill_recurring(name, span[0], span[1]), "accepted"
+
+            told = {"from": str(span[0]), "to": str(span[1]), "reason": common.reason}
+            who = whoever_runs_this()
+            planned = service.audit.audited(who, "recurring backfill", name, told, act)
+        shown = ShownBackfill.of(planned, dry_run=dry_run)
+        if common.wants_json:
+            typer.echo(as_json(shown))
+            return
+        for key in shown.made:
+            print_text(f"{'would make' if dry_run else 'made'}  {key}")
+        print_text(f"there already  {len(shown.there)}")
 
 
 @app.command()

@@ -36,6 +36,7 @@ from hourhand.actors.model.status import RecordedOutcome
 from hourhand.actors.model.task import Task
 from hourhand.actors.ports.log import LogWriter
 from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.client.backfilling import Backfilled, fill
 from hourhand.scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
 from hourhand.scheduler.client.declaring import Declaring, sets_of
 from hourhand.scheduler.client.system_requests import SystemRequests
@@ -78,6 +79,7 @@ from hourhand.scheduler.records.receipt import (
 )
 from hourhand.scheduler.services.debounced_tasks import debounced_call
 from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.recurring.backfill import past_occurrences
 from hourhand.scheduler.services.recurring.requests import rule_of
 from hourhand.scheduler.services.recurring.rule import Overlap, RecurringRule
 from hourhand.scheduler.services.recurring.state import Change, Recurring
@@ -490,6 +492,22 @@ class SchedulerClient:
     def delete_recurring(self, name: str) -> "LightFuture[Receipt]":
         """End a schedule; a task that was already made still runs."""
         return self._systems.change_recurring(name, Change.DELETE)
+
+    def backfill_recurring(
+        self, name: str, starts: datetime, ends: datetime, *, dry_run: bool = False
+    ) -> Backfilled:
+        """Make the tasks of past times of a schedule, from ``starts`` on and before ``ends``.
+
+        They are those that the schedule makes at these times, key for key: one that is open, or
+        whose completion is kept, is not made again. Blocks until the log has them; ``dry_run``
+        only looks. Raises InvalidTask for a span that ends in the future or has more than 1,000
+        times, NoSuchSchedule, StoreUnavailable and LogUnavailable.
+        """
+        known, now_ms = self._systems.stored_recurring(name), self._clock.now_ms()
+        from_ms, to_ms = (target_ms("backfill", each) for each in (starts, ends))
+        tasks = past_occurrences(known, from_ms, to_ms, now_ms)
+        stores, count = self._opened_stores(), self._partition_count
+        return fill(tasks, stores, count, self._append_own, dry_run=dry_run)
 
     def find_recurring(self, name: str) -> Recurring | None:
         """Return a stored schedule; None if there is none, or not yet.

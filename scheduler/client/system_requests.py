@@ -135,6 +135,13 @@ class SystemRequests:
         except HourhandError as error:
             return refused(error)
 
+    def stored_recurring(self, name: str) -> Recurring:
+        """Return a schedule in its stored form; raises NoSuchSchedule. Blocks."""
+        found = _current(answered(self.definitions().find(name_of(checked_name(name)))))
+        if found is None:
+            raise NoSuchSchedule(f"there is no recurring schedule {shown(name)}")
+        return found
+
     def find_declared(self, owner: str) -> Declared | None:
         """Return the set of an owner that is in force; blocks for one read of the store."""
         return declared_of(answered(self.definitions().find(name_of_owner(owner))))

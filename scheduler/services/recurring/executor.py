@@ -122,7 +122,7 @@ class RunRecurring(SystemExecutor):
 
     async def _too_late(self, known: Recurring, state: State, due_ms: int) -> State:
         """Count a time as missed, unless an interrupted tick made its task in time."""
-        task = _task_of(known, state, due_ms, "")
+        task = occurrence_of(known, state, due_ms, "")
         if await self._is_stored(task.key):
             return _with(state, task)
         return replace(state, missed=state.missed + 1)
@@ -137,7 +137,7 @@ class RunRecurring(SystemExecutor):
             open_keys = await self._still_open(recent_keys(state))
         if len(open_keys) > (1 if rule.overlap == "buffer_one" else 0):
             return replace(state, skipped=state.skipped + 1), None
-        task = _task_of(known, state, due_ms, mark)
+        task = occurrence_of(known, state, due_ms, mark)
         return _with(state, task), task
 
     async def _still_open(self, keys: list[TaskKey]) -> list[TaskKey]:
@@ -328,7 +328,7 @@ def _goes_on(known: Recurring, rule: RecurringRule) -> bool:
     return rule.next_after(state.passed_ms, state.anchor_ms) is None
 
 
-def _task_of(known: Recurring, state: State, due_ms: int, mark: str) -> Task:
+def occurrence_of(known: Recurring, state: State, due_ms: int, mark: str) -> Task:
     """Return the task of the occurrence at a time."""
     rule, text = known.rule, format_instant(due_ms)
     allow = rule.overlap == "allow"

@@ -72,3 +72,18 @@ def test_a_file_creates_changes_and_removes_its_own_schedules(tmp_path: Path) ->
         refused = file.apply()
         assert refused.exit_code == 2
         assert "belong to another owner" in refused.output
+
+
+def test_a_backfill_is_shown_agreed_and_made(tmp_path: Path) -> None:
+    """Each past time once."""
+    folder = tmp_path / "data"
+    with Scheduler(settings_of(folder), executor=Nothing) as node:
+        node.schedule_recurring("nightly", cron="@daily").result(30)
+        until(lambda: node.find_recurring("nightly") is not None)
+        span = ("recurring", "backfill", "nightly", "--from", "-72h")
+        assert invoke(folder, *span, "--dry-run").output.count("would make") == 3
+        assert "--yes" in invoke(folder, *span).output
+        done = invoke(folder, *span, "--yes")
+        assert done.exit_code == 0, done.output
+        assert done.output.count("made  ") == 3
+        until(lambda: len(answer(folder, *span, "--dry-run")["there"]) == 3)

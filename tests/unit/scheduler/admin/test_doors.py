@@ -105,6 +105,26 @@ def test_a_recurring_schedule_is_shown_with_its_owner_until_it_is_an_orphan() ->
     assert shown()["report"] == ("app:billing", False)
 
 
+def test_past_times_of_a_recurring_schedule_are_made() -> None:
+    """After a look at them; what is there is not made again."""
+    scheduler = VirtualScheduler(Nothing)
+    scheduler.client.schedule_recurring("n", cron="@hourly").result()
+    scheduler.advance(minutes=90)
+    api = api_of(scheduler)
+    span = {"name": "n", "starts": "2025-12-31T22:00:00Z", "ends": "2026-01-01T01:30:00Z"}
+
+    seen = api.post("/recurring/backfill", {**span, "dryRun": True})[1]
+    done = api.post("/recurring/backfill", {**span, "reason": "outage"})[1]
+    scheduler.run_due()
+    again = api.post("/recurring/backfill", span)[1]
+    assert (seen["dryRun"], len(seen["made"]), len(seen["there"])) == (True, 3, 1)
+    assert done == {**seen, "dryRun": False}
+    assert (len(again["made"]), len(again["there"])) == (0, 4)
+    late = {**span, "ends": "2026-01-02T00:00:00Z"}
+    assert api.post("/recurring/backfill", late)[0] == 400
+    assert api.post("/recurring/backfill", {**span, "name": "gone"})[0] == 404
+
+
 def test_recurring_schedules_are_paused_resumed_triggered_and_ended() -> None:
     """After a look at what is meant; a name that nobody has is told, and nothing is sent for it."""
     scheduler = VirtualScheduler(Nothing)
