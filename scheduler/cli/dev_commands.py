@@ -140,8 +140,10 @@ def _develop(settings: Settings, executor: str) -> int:
         reloader = Reloader(child_command(), _watch(), stop_ms=stop_ms_of(settings))
         if reads_keys():
             closing.enter_context(single_keys())
+            keys = DevKeys(service, reloader.stop)
+            closing.callback(keys.close)
             say(f"runs {executor}; {KEYS_HELP}")
-            code = reloader.run(lambda running: call_for_keys(DevKeys(service, running.stop).take))
+            code = reloader.run(lambda: call_for_keys(keys.take))
         else:
             say(f"runs {executor}; Ctrl-C stops it")
             code = reloader.run()

@@ -1,11 +1,11 @@
 """The keys of ``hourhand dev`` and their effect: pause and resume, run what waits, quit.
 
 Decides what a key stands for; the acts are those of the other commands, with entries in the audit
-log. A key that is pressed while another one's act is under way is ignored.
+log. Acts follow one another in the order of the keys.
 """
 
-import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from hourhand.actors.model.definition import RESERVED
 from hourhand.actors.model.display import message_of
@@ -28,29 +28,28 @@ _REASON = "a key of hourhand dev"
 
 
 class DevKeys:
-    """Takes keys on the event loop, and acts on threads of its own."""
+    """Takes keys, and acts on a thread of its own."""
 
     def __init__(self, service: AdminService, leave: Callable[[], None]) -> None:
         self._service = service
         self._leave = leave
-        self._under_way: asyncio.Future[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "hourhand-keys")
+
+    def close(self) -> None:
+        """Wait for the act that is under way, and begin no other."""
+        self._thread.shutdown(cancel_futures=True)
 
     def take(self, key: str) -> None:
-        """React to a key; unknown ones are answered with what is known."""
+        """React to a key; unknown ones are answered with those that are known."""
         match key:
             case "q":
                 self._leave()
             case "p":
-                self._begin(toggle_pause)
+                self._thread.submit(self._act, toggle_pause)
             case "r":
-                self._begin(run_waiting)
+                self._thread.submit(self._act, run_waiting)
             case _:
                 say(KEYS_HELP)
-
-    def _begin(self, act: Callable[[AdminService], str]) -> None:
-        if self._under_way is None or self._under_way.done():
-            loop = asyncio.get_running_loop()
-            self._under_way = loop.run_in_executor(None, self._act, act)
 
     def _act(self, act: Callable[[AdminService], str]) -> None:
         try:

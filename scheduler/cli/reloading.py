@@ -92,7 +92,7 @@ class Reloader:
         """True if a process was killed in the stop."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def run(self, beside: Callable[["Reloader"], None] = lambda _reloader: None) -> int:
+    def run(self, beside: Callable[[], None] = lambda: None) -> int:
         """Run in the main thread until stopped; return the exit code.
 
         ``beside`` is called once, on the event loop. The first SIGINT or SIGTERM lets the process
@@ -106,11 +106,11 @@ class Reloader:
         self._stopping = True
         self._replace()
 
-    async def _run(self, beside: Callable[["Reloader"], None]) -> int:
+    async def _run(self, beside: Callable[[], None]) -> int:
         self._loop = asyncio.get_running_loop()
         if self._signals:
             return 0
-        beside(self)
+        beside()
         watching = asyncio.ensure_future(self._take_changes())
         try:
             # The watch begins before the first process reads a file.

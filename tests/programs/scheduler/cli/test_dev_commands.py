@@ -175,46 +175,54 @@ def started(
 
 
 def test_a_program_is_written_while_it_runs(folder: Path) -> None:
-    """The dashboard's address first, then coloured lines; each key does what the help says; a file
-    that cannot be imported costs nothing; a change lets running code end first.
+    """The dashboard's address comes first, then coloured lines; in the end the terminal is as it
+    was.
     """
     with Terminal() as terminal:
         modes = terminal.modes
         with started(folder, "dev", "--port", "0", terminal=terminal) as dev:
-            address = dev.shows(r"\Ahourhand: the dashboard is on (http://127\.0\.0\.1:\d+)\r\n")[1]
+            address = dev.shows(r"\Ahourhand: the dashboard is on (http://127\.0\.0\.1:\d+)\r\n")
             dev.shows("works on 16 partitions")
-            assert "Hourhand" in httpx.get(address, follow_redirects=True).text
-
-            schedule("say-hello", "--in", "2h")
-            terminal.press("r")
-            dev.shows("hello Ada")
-            dev.shows(r"\x1b\[32msuccess +\x1b\[0msay-hello \S+ in \d+ ms")
+            assert "Hourhand" in httpx.get(address[1], follow_redirects=True).text
+            keys_do_what_the_help_says(dev, terminal)
             schedule("fail", "--in", "0s")
             dev.shows(r"\x1b\[1;31mfailure .*ValueError: no such invoice")
             dev.shows(r'raise ValueError\("no such invoice"\)')
-
-            terminal.press("p")
-            dev.shows("paused: no attempt starts until p is pressed again")
-            assert '"all"' in command_line.run("pause", "-o", "json").stdout
-            terminal.press("p")
-            dev.shows("resumed")
-            assert '"all"' not in command_line.run("pause", "-o", "json").stdout
-
-            schedule("slow", "--in", "0s")
-            until((folder / "slow.txt").exists)
-            (folder / "tasks.py").write_text(_TASKS + "\nno_such_name\n")
-            dev.shows(r"tasks\.py changed; the node starts again")
-            (folder / "go").touch()
-            dev.shows("NameError: name 'no_such_name' is not defined")
-            dev.shows("the node ended with exit code 2; the next save starts it again")
-            schedule("say-hello", "--in", "0s")
-            (folder / "tasks.py").write_text(_TASKS.replace('"hello"', '"good day"'))
-            dev.shows("good day Ada")
-
+            a_broken_file_costs_nothing(dev, folder)
             terminal.press("q")
             dev.shows("the node has stopped")
             assert dev.ends() == 0
         assert terminal.modes == modes
+
+
+def keys_do_what_the_help_says(dev: Program, terminal: Terminal) -> None:
+    """One runs what waits for a later time, one pauses and resumes."""
+    schedule("say-hello", "--in", "2h")
+    # The node has read it from the log.
+    until(lambda: "pending" in command_line.run("list").stdout)
+    terminal.press("r")
+    dev.shows("hello Ada")
+    dev.shows(r"\x1b\[32msuccess +\x1b\[0msay-hello \S+ in \d+ ms")
+    terminal.press("p")
+    dev.shows("paused: no attempt starts until p is pressed again")
+    assert '"all"' in command_line.run("pause", "-o", "json").stdout
+    terminal.press("p")
+    dev.shows("resumed")
+    assert '"all"' not in command_line.run("pause", "-o", "json").stdout
+
+
+def a_broken_file_costs_nothing(dev: Program, folder: Path) -> None:
+    """Code that runs ends first, the error is shown, and the next save runs what waited."""
+    schedule("slow", "--in", "0s")
+    until((folder / "slow.txt").exists)
+    (folder / "tasks.py").write_text(_TASKS + "\nno_such_name\n")
+    dev.shows(r"tasks\.py changed; the node starts again")
+    (folder / "go").touch()
+    dev.shows("NameError: name 'no_such_name' is not defined")
+    dev.shows("the node ended with exit code 2; the next save starts it again")
+    schedule("say-hello", "--in", "0s")
+    (folder / "tasks.py").write_text(_TASKS.replace('"hello"', '"good day"'))
+    dev.shows("good day Ada")
     # It began once: the reload waited for its end.
     assert (folder / "slow.txt").read_text().split() == ["began", "ended"]
 
