@@ -98,12 +98,12 @@ def run(
         users = load_executors(executor)
         scheduler = Scheduler(settings, executor=users.executor, executors=users.executors)
         if place is None:
-            _run_node(scheduler)
+            run_node(scheduler)
         else:
             place.run(scheduler)
 
 
-def _run_node(scheduler: Scheduler) -> None:
+def run_node(scheduler: Scheduler) -> None:
     """Run a node until it is stopped."""
     try:
         # The objects of the start stay until the end: the collector need not walk them again.

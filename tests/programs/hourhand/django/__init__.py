@@ -1,0 +1,1 @@
+"""The backend for Django, in its own programs and environments."""
