@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.events import TaskClosed
+from hourhand.actors.model.events import AttemptRefused, TaskClosed
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.status import CompletionResult
 from hourhand.actors.model.task import StoredTask
@@ -84,7 +84,14 @@ def _wrong_snoozes(run: Run, starts: Sequence[Started]) -> Complaints:
         )
         if end is None or end.ending != Ending.SNOOZED or not is_same or is_opened:
             continue
-        if (after.number, after.snoozed) != (before.number, before.snoozed + 1):
+        # The durable start of an attempt that was refused then has had its number.
+        refused = sum(
+            each.event.key == before.key and before.at_ms <= each.at_ms <= after.at_ms
+            for each in run.noted()
+            if isinstance(each.event, AttemptRefused)
+        )
+        is_next = before.number <= after.number <= before.number + refused
+        if not is_next or after.snoozed != before.snoozed + 1:
             yield (
                 f"attempt {before.number} of {before.key} was snoozed, and went on as"
                 f" {after.number} with {after.snoozed} snoozes"
