@@ -45,6 +45,8 @@ from hourhand.actors.model.task_checkpoint import TaskCheckpoint
 from hourhand.actors.model.task_result import StoredResult
 from hourhand.actors.ports.effects import Effects
 
+CLOCKS_APART_MS = 10_000
+"""An earlier owner's clock may have been so much ahead: what is due by then may have begun."""
 WRITES_IN_FLIGHT_MAX = 2
 """Writes under way at once: more of them would make groups smaller, not faster."""
 
@@ -339,7 +341,7 @@ class CompletionTracker(Actor):
         partition = self._ownership.partition
         completions = self._store.load_completions(partition, after, up_to)
         attempts = self._store.load_attempts(partition, after, up_to)
-        if self._is_past(after):
+        if self._may_have_begun(after):
             checkpoints = self._checkpoints.load_checkpoints(partition, after, up_to)
             read = gather((completions, attempts, checkpoints))
         else:
@@ -352,7 +354,7 @@ class CompletionTracker(Actor):
         partition = self._ownership.partition
         completions = self._store.find_completions(partition, keys)
         attempts = self._store.find_attempts(partition, keys)
-        if message.with_checkpoints and any(map(self._is_past, keys)):
+        if message.with_checkpoints and any(map(self._may_have_begun, keys)):
             checkpoints = self._checkpoints.find_checkpoints(partition, keys)
             read = gather((completions, attempts, checkpoints))
         else:
@@ -361,9 +363,9 @@ class CompletionTracker(Actor):
             read, lambda rows: _StatusesRead(StatusesFound(_joined(*rows)), keys, durable)
         )
 
-    def _is_past(self, key: TaskKey) -> bool:
+    def _may_have_begun(self, key: TaskKey) -> bool:
         """True if a task of the key may have been attempted (P2), and so may have a checkpoint."""
-        return key.scheduled_ms <= self._context.clock.now_ms()
+        return key.scheduled_ms <= self._context.clock.now_ms() + CLOCKS_APART_MS
 
     def _answer(self, read: _StatusesRead) -> None:
         """Remember the completions of a read; those that memory got during the read win."""
