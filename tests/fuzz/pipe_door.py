@@ -31,6 +31,7 @@ from hourhand.scheduler.node.process_frames import (
     FrameReader,
     Hello,
     SentEnd,
+    SentText,
     Signalled,
     StartProcess,
     Work,
@@ -136,9 +137,12 @@ class _PipeWorld(ProcessThread):
             killed = self.processes.pop(read_record(text, Signalled).number, None)
             if killed is not None:
                 self.killed += 1
-                killed.close()
-                ended = EndedProcess(killed.number, 9, 0)
-                self._guardian_end.send(frame(FrameKind.ENDED_PROCESS, ended))
+                self._die(killed, signal=9, code=0)
+
+    def _die(self, process: _Process, *, signal: int, code: int) -> None:
+        process.close()
+        ended = EndedProcess(process.number, signal, code)
+        self._guardian_end.send(frame(FrameKind.ENDED_PROCESS, ended))
 
     def settle(self) -> None:
         """Have both processes ready, and nothing at hand."""
@@ -146,6 +150,17 @@ class _PipeWorld(ProcessThread):
             self.turn(_TURN_MS)
         for each in self.processes.values():
             each.say(frame(FrameKind.HELLO, Hello(FRAMES_VERSION)))
+        self.turn()
+
+    def say_early(self, said: bytes) -> None:
+        """Have the newest process say something, before its hello if it is new, and die of it."""
+        for _ in range(_TURNS):
+            self.turn(_TURN_MS)
+        number = max(self.processes)
+        self.processes[number].say(said)
+        self.turn()
+        if number in self.processes:
+            self._die(self.processes.pop(number), signal=0, code=1)
         self.turn()
 
     def begin(self) -> tuple[_Process, Work]:
@@ -197,6 +212,8 @@ def try_pipe(seed: int, count: int) -> int:
 
 
 def _try_one(rng: random.Random, world: _PipeWorld) -> None:
+    if rng.random() < 0.1:
+        world.say_early(_hostile(rng, 1))
     world.settle()
     hostile, work = world.begin()
     good, beside = world.begin()
@@ -251,7 +268,7 @@ def _end_of(seq: int, place: int = 0, ending: str = "done") -> bytes:
 def _hostile(rng: random.Random, seq: int) -> bytes:
     """Return bytes: damaged, huge, early, late, repeated, of another version, or noise."""
     whole = _end_of(seq)
-    match rng.randrange(10):
+    match rng.randrange(12):
         case 0:
             return whole[: rng.randrange(1, len(whole))]
         case 1:
@@ -273,8 +290,22 @@ def _hostile(rng: random.Random, seq: int) -> bytes:
             spoiled = bytearray(whole)
             spoiled[rng.randrange(len(spoiled))] = rng.randrange(256)
             return bytes(spoiled)
+        case 9:
+            # A value behind the end that it belongs to, or twice, or of another attempt.
+            value = frame(FrameKind.RESULT, SentText(rng.choice((seq, seq + 1)), 0, b"1"))
+            return rng.choice((whole + value, value + value + whole, value * 3))
+        case 10:
+            return _of_another_version(rng, seq)
         case _:
             return _odd_record(rng, seq)
+
+
+def _of_another_version(rng: random.Random, seq: int) -> bytes:
+    """Return an end with fewer fields than ours, as an older version sent it, or with more."""
+    fields = msgspec.to_builtins(SentEnd(0, "done", 0, 0))
+    changed = rng.choice((fields[: rng.randrange(len(fields))], [*fields, None, "new", 7]))
+    work = [seq, [changed], 0]
+    return frame(FrameKind.ENDED, work[: rng.randrange(1, 4)])
 
 
 def _odd_record(rng: random.Random, seq: int) -> bytes:
@@ -287,6 +318,8 @@ def _odd_record(rng: random.Random, seq: int) -> bytes:
         (FrameKind.LOGGED, ("fuzz", 50, texts, real, texts, number, texts, None, seq, 0)),
         (FrameKind.CHECKPOINT, (seq, number, texts.encode())),
         (FrameKind.CHECKPOINT, (number, 0, bytes(100_000))),
+        (FrameKind.RESULT, (seq, number, texts.encode())),
+        (FrameKind.RESULT, (number, 0, bytes(200_000))),
         (FrameKind.ENDED, (seq, [(0, "failed", number, number, True)], number)),
         (FrameKind.ENDED, (seq, [(0, texts, 0, 0)])),
         (FrameKind.ENDED, (seq, [(0, "retry", 0, 0, True, None, number)])),
