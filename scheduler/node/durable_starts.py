@@ -22,8 +22,8 @@ from hourhand.scheduler.ports.processes import is_in_process
 START_DEADLINE_S = 30.0
 """Longest wait for a start to become durable; then the attempt is refused."""
 READY_PER_WORKER = 2
-"""Attempts with a durable start that wait, overdue or not, for each worker: workers do not wait for the
-store, and a process that dies leaves few suspects that did not run."""
+"""Attempts with a durable start that wait in each group, for each worker: workers do not wait for
+the store, and a process that dies leaves few suspects that did not run."""
 
 
 class DurableStarts:
@@ -51,7 +51,7 @@ class DurableStarts:
             give_up_later=partial(call_later, 1000 * START_DEADLINE_S),
         )
         self._overdue = group(READY_PER_WORKER * workers, rules=rules)
-        # What is on time does not wait behind a backlog.
+        # They do not wait behind a backlog.
         self._on_time = group(READY_PER_WORKER * workers, rules=rules)
         self._suspects = group(1, until_end=True)
 

@@ -69,6 +69,13 @@ class Awkward(Job):
             setattr(self, name, "mine")
 
 
+def tree_of(slots: int, queue_max: int) -> TreeSettings:
+    """Return settings with so many slots, and tasks of an id in memory."""
+    window = WindowSettings(ordering_queue_tasks_max=queue_max, executing_tasks_max=slots)
+    execution = ExecutionSettings(lease_retry_ms=200, timeout_ms=7_000)
+    return TreeSettings(window=window, execution=execution)
+
+
 class Bench:
     """The role, what it occupies, and everybody who talks to it."""
 
@@ -91,10 +98,8 @@ class Bench:
 
         Ids keep ``queue_max`` tasks in memory, as hardly a slot is free for more.
         """
-        window = WindowSettings(ordering_queue_tasks_max=queue_max, executing_tasks_max=slots)
-        execution = ExecutionSettings(lease_retry_ms=200, timeout_ms=7_000)
         self.harness = Harness(
-            TreeSettings(window=window, execution=execution),
+            tree_of(slots, queue_max),
             known_since_ms=known_since_ms,
             concurrency_per_id=concurrency_per_id,
             run_tasks_max=run_tasks_max,
