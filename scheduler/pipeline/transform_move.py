@@ -115,6 +115,8 @@ def _moved_rule(ordering_id: str, rule: bytes) -> bytes:
     """Renumber the last change of a timer or schedule, and the task that made it."""
     value = msgspec.json.decode(rule)
     value["changed_at"] = moved_offset(value.get("changed_at", -1))
+    if "declared_at" in value:
+        value["declared_at"] = moved_offset(value["declared_at"])
     # A schedule stores the time before the name of the task, a timer the name alone.
     time, colon, name = str(value.get("made_by", "")).partition(":")
     if colon and time.lstrip("-").isdigit():

@@ -1,5 +1,6 @@
 """Moving rows, on small frames: partitions, offsets, names; everything else stays."""
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +15,7 @@ from hourhand.scheduler.pipeline.state_tables import (
     definitions_of,
 )
 from hourhand.scheduler.pipeline.transform_archive import fingerprint
-from hourhand.scheduler.pipeline.transform_move import MOVED_BY, lasting, moved
+from hourhand.scheduler.pipeline.transform_move import MOVED_BY, lasting, moved, moved_definition
 from hourhand.scheduler.ports.bulk import Bucket, BulkTable
 from hourhand.scheduler.services.recurring.state import name_of, tick_task
 from tests.builders import NOW_MS, a_key
@@ -88,3 +89,12 @@ def test_definitions_go_to_the_partition_of_their_own_ordering_id(spark: SparkSe
     assert [each.expires_ms for _, each in found] == [None, None, NOW_MS + 1]
     assert lasting(rows, NOW_MS / 1000).count() == 2
     assert lasting(rows, NOW_MS / 1000 - 2 * 86_400).count() == 3
+
+
+def test_a_schedule_that_was_declared_again_takes_declarations_of_the_new_log() -> None:
+    """A record of the new log is later than each one of the log before."""
+    state = {"changed_at": 4, "declared_at": 6, "made_by": "x"}
+    row = Definition(name_of("nightly"), 7, msgspec.json.encode(state))
+
+    found = msgspec.json.decode(moved_definition(row).rule)
+    assert found == {**state, "changed_at": 4 - MOVED_BY, "declared_at": 6 - MOVED_BY}

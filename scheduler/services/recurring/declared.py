@@ -13,7 +13,7 @@ changes nothing, and after a rollback the old set comes back by itself.
 
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -152,7 +152,7 @@ class DecideDeclared(SystemExecutor):
             return Drop(f"its data is not a declaration of recurring schedules: {error}")
         found = await settled(self._dependencies.definitions.find(name_of_owner(owner)))
         before, mark = declared_of(found), f"{task.key.scheduled_ms}:{task.uniqueness_key}"
-        now_in_force = before
+        now_in_force, is_new = before, True
         if before is None or before.made_by != mark:
             if (refusal := _refusal(before, asked, task.key.scheduled_ms)) is not None:
                 return Drop(refusal)
@@ -161,15 +161,22 @@ class DecideDeclared(SystemExecutor):
                 name_of_owner(owner), self.offset_over(found), msgspec.json.encode(now_in_force)
             )
             await settled(self._dependencies.definitions.save(row))
+            is_new = before is None or before.revision < now_in_force.revision
         if asked.rules is not None:
             assert now_in_force is not None, "it was there, or was made just now"
-            await self._reconcile(task, owner, now_in_force, asked.rules)
+            wanted = await self._missing(owner, now_in_force, asked.rules, is_new=is_new)
+            await self._send(task, owner, now_in_force, wanted)
         return None
 
-    async def _reconcile(
-        self, task: Task, owner: str, declared: Declared, rules: Mapping[str, dict[str, object]]
-    ) -> None:
-        """Ask for each change that is missing; a schedule that is in place is left alone."""
+    async def _missing(
+        self,
+        owner: str,
+        declared: Declared,
+        rules: Mapping[str, dict[str, object]],
+        *,
+        is_new: bool,
+    ) -> list[tuple[str, ChangeRequest]]:
+        """Return the changes that are missing; a schedule that is in place is left alone."""
         names = [*rules, *declared.removed]
         rows = await settled(self._dependencies.definitions.find_all(map(name_of, names)))
         known = {each.name.id: recurring_of(each) for each in rows if not each.ended}
@@ -187,9 +194,21 @@ class DecideDeclared(SystemExecutor):
                 change = ChangeRequest(Change.SET, values, owner, declared.revision)
                 wanted.append((name, change))
         for name in declared.removed:
-            if (there := known.get(name)) is None or there.state.owner == owner:
+            there = known.get(name)
+            # One that the set before has just asked for may not be there yet.
+            is_left = is_new if there is None else _is_left(there, owner)
+            if is_left:
                 change = ChangeRequest(Change.DELETE, None, owner, declared.revision)
                 wanted.append((name, change))
+        return wanted
+
+    async def _send(
+        self,
+        task: Task,
+        owner: str,
+        declared: Declared,
+        wanted: Sequence[tuple[str, ChangeRequest]],
+    ) -> None:
         self._dependencies.check_lease()
         # At one time they are sorted by revision, and a repetition of this task asks for the same.
         unique = f"declared:{owner}:{declared.revision:020d}:{task.uniqueness_key}"
@@ -234,6 +253,11 @@ def _following(before: Declared | None, asked: Declaration, asked_ms: int, mark:
 def _is_foreign(known: Recurring | None, owner: str) -> bool:
     """True if a schedule is there and belongs to somebody else."""
     return known is not None and not known.state.over and known.state.owner not in (None, owner)
+
+
+def _is_left(known: Recurring, owner: str) -> bool:
+    """True if a schedule that was removed from the set still runs for its owner."""
+    return not known.state.over and known.state.owner == owner
 
 
 def _is_in_place(known: Recurring | None, owner: str, declared: Declared) -> bool:
