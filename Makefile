@@ -272,6 +272,15 @@ docs: venv ## Write the generated pages of docs/ anew, and build the site: build
 	@$(BIN)/python -m tests.tidy.generated_docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
 
+.PHONY: changelog
+changelog: venv ## Show what a release would add to CHANGELOG.md, from the files in changes/
+	@$(BIN)/towncrier build --draft --version "next"
+
+.PHONY: release-notes
+release-notes: venv ## Join the files in changes/ into CHANGELOG.md: VERSION=0.2.0
+	@[[ -n "$(VERSION)" ]] || { echo "Name the version: make release-notes VERSION=0.2.0" >&2; exit 2; }
+	@$(BIN)/towncrier build --yes --version "$(VERSION)"
+
 .PHONY: render
 render: venv ## Render the Helm chart into deploy/helm/rendered; needs helm
 	@$(BIN)/python -m tests.deploy.manifests

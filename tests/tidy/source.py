@@ -196,12 +196,12 @@ def class_named(name: str) -> ast.ClassDef:
 
 @cache
 def documents() -> tuple[Path, ...]:
-    """Return every Markdown file of the project."""
+    """Return every Markdown file of the project; an entry of ``changes/`` is a part of one."""
     found = []
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if _is_ours(Path(folder, name))]
         found += [Path(folder, name) for name in names if name.endswith(".md")]
-    return tuple(path for path in sorted(found) if _is_ours(path))
+    return tuple(path for path in sorted(found) if _is_ours(path) and path.name[0] != "+")
 
 
 @cache
