@@ -58,6 +58,12 @@ class Job(TaskExecutor):
         raise AssertionError(f"{task.key} was run")
 
 
+def _job(retry: RetryPolicy) -> Job:
+    job = Job()
+    job.retry = retry
+    return job
+
+
 AWKWARD_NAMES = ("_context", "_task", "_phase", "_effects", "_parent")
 
 
@@ -107,9 +113,7 @@ class Bench:
             one_attempt_kinds=one_attempt_kinds,
         )
         self.tracker, self.runner = self.harness.tracker, self.harness.runner
-        self.role = executor or Job()
-        if executor is None:
-            self.role.retry = RetryPolicy(attempts_max, wait_fixed(20), on_exhausted)
+        self.role = executor or _job(RetryPolicy(attempts_max, wait_fixed(20), on_exhausted))
         self.kinds: dict[str | None, TaskExecutor] = {None: self.role}
         """The executors of this node; it knows no other kind."""
         self.made: list[str | None] = []
