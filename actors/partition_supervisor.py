@@ -120,8 +120,8 @@ class PartitionSupervisor(Actor):
 
     def on_start(self) -> None:
         effects, assignment = self._effects, self._assignment
-        reading = with_retried_reads(effects, self._read)
-        executing = with_retried_letters(effects, self._put_aside)
+        executing = with_retried_letters(effects, self._put_aside, self._send_on)
+        reading = with_retried_reads(executing, self._read)
         ownership = assignment.ownership
         known = effects.known_since(assignment.watermark.known_from_ms)
         self._siblings = Siblings(
@@ -285,6 +285,12 @@ class PartitionSupervisor(Actor):
     def _put_aside(self, request: Callable[[], Future[object]]) -> Future[object]:
         """Write the dead letter of a task; only its ordering id waits for it."""
         return retry_request(self._context, request, self._pause(endless=True), lambda _error: None)
+
+    def _send_on(self, request: Callable[[], Future[object]]) -> Future[object]:
+        """Append the follower of a task that ends; only its ordering id waits for it."""
+        return retry_request(
+            self._context, request, self._pause(endless=False), lambda _error: None
+        )
 
     def _pause(self, *, endless: bool) -> Pause:
         recovery, rng = self._effects.settings.recovery, self._context.rng

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from hourhand.actors.following import followers_of, send_follower
 from hourhand.actors.kernel.operations import Ask, Operation, Steps
 from hourhand.actors.kernel.ref import Recipient
 from hourhand.actors.loading import Loading
@@ -38,7 +39,12 @@ from hourhand.actors.model.commands import (
 from hourhand.actors.model.events import BatchPersisted, CommandDecided, TaskClosed, stored_event
 from hourhand.actors.model.key import TaskKey, first_key_at
 from hourhand.actors.model.ownership import Assignment
-from hourhand.actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
+from hourhand.actors.model.status import (
+    CommandOutcome,
+    Completion,
+    CompletionResult,
+    RecordedOutcome,
+)
 from hourhand.actors.model.task import StoredTask
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.effects import Effects
@@ -61,6 +67,7 @@ class Persisting:
         asker: Recipient,
     ) -> None:
         """``asker`` receives the answers of siblings."""
+        self._effects = effects
         self._stores = effects.stores
         self._emit = effects.telemetry.emit
         self._expires_ms_of = effects.expires_ms_of
@@ -154,7 +161,15 @@ class Persisting:
             # The withdrawal may have removed it from memory, and the command then left it open.
             assert known.row is not None, "only a stored task is open"
             decision = replace(decision, resumed=replace(known.row, attempts=known.attempts))
+        if row is not None and decision.completion is not None:
+            yield from self._send_follower(row, decision.completion)
         yield from self._apply(command, decision, recorded_outcome(command, decision, rows))
+
+    def _send_follower(self, row: StoredTask, completion: Completion) -> Operation:
+        """Send the follower of a task that a command ends, before its end is durable (P29)."""
+        records = followers_of(row, completion, None)
+        if records:
+            yield send_follower(self._effects, row, records, self._clock.now_ms())
 
     def _withdrawn(self, command: Command) -> Steps[tuple[WithdrawalResult, int]]:
         """Take the command's key out of memory; return where it was, and the running attempt."""

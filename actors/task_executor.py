@@ -25,6 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hourhand.actors.executors_of_kinds import ExecutorsOfKinds
+from hourhand.actors.following import followers_of
 from hourhand.actors.kernel.context import Timer
 from hourhand.actors.messages import WithdrawTask
 from hourhand.actors.model.attempts import (
@@ -46,7 +47,8 @@ from hourhand.actors.model.errors import CannotRunHere
 from hourhand.actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed, TaskHeld
 from hourhand.actors.model.executor_attributes import unmade_policy_of
 from hourhand.actors.model.instant import INSTANT_MAX_MS, format_instant
-from hourhand.actors.model.status import AttemptRecord, CompletionResult
+from hourhand.actors.model.links_text import may_have_links
+from hourhand.actors.model.status import AttemptRecord, Completion, CompletionResult
 from hourhand.actors.model.task import FRESH, AttemptState, StoredTask
 from hourhand.actors.model.task_state import Fate, Phase
 from hourhand.actors.ports.log import Position
@@ -64,6 +66,15 @@ def _unanswered(_error: BaseException | None) -> None:
     """Do nothing: the attempt is over."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Closing:
+    """The end of a task that brings a follower."""
+
+    completion: Completion
+    record: AttemptRecord | None
+    ended: AttemptEnded | None
+
+
 @dataclass(slots=True)
 class _Setback:
     """The further state of a task that is not done by its first attempt; few tasks have one."""
@@ -79,6 +90,9 @@ class _Setback:
     """The policy's decision once all attempts are used up; None before."""
     used_up_reason: str = _USED_UP
     letter: "Future[Position] | None" = None
+    """A dead letter, or a follower, that the log is about to acknowledge."""
+    closing: "_Closing | None" = None
+    """What is recorded once the log has the task's follower."""
 
 
 class TaskExecutorRole(msgspec.Struct, eq=False):
@@ -335,13 +349,11 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             self.ended = ended
             self.phase = Phase.RECORDING
             completion = closing_completion(self.task, CompletionResult.SUCCESS, None, ended)
+            if may_have_links(self.task.body) and self._brings(completion, None, ended):
+                return
             turn.completions.append(completion)
-            if ended.returned is not None:
-                retention_ms = turn.effects.settings.watermark.result_retention_ms
-                turn.results.append(result_of(ended, retention_ms))
-            if ended.checkpoint is not None:
-                # This checkpoint is only shown: no attempt follows, so the outcome does not wait.
-                turn.made.append(CheckpointMade(ended.attempt, ended.checkpoint, _unanswered))
+            if ended.returned is not None or ended.checkpoint is not None:
+                self._append_made(ended)
             return
         self._take_checkpoint(ended)
         if not ending.is_of_user_code:
@@ -357,6 +369,16 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         else:
             turn.emit(finished_event(ended))
             self._follow_up(ended)
+
+    def _append_made(self, ended: AttemptEnded) -> None:
+        """Record the value and the last checkpoint of an attempt that ended well."""
+        turn = self.turn
+        if ended.returned is not None:
+            retention_ms = turn.effects.settings.watermark.result_retention_ms
+            turn.results.append(result_of(ended, retention_ms))
+        if ended.checkpoint is not None:
+            # This checkpoint is only shown: no attempt follows, so the outcome does not wait.
+            turn.made.append(CheckpointMade(ended.attempt, ended.checkpoint, _unanswered))
 
     def _take_checkpoint(self, ended: AttemptEnded) -> None:
         """Make the last checkpoint durable before the outcome: the next attempt begins there."""
@@ -530,11 +552,14 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         self.parent.mark_slow(self)
 
     def take_letter(self, letter: "Future[Position]") -> None:
-        """Close the task whose dead letter is written."""
+        """Close the task whose dead letter or follower the log has."""
         setback = self.setback
         if setback is not None and letter is setback.letter:
             setback.letter = None
-            self._close(CompletionResult.FAILURE, setback.used_up_reason, None)
+            if setback.closing is not None:
+                self._take_follower(setback.closing)
+            else:
+                self._close(CompletionResult.FAILURE, setback.used_up_reason, None)
 
     def _end_letter(self) -> None:
         """Stop waiting for the letter, and stop writing it."""
@@ -555,9 +580,35 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         if not completion.finished_ms:
             completion = replace(completion, finished_ms=turn.clock.now_ms())
         self.phase = Phase.RECORDING
+        if may_have_links(self.task.body) and self._brings(completion, record, None):
+            return
         turn.completions.append(completion)
         if record is not None:
             turn.records.append(record)
+
+    # The follower is in the log before the end of the task is durable (P29).
+
+    def _brings(
+        self, completion: Completion, record: AttemptRecord | None, ended: AttemptEnded | None
+    ) -> bool:
+        """Send the follower of a task that ends; False if it brings none."""
+        returned = None if ended is None else ended.returned
+        records = followers_of(self.task, completion, returned)
+        if not records:
+            return False
+        setback = self._known_setback
+        setback.closing = _Closing(completion, record, ended)
+        setback.letter = self.turn.send_follower(self.task, records)
+        return True
+
+    def _take_follower(self, closing: _Closing) -> None:
+        """Record the end of the task, whose follower the log has."""
+        turn, self._known_setback.closing = self.turn, None
+        turn.completions.append(closing.completion)
+        if closing.record is not None:
+            turn.records.append(closing.record)
+        if closing.ended is not None:
+            self._append_made(closing.ended)
 
     # The outcome is durable.
 

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 
 import msgspec
 
+from hourhand.actors.following import send_follower
 from hourhand.actors.kernel.context import ActorContext, RequestFailed, Timer
 from hourhand.actors.kernel.ref import Recipient
 from hourhand.actors.messages import (
@@ -53,7 +54,7 @@ class LookAgain(msgspec.Struct, frozen=True):
 
 
 class LetterAcknowledged(msgspec.Struct, frozen=True):
-    """A dead letter is written, or was given up."""
+    """A dead letter or a follower is in the log, or was given up."""
 
     key: TaskKey
     letter: "Future[Position]"
@@ -269,8 +270,15 @@ class Turn:
     def write_letter(self, task: StoredTask, reason: str) -> "Future[Position]":
         """Write the dead letter of a task; the partition is told once it is written."""
         record = letter_of(task, self.ownership.partition, self.clock.now_ms())
-        letter = self.effects.writer.dead_letter(record, reason)
-        acknowledged = LetterAcknowledged(task.key, letter)
+        return self._await(task.key, self.effects.writer.dead_letter(record, reason))
+
+    def send_follower(self, task: StoredTask, records: Sequence[bytes]) -> "Future[Position]":
+        """Send the follower of a task that ends; the partition is told once the log has it."""
+        sent = send_follower(self.effects, task, records, self.clock.now_ms())
+        return self._await(task.key, sent)
+
+    def _await(self, key: TaskKey, letter: "Future[Position]") -> "Future[Position]":
+        acknowledged = LetterAcknowledged(key, letter)
 
         def failed(error: BaseException) -> object:
             return acknowledged if letter.cancelled() else RequestFailed(error)

@@ -28,7 +28,9 @@ from hourhand.actors.model.instant import (
 )
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.kind import checked_kind
-from hourhand.actors.model.priority import checked_priority, split_members
+from hourhand.actors.model.links import read_links
+from hourhand.actors.model.links_text import MEMBER as LINKS_MEMBER
+from hourhand.actors.model.priority import carried_links, checked_priority, split_members
 from hourhand.actors.model.row_text import escaped, row_text
 from hourhand.actors.model.sealed import MEMBER as SEALED_MEMBER
 from hourhand.actors.model.sealed import SealedData, SealedMembers, split_envelope
@@ -130,7 +132,7 @@ def record_bytes(record: LogRecord) -> int:
     return size_bytes + headers_bytes(record.headers) if record.headers else size_bytes
 
 
-_NO_SEAL = msgspec.Raw(b"")
+_NO_SEAL, _NO_LINKS = msgspec.Raw(b""), msgspec.Raw(b"")
 _NO_TIME = "(no scheduledTime)"
 """Recognised by its identity, so that a record without a time costs the others nothing."""
 
@@ -150,6 +152,7 @@ class _Record(msgspec.Struct, rename="camel", gc=False, kw_only=True):
     priority: int | None = None
     expires: str | None = None
     seal: msgspec.Raw = _NO_SEAL
+    links: msgspec.Raw = _NO_LINKS
 
 
 class _TaskRecord(msgspec.Struct, rename="camel", gc=False):
@@ -260,9 +263,12 @@ def encode_json(
     priority: int | None = None,
     seal: bytes | None = None,
     expiry: Expiry | None = None,
+    links: bytes | None = None,
 ) -> bytes:
-    """Return the log record's value for a task whose data, and seal, is already JSON."""
-    end = b"}" if seal is None else b',"seal":%b}' % seal
+    """Return the log record's value for a task whose data, seal and links are already JSON."""
+    end = b"}" if links is None else b',"links":%b}' % links
+    if seal is not None:
+        end = b',"seal":%b%b' % (seal, end)
     if expiry is not None:
         end = b',"expires":"%b"%b' % (str(expiry).encode(), end)
     if priority is not None:
@@ -289,7 +295,8 @@ def _stored_record(key: TaskKey, body: bytes) -> bytes:
     """Return the record of a task from the text of its row."""
     kind, priority, text = split_members(body)
     seal, data = split_envelope(text)
-    return encode_json(key, data, kind, priority, seal, carried_expiry(body))
+    at_end = carried_expiry(body), carried_links(body)
+    return encode_json(key, data, kind, priority, seal, *at_end)
 
 
 def _encoded_ids(key: TaskKey) -> bytes:
@@ -317,6 +324,7 @@ def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> Stored
     try:
         fields = _decode_fields(record.value)
         is_plain = fields.command is None and fields.kind is None and fields.priority is None
+        is_plain = is_plain and fields.links is _NO_LINKS
         if is_plain and fields.seal is _NO_SEAL and not record.headers:
             ordering_id, uniqueness_key = fields.ordering_id, fields.uniqueness_key
             short = 0 < len(ordering_id) < _SHORT_CHARS and len(uniqueness_key) < _SHORT_CHARS
@@ -363,6 +371,7 @@ def _row_body(fields: _Record, record: LogRecord) -> bytes:
         envelope = _checked_data(fields.seal)
         if SEALED_MEMBER in _decode_object(data):
             raise ValueError(f'taskData has the member "{SEALED_MEMBER}" beside a seal')
+    links = None if bytes(fields.links) in _NOT_SEALED else _checked_links(fields, envelope)
     return row_text(
         data,
         None if fields.kind is None else checked_kind(fields.kind),
@@ -370,7 +379,24 @@ def _row_body(fields: _Record, record: LogRecord) -> bytes:
         context_of(record.headers) if record.headers else None,
         envelope,
         None if fields.expires is None else read_expiry(fields.expires),
+        links,
     )
+
+
+def _checked_links(fields: _Record, envelope: bytes | None) -> bytes:
+    """Return links as JSON; a follower that could not be read is poison with its task."""
+    text = bytes(fields.links)
+    links = read_links(text)
+    if envelope is not None and LINKS_MEMBER in _decode_object(fields.task_data):
+        raise ValueError(f'taskData has the member "{LINKS_MEMBER}" beside a seal and links')
+    if links.then is not None:
+        try:
+            follower = decode_record(LogRecord(0, 0, 0, None, bytes(links.then.task)))
+        except PoisonRecord as error:
+            raise ValueError(f"the follower cannot be read: {error}") from None
+        if isinstance(follower, Command):
+            raise ValueError("a follower is a task, not a command")
+    return text
 
 
 def _checked_data(raw: msgspec.Raw) -> bytes:

@@ -128,19 +128,7 @@ def decide(
     if command.kind is CommandKind.REPLACE:
         return _replace(command, known, now_ms)
     if closing is not None:
-        if closing.offset == command.offset:
-            # Closed by this very command, before a crash kept its outcome from being written.
-            if closing.result is CompletionResult.EXPIRED:
-                return Decision(CommandOutcome.TOO_LATE)
-            return Decision(CommandOutcome.RUNNING if known.running else CommandOutcome.APPLIED)
-        if command.running and known.running:
-            # Closed before by a command, while an attempt ran: that is asked to end now.
-            if closing.result.is_done:
-                return Decision(CommandOutcome.RUNNING)
-            return _close(command, known, CompletionResult.CANCELLED, now_ms)
-        if command.kind is CommandKind.RETRY:
-            return _retry_closed(command, known, closing, now_ms)
-        return Decision(CommandOutcome.ALREADY_CLOSED)
+        return _decide_closed(command, known, closing, now_ms)
     if command.body is not None:
         return _bring_back(command, known, now_ms)
     if known.row is None:
@@ -160,6 +148,24 @@ def decide(
             raise AssertionError("a replace is decided above")
         case _:
             assert_never(command.kind)
+
+
+def _decide_closed(
+    command: Command, known: KnownTask, closing: Completion, now_ms: int
+) -> Decision:
+    if closing.offset == command.offset:
+        # Closed by this very command, before a crash kept its outcome from being written.
+        if closing.result is CompletionResult.EXPIRED:
+            return Decision(CommandOutcome.TOO_LATE)
+        return Decision(CommandOutcome.RUNNING if known.running else CommandOutcome.APPLIED)
+    if command.running and known.running:
+        # Closed before by a command, while an attempt ran: that is asked to end now.
+        if closing.result.is_done:
+            return Decision(CommandOutcome.RUNNING)
+        return _close(command, known, CompletionResult.CANCELLED, now_ms)
+    if command.kind is CommandKind.RETRY:
+        return _retry_closed(command, known, closing, now_ms)
+    return Decision(CommandOutcome.ALREADY_CLOSED)
 
 
 def _close(command: Command, known: KnownTask, result: CompletionResult, now_ms: int) -> Decision:
@@ -266,7 +272,7 @@ def replaces_in_vain(command: Command, completion: Completion | None) -> bool:
     """True if the key of the new task, with this completion, never runs again: nothing is replaced
     then (P5).
     """
-    # What this very command has led to before a crash is decided again.
+    # The command is decided again if a crash came behind its own effect.
     return (
         completion is not None
         and completion.offset != command.offset

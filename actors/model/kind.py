@@ -9,6 +9,8 @@ import re
 
 from hourhand.actors.model.display import shown
 from hourhand.actors.model.expiry import HOLDING_KIND, MEMBER_BYTES_MAX, Expiry, split_expiry
+from hourhand.actors.model.links_text import HOLDING_KIND as LINKED_KIND
+from hourhand.actors.model.links_text import MARK_BYTES, split_mark
 from hourhand.actors.model.trace import CONTEXT_TAIL_BYTES, RESERVED, appended, without_context
 
 KIND_CHARS_MAX = 64
@@ -21,8 +23,8 @@ _OPENS = b'"%b":"' % MEMBER.encode()
 _CLOSES = b'"}'
 _MEMBER_BYTES_MAX = len(_OPENS) + KIND_CHARS_MAX + len(_CLOSES)
 _NEITHER = (None, None)
-TAIL_BYTES_MAX = _MEMBER_BYTES_MAX + MEMBER_BYTES_MAX + CONTEXT_TAIL_BYTES
-"""Most bytes of kind, expiry and trace at the end of the data."""
+TAIL_BYTES_MAX = _MEMBER_BYTES_MAX + MARK_BYTES + MEMBER_BYTES_MAX + CONTEXT_TAIL_BYTES
+"""Most bytes of kind, mark of links, expiry and trace at the end of the data."""
 
 
 def checked_kind(kind: object) -> str:
@@ -32,7 +34,7 @@ def checked_kind(kind: object) -> str:
             f"{shown(kind)} is not a kind: write at most {KIND_CHARS_MAX} letters, digits and"
             " _.:/-, beginning with a letter or digit"
         )
-    if kind == HOLDING_KIND:
+    if kind in (HOLDING_KIND, LINKED_KIND):
         raise ValueError(f"{shown(kind)} is a kind of Hourhand's own: choose another")
     return kind
 
@@ -48,7 +50,7 @@ def split_kind(data: bytes) -> tuple[str | None, bytes]:
     # Most rows have none of them.
     if data.find(RESERVED, -TAIL_BYTES_MAX) < 0:
         return None, data
-    _, data = split_expiry(without_context(data))
+    _, data = split_mark(split_expiry(without_context(data))[1])
     start = data.rfind(_OPENS, max(0, len(data) - _MEMBER_BYTES_MAX))
     if start < 0 or not data.endswith(_CLOSES):
         return None, data
@@ -73,6 +75,11 @@ def carried_kind_and_expiry(data: bytes) -> tuple[str | None, Expiry | None]:
         return _NEITHER
     expiry, data = split_expiry(without_context(data))
     return split_kind(data)[0], expiry
+
+
+def is_linked(data: bytes) -> bool:
+    """True if a row's data has links in front."""
+    return split_mark(split_expiry(without_context(data))[1])[0]
 
 
 def without_kind(data: bytes) -> bytes:

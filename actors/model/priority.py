@@ -10,7 +10,9 @@ import re
 from typing import TypeGuard
 
 from hourhand.actors.model.display import shown
-from hourhand.actors.model.kind import TAIL_BYTES_MAX, split_kind, with_kind
+from hourhand.actors.model.kind import TAIL_BYTES_MAX, is_linked, split_kind, with_kind
+from hourhand.actors.model.links_text import may_have_links, split_links
+from hourhand.actors.model.sealed import is_sealed, split_envelope, with_envelope
 from hourhand.actors.model.trace import RESERVED, appended
 
 PRIORITY_MAX = 100
@@ -60,12 +62,30 @@ def split_members(data: bytes) -> tuple[str | None, int | None, bytes]:
     # Most rows have none of these.
     if data.find(RESERVED, -REACH_BYTES) < 0:
         return None, None, data
+    has_links = is_linked(data)
     kind, data = split_kind(data)
+    if has_links:
+        data = _without_links(data)
     start = data.rfind(_OPENS, max(0, len(data) - _MEMBER_BYTES_MAX))
     number = data[start + len(_OPENS) : -len(_CLOSES)]
     if start < 0 or _NUMBER(number) is None or not is_priority(int(number)):
         return kind, None, data
     return kind, int(number), data[:start].removesuffix(b",") + _CLOSES
+
+
+def _without_links(data: bytes) -> bytes:
+    if not is_sealed(data):
+        return split_links(data)[1]
+    envelope, clear = split_envelope(data)
+    assert envelope is not None, "sealed data has one"
+    return with_envelope(split_links(clear)[1], envelope)
+
+
+def carried_links(data: bytes) -> bytes | None:
+    """Return the links in a row's data, as JSON."""
+    if not may_have_links(data) or not is_linked(data):
+        return None
+    return split_links(split_envelope(data)[1])[0]
 
 
 def carried_priority(data: bytes) -> int | None:

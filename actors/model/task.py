@@ -4,7 +4,7 @@
 decoded only when user code needs it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from inspect import Parameter, Signature
 from types import NoneType
@@ -29,12 +29,19 @@ from hourhand.actors.model.expiry import Expiry, carried_expiry, expiry_after
 from hourhand.actors.model.instant import INSTANT_MIN_MS, cut_to_millis, from_millis, to_millis
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.kind import carried_kind, carried_kind_and_expiry, checked_kind, is_kind
-from hourhand.actors.model.priority import PRIORITY_MAX, carried_priority, split_members
+from hourhand.actors.model.links import Links, read_links
+from hourhand.actors.model.priority import (
+    PRIORITY_MAX,
+    carried_links,
+    carried_priority,
+    split_members,
+)
 from hourhand.actors.model.problem_words import PROBLEMS_MAX, problem_text
 from hourhand.actors.model.public import public
 from hourhand.actors.model.row_text import data_of
 from hourhand.actors.model.sealed import SealedMembers, is_sealed, read_envelope, split_envelope
 from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task_end import TaskEnd
 
 ID_BYTES_MAX = 32_760
 """Longest ordering id or uniqueness key, in UTF-8 bytes: Cassandra holds 65,535 bytes of
@@ -186,9 +193,23 @@ class Task(BaseModel):
         return TaskKey(to_millis(self.scheduled_time), self.ordering_id, self.uniqueness_key)
 
     @property
+    def after(self) -> tuple[TaskEnd, ...]:
+        """How the tasks ended that it follows; empty for a task that follows none."""
+        # Not a field: no producer gives it, and a plain task does not pay for it.
+        found: tuple[TaskEnd, ...] = self.__dict__.get("_after", ())
+        return found
+
+    @property
     def expiry(self) -> Expiry | None:
         """The expiry as its record has it."""
         return None if self.expires is None else expiry_of(self.expires)
+
+
+def following(task: Task, ends: Iterable[TaskEnd]) -> Task:
+    """Return a task that finds these ends in ``after``."""
+    changed = task.model_copy()
+    changed.__dict__["_after"] = tuple(ends)
+    return changed
 
 
 def expiry_of(expires: datetime | timedelta) -> Expiry:
@@ -323,10 +344,14 @@ class _UnreadTask(Task):
                 "priority": priority,
                 "expires": None if expiry is None else expires_of(expiry),
             }
+            fields_set = set(read)
+            links = row.links
+            if links is not None and links.after:
+                read["_after"] = tuple([each.read() for each in links.after])
             # If two threads read at once, both see the first one's data.
             fields = place.setdefault("fields", read)
             _set_attribute(self, "__dict__", fields)
-            _set_attribute(self, "__pydantic_fields_set__", set(fields))
+            _set_attribute(self, "__pydantic_fields_set__", fields_set)
             _set_attribute(self, "__pydantic_extra__", None)
             # An audit hook may let another thread in here: if both had set it, Python would release
             # this class twice, and free it one day.
@@ -376,6 +401,12 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
     def expiry(self) -> Expiry | None:
         """The task's own expiry, None for its kind's."""
         return carried_expiry(self.body)
+
+    @property
+    def links(self) -> Links | None:
+        """The follower that it brings, and what it follows; None for most tasks."""
+        text = carried_links(self.body)
+        return None if text is None else read_links(text)
 
     @property
     def kind_and_expiry(self) -> tuple[str | None, Expiry | None]:

@@ -116,9 +116,14 @@ def with_retried_reads(effects: Effects, retry_request: RetryRequest) -> Effects
     return replace(effects, stores=patient)
 
 
-def with_retried_letters(effects: Effects, retry_request: RetryRequest) -> Effects:
-    """Return the same effects, for roles that live at most as long as ``retry_request`` retries."""
-    writer = cast("LogWriter", _RetryingPort(effects.writer, retry_request, ("dead_letter",)))
+def with_retried_letters(
+    effects: Effects, retry_letter: RetryRequest, retry_append: RetryRequest
+) -> Effects:
+    """Return the same effects, for roles that live at most as long as dead letters and followers
+    are retried.
+    """
+    appending = _RetryingPort(effects.writer, retry_append, ("append",))
+    writer = cast("LogWriter", _RetryingPort(appending, retry_letter, ("dead_letter",)))
     return replace(effects, writer=writer)
 
 

@@ -35,6 +35,7 @@ from hourhand.scheduler.admin.asking import (
     ActionBody,
     BackfillBody,
     FilterBody,
+    FollowerBody,
     LimitBody,
     PauseBody,
     ReplayBody,
@@ -337,32 +338,40 @@ def _expires_of(text: str | None) -> datetime | timedelta | None:
         raise InvalidTask(f"expires: {error}") from None
 
 
+def _task_of(body: TaskBody | FollowerBody) -> Task:
+    return Task(
+        ordering_id=body.ordering_id,
+        scheduled_time=from_millis(parsed_ms("scheduledTime", body.scheduled_time)),
+        uniqueness_key=body.uniqueness_key,
+        data=body.data,
+        kind=body.kind,
+        priority=body.priority,
+        expires=_expires_of(body.expires),
+    )
+
+
+_ONE_OF_THEM = (
+    "the first call wins with `uniqueForMs`, the last one with `debounceMs`, and `replace` moves the"
+    " open task at once: send one of them"
+)
+
+
 def _add_task(router: TypedRouter, service: AdminService) -> None:
     @router.post("/tasks", tags=["tasks"], summary="Schedule a task")
     def schedule(body: TaskBody, request: Request) -> TaskPreview | TaskScheduled:
-        task = Task(
-            ordering_id=body.ordering_id,
-            scheduled_time=from_millis(parsed_ms("scheduledTime", body.scheduled_time)),
-            uniqueness_key=body.uniqueness_key,
-            data=body.data,
-            kind=body.kind,
-            priority=body.priority,
-            expires=_expires_of(body.expires),
-        )
+        task = _task_of(body)
+        then = None if body.then is None else _task_of(body.then)
+        on = "success" if body.then is None else body.then.on
         if len(body.asked) > 1:
-            raise Problem(
-                400,
-                "invalid-request",
-                "the first call wins with `uniqueForMs`, the last one with `debounceMs`, and"
-                " `replace` moves the open task at once: send one of them",
-            )
+            raise Problem(400, "invalid-request", _ONE_OF_THEM)
         if body.dry_run:
             state = service.inspector.show(task.key).state
             return TaskPreview(dry_run=True, key=str(task.key), state=state)
 
         def act() -> tuple[TaskScheduled, str]:
             try:
-                receipt = service.client.schedule_task(task, **body.asked).result(ACKNOWLEDGED_S)
+                sent = service.client.schedule_task(task, **body.asked, then=then, on=on)
+                receipt = sent.result(ACKNOWLEDGED_S)
             except TimeoutError:
                 raise LogUnavailable("the log did not acknowledge the task in time") from None
             return TaskScheduled(receipt=ShownReceipt.of(receipt)), "accepted"
@@ -374,6 +383,7 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
             "uniqueForMs": body.unique_for_ms,
             "debounceMs": body.debounce_ms,
             "replace": body.replace or None,
+            "then": None if then is None else str(then.key),
         }
         told = {name: value for name, value in named.items() if value is not None}
         detail = {"reason": body.reason, **told}

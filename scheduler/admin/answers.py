@@ -8,7 +8,7 @@ import json
 from base64 import b64encode
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypedDict, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from hourhand.actors.model.checkpoint_value import progress_of
 from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
 from hourhand.actors.model.json_text import shown_value
+from hourhand.actors.model.links import Ended
 from hourhand.actors.model.oversight import RunningTask
 from hourhand.actors.model.sealed import sealing_of
 from hourhand.actors.model.status import (
@@ -290,6 +291,40 @@ class ShownWait(Answer, frozen=True, kw_only=True):
     """A command that helps, if there is one."""
 
 
+class ShownThen(Answer, frozen=True, kw_only=True):
+    """The follower of a task."""
+
+    key: KeyText
+    on: Literal["success", "any"]
+    """The ends that bring it: ``success``, or ``any``."""
+
+
+class ShownEnd(Answer, frozen=True, kw_only=True):
+    """How a task ended, as its follower was told."""
+
+    key: KeyText
+    state: str
+    finished: Instant
+    attempts: int
+    reason: str | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, ended: Ended) -> Self:
+        """Show an end without its result, which the task itself has."""
+        return cls(
+            key=ended.key,
+            state=ended.state,
+            finished=ended.finished,
+            attempts=ended.attempts,
+            reason=or_unset(ended.reason),
+        )
+
+
+class _Linked(TypedDict, total=False):
+    then: ShownThen
+    after: list[ShownEnd]
+
+
 class ShownTask(Answer, frozen=True):
     """All that is known about a task."""
 
@@ -305,6 +340,10 @@ class ShownTask(Answer, frozen=True):
     """The task's own priority, if it has one."""
     expires: Instant | UnsetType = UNSET
     """The time of the task's own expiry, if it has one: no attempt starts from then on."""
+    then: ShownThen | UnsetType = UNSET
+    """The task that follows this one, if one does."""
+    after: list[ShownEnd] | UnsetType = UNSET
+    """How the tasks ended that this one follows, if it follows any."""
     task_data: Annotated[Any, Meta(description="The task's JSON object.")] = UNSET
     sealed: str | UnsetType = UNSET
     """For sealed data, its codec and the id of its key; the data itself is not shown then."""
@@ -339,6 +378,7 @@ class ShownTask(Answer, frozen=True):
             kind=UNSET if task is None else or_unset(task.kind),
             priority=UNSET if task is None else or_unset(task.priority),
             expires=UNSET if task is None else or_unset(_expires_text(task)),
+            **_shown_links(task),
             task_data=json.loads(task.data) if task and data and sealed is None else UNSET,
             sealed=or_unset(sealed),
             offset=UNSET if task is None else task.offset,
@@ -396,6 +436,18 @@ class ShownBytes(Answer, frozen=True):
 def _expires_text(task: StoredTask) -> str | None:
     expiry = task.expiry
     return None if expiry is None else instant_text(expiry.instant_ms(task.key.scheduled_ms))
+
+
+def _shown_links(task: StoredTask | None) -> _Linked:
+    links = None if task is None else task.links
+    if links is None:
+        return {}
+    shown: _Linked = {}
+    if links.then is not None:
+        shown["then"] = ShownThen(key=str(links.then.key), on=links.then.on)
+    if links.after:
+        shown["after"] = [ShownEnd.of(each) for each in links.after]
+    return shown
 
 
 def _shown_error(attempt: AttemptRecord) -> ShownError:

@@ -273,6 +273,21 @@ class RecurringBody(_ChangeBody):
     wait_s: Wait = Field(5.0, alias="waitS")
 
 
+class FollowerBody(_Body):
+    """The task that follows another one."""
+
+    ordering_id: Text = Field(alias="orderingId", min_length=1)
+    scheduled_time: TimeField = Field(alias="scheduledTime")
+    """It does not start before this time."""
+    uniqueness_key: Text = Field(alias="uniquenessKey")
+    data: dict[str, JsonValue] = Field(default_factory=dict)
+    kind: KindText | None = None
+    priority: Priority | None = None
+    expires: Expires | None = None
+    on: Literal["success", "any"] = "success"
+    """The ends of the task before it that bring it."""
+
+
 class TaskBody(_ChangeBody):
     """A task to schedule."""
 
@@ -283,6 +298,8 @@ class TaskBody(_ChangeBody):
                     _only(["uniqueForMs", "debounceMs"], []),
                     _only(["uniqueForMs", "replace"], [], replace=True),
                     _only(["debounceMs", "replace"], [], replace=True),
+                    _only(["uniqueForMs", "then"], []),
+                    _only(["debounceMs", "then"], []),
                 ]
             }
         },
@@ -312,6 +329,10 @@ class TaskBody(_ChangeBody):
     replace: bool = False
     """Takes the place of the one open task with the same ordering id and uniqueness key; not with
     ``uniqueForMs`` or ``debounceMs``. ``hourhand outcome`` tells what it came to."""
+
+    then: FollowerBody | None = None
+    """A task that is scheduled once this one has ended; not with ``uniqueForMs`` or ``debounceMs``.
+    """
 
     @property
     def asked(self) -> "ScheduleCall":

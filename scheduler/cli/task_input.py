@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hourhand.actors.model.codec import Command, LogRecord, decode_record
+from hourhand.actors.model.codec import Command, CommandKind, LogRecord, decode_record
 from hourhand.actors.model.errors import HourhandError, InvalidTask, PoisonRecord
 from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, parse_instant
 from hourhand.actors.model.task import Task
@@ -138,8 +138,12 @@ def read_tasks(lines: BinaryIO, on_invalid: OnInvalidLine) -> Iterator[Task]:
                     f"it is longer than the {LINE_BYTES_MAX} bytes a record can have"
                 )
             record = decode_record(LogRecord(-1, -1, 0, None, text))
+            if isinstance(record, Command) and record.kind is CommandKind.REPLACE:
+                raise PoisonRecord("a replace is not a task: leave out the command, give --replace")
             if isinstance(record, Command):
                 raise PoisonRecord(f"a {record.kind} is not a task; use `hourhand {record.kind}`")
+            if record.links is not None:
+                raise PoisonRecord("a file's tasks have no links: schedule it by the library")
         except PoisonRecord as error:
             on_invalid(number, error)
             continue

@@ -29,6 +29,7 @@ from hourhand.scheduler.cli.text_output import (
 from hourhand.scheduler.reading.inspector import TaskListing, TaskState, TaskView
 
 _ERROR_CHARS_MAX = 80
+_ENDS_SHOWN_MAX = 20
 _BAR_CHARS = 20
 _ENDED_WELL = frozenset(
     {TaskState.SUCCESS, TaskState.CANCELLING, TaskState.CANCELLED, TaskState.MOVED}
@@ -79,6 +80,8 @@ def view_lines(
         "kind": value.get("kind"),
         "priority": value.get("priority"),
         "expires": value.get("expires"),
+        "then": _then(value.get("then")),
+        "after": _after(value.get("after")),
         "orderingId": value["orderingId"],
         "uniquenessKey": value["uniquenessKey"],
         "partition": value["partition"],
@@ -95,6 +98,22 @@ def view_lines(
     for attempt in view.attempts:
         yield from _attempt_lines(attempt, _unknown_end(view, attempt))
     yield from wait_lines(waits)
+
+
+def _then(then: Mapping[str, Any] | None) -> str | None:
+    """Return the follower of a task, and when it comes."""
+    if then is None:
+        return None
+    return f"{then['key']}, once it has {'succeeded' if then['on'] == 'success' else 'ended'}"
+
+
+def _after(ends: Sequence[Mapping[str, Any]] | None) -> str | None:
+    """Return how the tasks ended that a task follows."""
+    if ends is None:
+        return None
+    shown = [f"{end['key']} ({end['state']})" for end in ends[:_ENDS_SHOWN_MAX]]
+    more = len(ends) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _data(task: Mapping[str, object], chars_max: int | None) -> object:

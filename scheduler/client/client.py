@@ -30,6 +30,7 @@ from hourhand.actors.model.errors import (
 )
 from hourhand.actors.model.instant import from_millis
 from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.links import On
 from hourhand.actors.model.partition import partition_of
 from hourhand.actors.model.public import public
 from hourhand.actors.model.status import RecordedOutcome
@@ -66,6 +67,7 @@ from hourhand.scheduler.records.admission import (
     checked_key,
     checked_pair,
     encoded,
+    followed,
     refuse_large,
     refuse_the_past,
     target_ms,
@@ -201,6 +203,8 @@ class SchedulerClient:
         unique_for: timedelta | None = None,
         debounce: timedelta | None = None,
         replace: bool = False,
+        then: Task | None = None,
+        on: On = "success",
     ) -> "LightFuture[Receipt]":
         """Append a task; the future resolves when the log holds it durably (P1).
 
@@ -223,10 +227,22 @@ class SchedulerClient:
         ``already_closed`` where its own key is done: nothing is changed then.
 
         Only one of the three can be given.
+
+        ``then`` is a task that is scheduled once this one has ended: well, or with ``on="any"`` in
+        any way.  It is durable with this one, runs once (P29), no earlier than its own time, and
+        finds in ``task.after`` how this one ended.  ``unique_for`` and ``debounce`` take none.
         """
         future = ReceiptFuture(self._clock, self._telemetry)
         try:
-            key, value = self._admission_with(unique_for, debounce, replace)(task)
+            admit = self._admission_with(unique_for, debounce, replace)
+            if then is None:
+                key, value = admit(task)
+            else:
+                if unique_for is not None or debounce is not None:
+                    raise InvalidTask(
+                        "unique_for and debounce take no then: schedule it in the task"
+                    )
+                key, value = self._with_then(admit(task), then, on)
             self._append_value(future, key, value)
         except HourhandError as error:
             future.refuse(error)
@@ -657,6 +673,16 @@ class SchedulerClient:
             return key, value
 
         return admit
+
+    def _with_then(
+        self, admitted: tuple[TaskKey, bytes], then: Task, on: object
+    ) -> tuple[TaskKey, bytes]:
+        """Return the record of an admitted task with its follower; raises as the client does."""
+        key, value = admitted
+        following, record = self._admitted(then)
+        value = followed(key, value, following, record, on)
+        refuse_large(value, self._limits.record_bytes_max)
+        return key, value
 
     def _append_value(self, future: ReceiptFuture, key: TaskKey, value: bytes) -> None:
         writer = self._task_writer()

@@ -28,6 +28,7 @@ from hourhand.actors.model.errors import (
 )
 from hourhand.actors.model.flow import FairShare, FlowRule, Limit
 from hourhand.actors.model.interruption import is_asked_to_end
+from hourhand.actors.model.links import On
 from hourhand.actors.model.outcome import Outcome
 from hourhand.actors.model.public import public
 from hourhand.actors.model.task import Task
@@ -72,6 +73,8 @@ class Scheduling(Protocol):
         unique_for: timedelta | None = None,
         debounce: timedelta | None = None,
         replace: bool = False,
+        then: Task | None = None,
+        on: On = "success",
     ) -> "LightFuture[Receipt]":
         """Append a task."""
 
@@ -473,12 +476,16 @@ class TaskFunction(Generic[P_contra]):
         unique_for: timedelta | None = None,
         debounce: timedelta | None = None,
         replace: bool = False,
+        then: Task | None = None,
+        on: On = "success",
     ) -> "LightFuture[Receipt]":
         """Schedule the function through the registry's client, as ``schedule_task`` does.
 
         It runs at ``at``, or ``after`` from now, or now. Without a ``uniqueness_key`` each call
-        schedules one more task. ``priority`` and ``expires`` are the task's own; by default it has
-        its kind's. Raises InvalidTask if the payload does not fit, for a wrong priority or expiry,
+        schedules one more task. ``then``, a task that ``make_task`` makes, follows it. ``priority``
+        and ``expires`` are the task's own; by default it has its kind's.
+
+        Raises InvalidTask if the payload does not fit, for a wrong priority or expiry,
         and for ``unique_for``, ``debounce`` or ``replace`` without a ``uniqueness_key``, and
         NotConnected if no client is open.
         """
@@ -495,7 +502,9 @@ class TaskFunction(Generic[P_contra]):
             priority=priority,
             expires=expires,
         )
-        return client.schedule_task(task, unique_for=unique_for, debounce=debounce, replace=replace)
+        return client.schedule_task(
+            task, unique_for=unique_for, debounce=debounce, replace=replace, then=then, on=on
+        )
 
     def make_task(
         self,

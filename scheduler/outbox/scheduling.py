@@ -13,6 +13,7 @@ from hourhand.actors.model.codec import Command, CommandKind, encode_command
 from hourhand.actors.model.display import shown
 from hourhand.actors.model.errors import UnknownConnection
 from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.links import On
 from hourhand.actors.model.public import public
 from hourhand.actors.model.task import Task
 from hourhand.actors.ports.clock import Clock
@@ -26,7 +27,7 @@ from hourhand.scheduler.outbox.table import (
     row_values,
 )
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
-from hourhand.scheduler.records.admission import admission, checked_key, refuse_large
+from hourhand.scheduler.records.admission import admission, checked_key, followed, refuse_large
 
 _TAKEN = (
     "hourhand.outbox takes a connection of sqlite3, psycopg, psycopg2, SQLAlchemy (Connection or"
@@ -153,14 +154,17 @@ class Outbox:
         self._clock = clock or wiring.open_clock()
         self._admission = admission(self._clock, settings.client, payloads)
 
-    def schedule(self, connection: Any, task: Task) -> TaskKey:
-        """Write a task into the outbox, and return its key.
+    def schedule(
+        self, connection: Any, task: Task, *, then: Task | None = None, on: On = "success"
+    ) -> TaskKey:
+        """Write a task into the outbox, and return its key; ``then`` follows it once it has ended,
+        as the client's ``schedule_task`` says.
 
         It is scheduled once the transaction of ``connection`` is committed, and never if that is
         rolled back. Raises InvalidTask, TaskInThePast and TaskTooLarge as the client's
         ``schedule_task`` does, with codecs PayloadUnavailable, and UnknownConnection.
         """
-        return self._write(connection, [self._admission.admit(task)])[0]
+        return self._write(connection, [self._admitted(task, then, on)])[0]
 
     def schedule_many(self, connection: Any, tasks: Iterable[Task]) -> list[TaskKey]:
         """Write tasks into the outbox, and return their keys in the same order.
@@ -176,11 +180,13 @@ class Outbox:
         """
         return self._write(connection, [self._cancellation(key)])[0]
 
-    async def schedule_async(self, connection: Any, task: Task) -> TaskKey:
+    async def schedule_async(
+        self, connection: Any, task: Task, *, then: Task | None = None, on: On = "success"
+    ) -> TaskKey:
         """Write a task as ``schedule`` does, on a connection for coroutines: psycopg's or
         SQLAlchemy's.
         """
-        keys = await self._write_async(connection, [self._admission.admit(task)])
+        keys = await self._write_async(connection, [self._admitted(task, then, on)])
         return keys[0]
 
     async def cancel_async(self, connection: Any, key: TaskKey) -> TaskKey:
@@ -189,6 +195,14 @@ class Outbox:
         """
         keys = await self._write_async(connection, [self._cancellation(key)])
         return keys[0]
+
+    def _admitted(self, task: Task, then: Task | None, on: On) -> tuple[TaskKey, bytes]:
+        key, record = self._admission.admit(task)
+        if then is None:
+            return key, record
+        record = followed(key, record, *self._admission.admit(then), on)
+        refuse_large(record, self._record_bytes_max)
+        return key, record
 
     def _cancellation(self, key: TaskKey) -> tuple[TaskKey, bytes]:
         value = encode_command(Command(CommandKind.CANCEL, checked_key(key)))

@@ -7,6 +7,7 @@ It does not decide what happens to a task whose data cannot be opened.
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import msgspec
@@ -35,7 +36,8 @@ from hourhand.actors.model.sealed import (
     member_of_before,
     with_envelope,
 )
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task import Task, following
+from hourhand.actors.model.task_end import TaskEnd
 from hourhand.scheduler.payloads.codec import OpenedTooLarge, PayloadCodec, bounded_form
 from hourhand.scheduler.payloads.open_budget import SMALL_BYTES, NoRoom, OpenBudget, OpenedHere
 
@@ -131,7 +133,16 @@ class PayloadCodecs:
                 f"the task's data is plain, and this node requires that of kind {shown(task.kind)}"
                 " to be sealed: its producer has no payload codecs"
             )
-        return task if found is data else task.model_copy(update={"data": found})
+        if found is not data:
+            task = task.model_copy(update={"data": found})
+        return following(task, map(self._opened_end, task.after)) if task.after else task
+
+    def _opened_end(self, end: TaskEnd) -> TaskEnd:
+        text = end.result_text
+        if text is None or not is_sealed(text):
+            return end
+        ids = end.key.ordering_id, end.key.uniqueness_key
+        return replace(end, result_text=self.opened_result(text, *ids))
 
     def opened_data(
         self,

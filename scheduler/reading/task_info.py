@@ -14,9 +14,11 @@ import msgspec
 from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
 from hourhand.actors.model.json_text import shown_value
 from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.links import Links
 from hourhand.actors.model.public import public
 from hourhand.actors.model.sealed import is_sealed
 from hourhand.actors.model.status import AttemptRecord, AttemptResult
+from hourhand.actors.model.task_end import TaskEnd
 from hourhand.scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView
 
 
@@ -105,6 +107,10 @@ class TaskInfo(msgspec.Struct, frozen=True):
     and in a listing that did not ask for results."""
     result_sealed: str | None = None
     """The reason why this client cannot open the result; None if it could, or there is none."""
+    then: TaskKey | None = None
+    """The task that follows once this one has ended; None without one, and if the data is None."""
+    after: tuple[TaskEnd, ...] = ()
+    """How the tasks ended that this one follows."""
     sealed: str | None = None
     """The reason why this client cannot open the data: its codec, the id of the key, and the
     missing part. None if it could."""
@@ -137,6 +143,7 @@ class TaskInfo(msgspec.Struct, frozen=True):
         """Return a key with stored rows in this form."""
         closed = None if view.state in OPEN_STATES else view.completion
         moved_ms = None if closed is None else closed.moved_to_ms
+        links = (None if view.task is None else view.task.links) or Links()
         return cls(
             key=view.key,
             state=view.state,
@@ -149,6 +156,8 @@ class TaskInfo(msgspec.Struct, frozen=True):
             moved_to=None if moved_ms is None else view.key._replace(scheduled_ms=moved_ms),
             reason=None if closed is None else closed.reason,
             checkpoint=_checkpoint(view),
+            then=None if links.then is None else links.then.key,
+            after=tuple(each.read() for each in links.after),
         )
 
 

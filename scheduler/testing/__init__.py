@@ -31,12 +31,14 @@ from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_m
 from hourhand.actors.model.interruption import ask_to_end, forget_asked, note_attempt
 from hourhand.actors.model.key import TaskKey, first_key_at
 from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.links import On
 from hourhand.actors.model.operator_config import OperatorConfig
 from hourhand.actors.model.public import public
 from hourhand.actors.model.settings import TreeSettings
 from hourhand.actors.model.status import AttemptResult, CompletionResult
 from hourhand.actors.model.suggestion import did_you_mean
-from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.task import StoredTask, Task, following
+from hourhand.actors.model.task_end import TaskEnd
 from hourhand.actors.model.task_executor import TaskExecutor
 from hourhand.actors.ports.effects import Effects
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
@@ -167,10 +169,12 @@ class VirtualScheduler:
         unique_for: timedelta | None = None,
         debounce: timedelta | None = None,
         replace: bool = False,
+        then: Task | None = None,
+        on: On = "success",
     ) -> "LightFuture[Receipt]":
         """Accept a task; the future is resolved already."""
         return self._client.schedule_task(
-            task, unique_for=unique_for, debounce=debounce, replace=replace
+            task, unique_for=unique_for, debounce=debounce, replace=replace, then=then, on=on
         )
 
     @property
@@ -369,6 +373,18 @@ class VirtualScheduler:
         found = self.all_scheduled(**match)
         if found:
             raise AssertionError(f"open although it should not be: {found[0].key}")
+
+    def assert_chain(self, tasks: Sequence[Task]) -> None:
+        """Claim that these tasks succeeded in this order, each before the next one began."""
+        keys = [task.key for task in tasks]
+        ran = [each for each in self.executions if each.key in keys]
+        done = [each.key for each in ran if each.result is AttemptResult.SUCCESS]
+        if done != keys or [each.key for each in ran] != sorted(
+            (each.key for each in ran), key=keys.index
+        ):
+            lines = LastAttempts(ran).told("attempts at them") or ["none of them ran"]
+            told = "\n".join([f"{len(done)} of {len(keys)} steps succeeded in order", *lines])
+            raise AssertionError(told)
 
     def assert_executed(self, times: int = 1, **match: object) -> list[Execution]:
         """Return the successful attempts that match; exactly ``times``.
@@ -607,11 +623,13 @@ def execute_task(
     checkpoints: list[Any] | None = None,
     cancelled: bool = False,
     snoozed: int = 0,
+    after: Sequence[TaskEnd] = (),
 ) -> object:
     """Run one task through an executor as a node would, its data through JSON and back.
 
     It finds ``checkpointed``, and what it makes is appended to ``checkpoints``. With ``cancelled``
-    a command has asked it to end; ``snoozed`` is how often the attempt was put off before.
+    a command has asked it to end; ``snoozed`` is how often the attempt was put off before; the task
+    has ``after``.
 
     Returns the result of ``execute``, awaited if it is ``async``; exceptions are not caught. Works
     inside a running event loop as well, as ``VirtualScheduler`` does.
@@ -622,7 +640,8 @@ def execute_task(
     stored = StoredTask(task.key, encode_data(task), 0)
 
     def call() -> object:
-        outcome: object = executor.execute(stored.to_task())
+        told = stored.to_task()
+        outcome: object = executor.execute(following(told, after) if after else told)
         return awaited(outcome) if inspect.isawaitable(outcome) else outcome
 
     # The call has a copy, so that nothing it sets is in the test's own context.

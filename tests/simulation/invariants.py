@@ -41,6 +41,7 @@ from tests.simulation.flow_invariants import (
     small_flows_do_not_wait_for_a_large_one,
     tasks_keep_their_priority,
 )
+from tests.simulation.follow_invariants import p29_an_end_has_its_follower
 from tests.simulation.history import (
     HALTS,
     Asked,
@@ -439,6 +440,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p25_what_was_committed_is_scheduled,
     p26_no_process_runs_beside_the_next_owner,
     p27_what_has_expired_does_not_start,
+    p29_an_end_has_its_follower,
     what_has_expired_is_told_of_once,
     a_snooze_uses_up_no_attempt,
     p28_a_success_has_its_result,

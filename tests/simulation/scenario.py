@@ -49,6 +49,8 @@ class Workload(_Part):
     """Share of commands that name a pair of ids, and of tasks that have both of an earlier one."""
     replaces: float = 0.0
     """Share of commands that bring a new task in place of the one that has both ids."""
+    followed: float = 0.0
+    """Share of tasks that bring a follower, some only where they succeed."""
     again: float = 0.0
     """Share of tasks that are scheduled once more, with new data, after they fell due."""
     returns_per_s: float = 0.0

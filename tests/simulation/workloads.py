@@ -13,8 +13,10 @@ from pydantic import JsonValue
 
 from hourhand.actors.model.codec import CommandKind
 from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.instant import from_millis, to_millis
 from hourhand.actors.model.key import TaskKey, TaskPair
+from hourhand.actors.model.links import On
+from hourhand.actors.model.task import Task
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.client.client import PairReceipt, Receipt, SchedulerClient
 from tests.builders import CHANGING
@@ -65,6 +67,7 @@ class WorkloadDriver:
         self._grace_ms = grace_ms
         self._rng = rng
         self._known: list[TaskKey] = []
+        self._followers: dict[TaskPair, tuple[Task, On]] = {}
         self._until_ms = 0.0
 
     def begin(self, until_ms: float) -> None:
@@ -124,7 +127,21 @@ class WorkloadDriver:
             # Another task of a pair, so that several have it, or one that is open beside others.
             return self._rng.choice(self._known[-10:])._replace(scheduled_ms=self._maker.time_ms())
         ordering_id = self._maker.ordering_id()
-        return TaskKey(self._maker.time_ms(), ordering_id, self._maker.next_name())
+        key = TaskKey(self._maker.time_ms(), ordering_id, self._maker.next_name())
+        if self._workload.followed and self._rng.random() < self._workload.followed:
+            self._plan_follower(key)
+        return key
+
+    def _plan_follower(self, key: TaskKey) -> None:
+        """Give all tasks with both ids one follower, which may be due long before they end."""
+        then = TaskKey(
+            max(self._maker.time_ms(), self._clock.now_ms()),
+            self._maker.ordering_id(),
+            f"{key.uniqueness_key}+",
+        )
+        on: On = self._rng.choice(("success", "any"))
+        task = self._maker.task(then, self._maker.data(then.ordering_id))
+        self._followers[TaskPair(*key[1:])] = task, on
 
     def _plan_again(self, key: TaskKey) -> None:
         """Send a later record of the key: it runs, waits for its retry, or is closed by then."""
@@ -147,9 +164,24 @@ class WorkloadDriver:
             self._schedule(key, self._maker.data(key.ordering_id))
 
     def _schedule(self, key: TaskKey, data: dict[str, JsonValue]) -> None:
-        future = self._client.schedule_task(self._maker.task(key, data))
+        if self._is_over(key):
+            return
+        then, on = self._follower_of(key)
+        task = self._maker.task(key, data)
+        future = self._client.schedule_task(task, then=then, on=on)
         self._asked("schedule", key, key.scheduled_ms, future)
         self._known.append(key)
+
+    def _follower_of(self, key: TaskKey) -> tuple[Task | None, On]:
+        """Return the follower of all tasks with both ids."""
+        found = self._followers.get(TaskPair(*key[1:]))
+        return (None, "success") if found is None else found
+
+    def _is_over(self, key: TaskKey) -> bool:
+        """Whether a client would refuse the follower as due in the past."""
+        then, _ = self._follower_of(key)
+        grace_ms = self._grace_ms
+        return then is not None and to_millis(then.scheduled_time) < self._clock.now_ms() - grace_ms
 
     # Commands.
 
@@ -166,8 +198,12 @@ class WorkloadDriver:
         """Have a new task take the place of a pair's, at another time or at its own."""
         times = (self._maker.time_ms(), self._maker.time_ms(), key.scheduled_ms)
         key = key._replace(scheduled_ms=self._rng.choice(times))
+        if self._is_over(key):
+            return
         data = self._maker.data(key.ordering_id)
-        sent = self._client.schedule_task(self._maker.task(key, data), replace=True)
+        then, on = self._follower_of(key)
+        task = self._maker.task(key, data)
+        sent = self._client.schedule_task(task, replace=True, then=then, on=on)
         self._asked("replace", key, key.scheduled_ms, sent, by_pair=True)
         self._known.append(key)
 

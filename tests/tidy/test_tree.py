@@ -16,6 +16,7 @@ BESIDE_THE_ROLES = {
     "messages",
     "turn",
     "executors_of_kinds",
+    "following",
     "task_parent",
     "runs",
     "unordered_tasks",

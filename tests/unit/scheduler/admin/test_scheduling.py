@@ -149,11 +149,36 @@ def test_a_task_takes_the_place_of_another() -> None:
     assert ran == [(TaskState.MOVED, {"n": 1}), (TaskState.SUCCESS, {"n": 2})]
 
 
+def test_a_task_brings_another_one_and_both_name_each_other() -> None:
+    """In what is sent, shown and written down."""
+    scheduler = VirtualScheduler(Nothing)
+    api = api_of(scheduler)
+    due = format_instant(to_millis(scheduler.now) + 60_000)
+    then = {"orderingId": "mails", "scheduledTime": due, "uniquenessKey": "receipt", "on": "any"}
+    status, told = api.post("/tasks", {**TASK, "scheduledTime": due, "then": then})
+    assert status == 200, told
+    scheduler.run_due()
+
+    first = told["receipt"]["key"]
+    follower = f"{due},mails,receipt"
+    shown = api.get("/task", key=first)[1]
+    assert shown["task"]["then"] == {"key": follower, "on": "any"}
+    scheduler.advance(minutes=2)
+    shown = api.get("/task", key=follower)[1]
+    (end,) = shown["task"]["after"]
+    assert (end["key"], end["state"], end["attempts"]) == (first, "success", 1)
+    assert scheduler.client.find_task(TaskKey.parse(first)).then == TaskKey.parse(follower)
+    assert api.get("/audit")[1]["entries"][0]["detail"]["then"] == follower
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"uniqueForMs": 60_000, "debounceMs": 60_000},
         {"uniqueForMs": 60_000, "replace": True},
+        {"then": {**TASK}},
+        {"then": {**TASK, "uniquenessKey": "2"}, "debounceMs": 60_000},
+        {"then": {"orderingId": "x"}},
         {"uniqueForMs": 0},
         {"debounceMs": "1m"},
         {"orderingId": ""},

@@ -251,6 +251,18 @@ function facts(task, waits) {
     task.kind && ["Kind", h("a", { href: address("tasks", { kind: task.kind }) }, task.kind)],
     task.priority !== undefined && ["Priority", String(task.priority)],
     task.expires && ["Expires", moment(task.expires)],
+    task.then && [
+      "Followed by",
+      h("span", {}, taskLink(task.then.key), task.then.on === "any" ? " at any end" : " if it succeeds"),
+    ],
+    task.after && [
+      "Follows",
+      h(
+        "ul",
+        { class: "waits" },
+        task.after.map((end) => h("li", {}, taskLink(end.key), ` ${end.state}`)),
+      ),
+    ],
     task.limited && [
       "Limited by",
       `${task.limited.limit} ${task.limited.value} since ${task.limited.since}`,
@@ -269,6 +281,10 @@ function facts(task, waits) {
       h("a", { href: address("tasks", { find: task.orderingId, span: "week" }) }, "all its tasks"),
     ],
   ]);
+}
+
+function taskLink(key) {
+  return h("a", { href: address("task", { key }) }, keyWords(key));
 }
 
 function reason(wait) {
