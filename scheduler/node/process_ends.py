@@ -5,8 +5,6 @@ Decides which fields are believed, because a process runs user code.
 
 from collections.abc import Collection, Sequence
 
-from msgspec.structs import replace
-
 from hourhand.actors.model.attempts import AttemptEnded, Ending
 from hourhand.actors.model.display import UNSHOWN_STACK, storable_text
 from hourhand.actors.model.key import TaskKey
@@ -79,13 +77,6 @@ def _sent_end(place: int, ended: AttemptEnded, *, is_begun: bool, is_told: bool)
         ended.uses_up_all,
         ended.ruling,
     )
-
-
-def timed_out(ended: AttemptEnded) -> AttemptEnded:
-    """Return the end of an attempt that was asked to end after its timeout: the error that it then
-    raised is not the cause.
-    """
-    return replace(ended, ending=Ending.TIMED_OUT) if ended.ending is Ending.FAILED else ended
 
 
 def read_end(

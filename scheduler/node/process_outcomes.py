@@ -38,16 +38,24 @@ class ProcessOutcomes:
                 self._calls.begin(running, started_ms)
 
     def tell_end(
-        self, job: ProcessJob, running: RunningAttempt, end: SentEnd, ended: AttemptEnded
+        self,
+        job: ProcessJob,
+        running: RunningAttempt,
+        end: SentEnd,
+        ended: AttemptEnded,
+        *,
+        is_late: bool,
     ) -> None:
-        """Report an end that a process has sent."""
+        """Report an end that a process has sent; ``is_late`` if it was asked to end, as it ran past
+        its timeout.
+        """
         calls = self._calls
         if end.is_begun and not job.is_told:
             calls.begin(running, ended.started_ms)
-        if ended.ending is Ending.FAILED and running in calls.stuck:
+        if ended.ending is Ending.FAILED and (is_late or running in calls.stuck):
             # An error that it raised as it was asked to end does not say what was wrong.
-            error = remote_error(ended.error_class, ended.error_message)
-            self._judge(partial(self._fail_one, running, error, Ending.FAILED, ended.started_ms))
+            error, ending = _raised_late(ended, is_late=is_late)
+            self._judge(partial(self._fail_one, running, error, ending, ended.started_ms))
             return
         failure = end.failed
         is_given_up = running.abandoned and running.cancel is not None
@@ -115,3 +123,11 @@ class ProcessOutcomes:
         for running in job.members:
             self._calls.refuse(running)
         job.close()
+
+
+def _raised_late(ended: AttemptEnded, *, is_late: bool) -> tuple[BaseException, Ending]:
+    """Return the error and the ending of an attempt that raised as it was asked to end."""
+    if not is_late:
+        return remote_error(ended.error_class, ended.error_message), Ending.FAILED
+    text = f"it ran past its timeout, then {ended.error_class}: {ended.error_message}"
+    return TimeoutError(text), Ending.TIMED_OUT

@@ -21,7 +21,7 @@ from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.process_deadlines import RECALLED_MS, SILENT_MS, ProcessDeadlines
 from hourhand.scheduler.node.process_deaths import PIPE_LOST, how_it_ended, word_of
-from hourhand.scheduler.node.process_ends import read_end, timed_out
+from hourhand.scheduler.node.process_ends import read_end
 from hourhand.scheduler.node.process_frames import Ended, EndedProcess, FrameBroken, SentText
 from hourhand.scheduler.node.process_outcomes import ProcessOutcomes
 from hourhand.scheduler.node.process_place import (
@@ -219,8 +219,7 @@ class ProcessPool:
             read_end(each, ends[at], wall_ms, job.returned.get(at))
             for at, each in enumerate(job.members)
         ]
-        if place.why == "timeout":
-            found = [timed_out(each) for each in found]
+        is_late = place.why == "timeout"
         now_ms = self._monotonic_ms()
         place.sent.popleft()
         place.mean_ms += ((now_ms - place.head_ms) - place.mean_ms) / 8
@@ -229,7 +228,7 @@ class ProcessPool:
         place.ended += len(job.members)
         self._deadlines.forgive(place)
         for at, running in enumerate(job.members):
-            self._outcomes.tell_end(job, running, ends[at], found[at])
+            self._outcomes.tell_end(job, running, ends[at], found[at], is_late=is_late)
         job.close()
         self._leave_if_full(place, ended.memory_bytes)
 

@@ -146,7 +146,10 @@ def test_what_ends_within_the_grace_is_not_killed() -> None:
     fake.begin(timeout_ms=500)
     fake.turn(500)
     fake.end(ending=Ending.FAILED, error="Interrupted")
-    assert fake.ended().ending is Ending.TIMED_OUT
+    late = fake.ended()
+    assert (late.ending, late.error_class) == (Ending.TIMED_OUT, "TimeoutError")
+    assert late.error_message == "it ran past its timeout, then Interrupted: wrong"
+    assert late.ruling is not None, "the policy judges the timeout, not what it led to"
 
     fake.turn(5_000)
     fake.begin(timeout_ms=500)
