@@ -33,8 +33,12 @@ def _attempt(ordering_id: str, follows: Attempt | None = None) -> Attempt:
 
 
 def _arrived(frame: bytes) -> Sequence[Attempt]:
+    return attempts_of(_work(frame))
+
+
+def _work(frame: bytes) -> Work:
     ((_, text),) = FrameReader(FRAME_BYTES_MAX).feed(frame)
-    return attempts_of(read_record(text, Work))
+    return read_record(text, Work)
 
 
 def _running(attempt: Attempt) -> RunningAttempt:
@@ -63,3 +67,14 @@ def test_an_attempt_of_a_batch_follows_the_one_before_it() -> None:
     assert arrived[1].follows is arrived[0]
     assert arrived[2].follows is not None
     assert arrived[2].follows not in arrived
+
+
+def test_the_context_of_a_traced_attempt_goes_with_it() -> None:
+    """Its span begins as it is sent; what is not traced has none."""
+    traced, untraced = _running(_attempt("x")), _running(_attempt("y"))
+    assert isinstance(traced.executor, ProcessMember)
+    traced.executor.begin_trace = lambda: b"00-1-2-01"
+
+    found = [_work(work_frame(job_of(each))).attempts[0].trace for each in (traced, untraced)]
+
+    assert found == [b"00-1-2-01", None]
