@@ -28,6 +28,7 @@ from hourhand.scheduler.node.durable_starts import START_DEADLINE_S
 from hourhand.scheduler.node.endings import not_started
 from hourhand.scheduler.node.node_limits import NodeLimits
 from hourhand.scheduler.node.runner import NodeRunner
+from hourhand.scheduler.node.silence import LOOKED_EVERY_MS, SilenceWatch
 from hourhand.scheduler.node.stages import Following, RunningBatch
 from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from hourhand.scheduler.ports.batches import Batches
@@ -295,7 +296,7 @@ class SimulatedWorkers:
             self._end(slot, ended)
 
         if not plan.blocking:
-            self._calls.registry.let_cancel(running, partial(self._cancel, slot))
+            self._calls.registry.let_cancel(running, partial(self._cancel_users, slot, started_ms))
         if checkpoints is not None:
             self._make_checkpoints(slot, checkpoints)
         self._end_at(duration_ms, slot, end)
@@ -337,6 +338,19 @@ class SimulatedWorkers:
         if not slot.is_ended:
             now_ms = self._calls.clock.now_ms()
             self._end(slot, not_started(slot.running.attempt, now_ms), "cancelled")
+
+    def _cancel_users(self, slot: _Slot, started_ms: int) -> None:
+        """Cancel user code, which ends at once: it may be stuck, or its partition is gone."""
+        running = slot.running
+        if running not in self._calls.stuck:
+            self._cancel(slot)
+        elif not slot.is_ended:
+            self._end(slot, self._calls.failed(running, asyncio.CancelledError(), started_ms))
+
+    def blocking_batches(self) -> Collection[Sequence[RunningAttempt]]:
+        """Return the members of each batch that runs."""
+        slots = (slot for _, _, slot, _ in self._ends if not slot.is_ended)
+        return [slot.batch.members for slot in slots if slot.batch is not None]
 
     def _end_at(self, duration_ms: float, slot: _Slot, end: Callable[[], object]) -> None:
         end_ms = self._calls.clock.monotonic_ms() + duration_ms
@@ -416,11 +430,20 @@ class SimulatedRunner:
             calls, settings, observer=observer, loop=loop, processes=processes
         )
         self.runner = NodeRunner(calls, workers, settings, limits)
+        silence = (calls.registry, calls.stuck, calls.silence_limits)
+        self._silence = SilenceWatch(*silence, workers.blocking_batches, calls.clock)
+        if calls.silence_limits.is_any:
+            self._look()
         # When an attempt came to the stage behind its limits.
         if self.runner.limits:
             self.runner.limits._following = workers.noting(self.runner.limits._following)
         else:
             self.runner._enter = workers.noting(self.runner._enter)
+
+    def _look(self) -> None:
+        """Look for what is stuck, several times a second."""
+        self._silence.look()
+        self._loop.call_later(LOOKED_EVERY_MS / 1000, self._look)
 
     def is_woken(self) -> bool:
         """Whether something on the loop may go on now."""

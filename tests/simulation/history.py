@@ -98,6 +98,7 @@ class Started:
     """What user code is given that nobody gave, or is not given, in words."""
     found: Progress | None = None
     """The checkpoint that it is given."""
+    is_blocking: bool = False
 
 
 @dataclass(frozen=True, slots=True)

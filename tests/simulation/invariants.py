@@ -76,6 +76,7 @@ from tests.simulation.relay_invariants import (
     p19_one_message_for_each_id,
     p20_one_key_keeps_its_order,
 )
+from tests.simulation.silence_invariants import what_is_stuck_is_told_of_and_ended
 from tests.simulation.timer_invariants import (
     p21_no_pop_is_missing,
     p22_a_changed_timer_pops_no_more,
@@ -429,6 +430,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     a_checkpoint_is_of_an_earlier_attempt,
     a_durable_checkpoint_is_found,
     no_earlier_owner_overwrites_a_checkpoint,
+    what_is_stuck_is_told_of_and_ended,
     p17_what_the_relay_took_appears,
     p18_never_before_its_time,
     p19_one_message_for_each_id,

@@ -38,6 +38,7 @@ from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.node import Node
 from hourhand.scheduler.node.node_limits import NodeLimits
+from hourhand.scheduler.node.silence import SilenceLimits
 from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
 from hourhand.scheduler.observe.reporting import Reported, Reporter
 from hourhand.scheduler.services.system_tasks import RoutedFactory, routed
@@ -49,7 +50,7 @@ from tests.simulation.loop import SimulatedLoop
 from tests.simulation.machine import VirtualMachine
 from tests.simulation.older import OlderOwnership, older_settings
 from tests.simulation.processes import SimulatedProcesses
-from tests.simulation.progress import CheckpointingAttempt
+from tests.simulation.progress import CheckpointingAttempt, is_silent
 from tests.simulation.real_workers import RealRunner, WatchedCalls
 from tests.simulation.sealing import around, node_codecs
 from tests.simulation.segment_files import SegmentFiles
@@ -148,6 +149,8 @@ class Site:
     """Whether user code runs in processes."""
     checkpoints: bool = False
     """Whether user code makes checkpoints."""
+    silent: float = 0.0
+    """Share of tasks that make none all the same."""
 
     def stores(self, deliver: Deliver, rng: random.Random, *, is_older: bool) -> Stores:
         """Open a node's way to the store; one of four writes rows where others write segments."""
@@ -219,10 +222,18 @@ class Member:
     def _make_runner(self, site: Site) -> SimulatedRunner | RealRunner:
         if site.guests:
             return self._make_real_runner(site)
-        calls = Calls(clock=self.clock, gate=self.lease.allows, telemetry=self, rng=self.rng)
+        calls = Calls(
+            clock=self.clock,
+            gate=self.lease.allows,
+            telemetry=self,
+            rng=self.rng,
+            silence_limits=SilenceLimits(default_ms=site.settings.tree.execution.stuck_after_ms),
+        )
         if site.sealed:
             calls.require_codecs = self._payloads.require
-        observer = _AttemptsOf(self, site.observer, checkpoints=site.checkpoints)
+        observer = _AttemptsOf(
+            self, site.observer, checkpoints=site.checkpoints, silent=site.silent
+        )
         if site.processes:
             self._processes = SimulatedProcesses(
                 calls,
@@ -252,7 +263,7 @@ class Member:
             gate=self.lease.allows,
             telemetry=self,
             rng=self.rng,
-            observer=_AttemptsOf(self, site.observer, checkpoints=False),
+            observer=_AttemptsOf(self, site.observer),
             machine=self._machine,
         )
         partitions = len(site.broker.partitions)
@@ -565,10 +576,16 @@ def _data_bytes(queue: WaitingQueue) -> int:
 class _AttemptsOf:
     """Tells the observer whose attempts these are."""
 
-    def __init__(self, member: Member, observer: MemberObserver, *, checkpoints: bool) -> None:
-        self._member = member
-        self._observer = observer
-        self._checkpoints = checkpoints
+    def __init__(
+        self,
+        member: Member,
+        observer: MemberObserver,
+        *,
+        checkpoints: bool = False,
+        silent: float = 0.0,
+    ) -> None:
+        self._member, self._observer = member, observer
+        self._checkpoints, self._silent = checkpoints, silent
 
     def attempt_started(self, running: RunningAttempt, queued_ms: float) -> int:
         """Note the call of user code."""
@@ -580,9 +597,9 @@ class _AttemptsOf:
 
     def checkpointing(self, running: RunningAttempt, number: int) -> CheckpointingAttempt | None:
         """Return how it makes checkpoints; None where no code makes any."""
-        if not self._checkpoints:
-            return None
         attempt = running.attempt
+        if not self._checkpoints or is_silent(attempt.task.key, self._silent):
+            return None
         key, say = attempt.task.key, self._observer.checkpoint_said
         return CheckpointingAttempt(key, attempt.epoch, number, say)
 

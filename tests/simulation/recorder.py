@@ -123,6 +123,7 @@ class Recorder(StoreRecorder):
                 expires_ms=expires_ms_told(attempt.task),
                 misread=_misread(running),
                 found=found_by(running),
+                is_blocking=attempt.task.to_task().data.get("blocking") is True,
             )
         )
         return self._ids

@@ -127,6 +127,8 @@ class Workload(_Part):
     """All tasks run in processes, which die where a plan says so, and with their node."""
     checkpoints: bool = False
     """Whether user code makes checkpoints, four in a second."""
+    silent: float = 0.0
+    """Share of tasks that make none all the same."""
     results: bool = False
     """Whether attempts that end well return a value, three of four of them."""
     runs: int = 0

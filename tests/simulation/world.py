@@ -107,6 +107,7 @@ class World:
             sealed=load.sealed,
             processes=load.processes,
             checkpoints=load.checkpoints,
+            silent=load.silent,
             middleware_raises=load.middleware_raises,
             one_attempt_kinds=load.one_attempt_kinds,
             runs=load.runs_by_kind,
