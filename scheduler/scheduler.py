@@ -17,6 +17,7 @@ from hourhand.actors.model.public import public
 from hourhand.actors.model.task_executor import TaskExecutor
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.client.client import SchedulerClient
+from hourhand.scheduler.client.declaring import sets_of
 from hourhand.scheduler.configuration.settings import Settings, require_settings
 from hourhand.scheduler.executors.middleware import Middleware
 from hourhand.scheduler.executors.process_plan import plan_of
@@ -69,6 +70,7 @@ class Scheduler(SchedulerClient):
         users = UserExecutors.of(executor, executors, middleware, payloads)
         self._executors = users.with_processes(settings.tree.execution.run_in)
         self._has_default_executor = self._executors.default is not None
+        declared = sets_of(executors)
         plan = plan_of(self._executors, executors, middleware, payloads, settings.tree.execution)
         self._parts = build_node(settings, self._executors, telemetry, plan)
         self._node = self._parts.node
@@ -76,7 +78,7 @@ class Scheduler(SchedulerClient):
             super().__init__(settings, self._parts.client, executors=executors, payloads=payloads)
             # The client closes what it has opened.
             self._opened_stores()
-            self._declaring = self.declaring(executors)
+            self._declaring = self.declaring(declared)
         except BaseException:
             self._node.close()
             self._parts.close()

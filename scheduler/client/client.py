@@ -5,7 +5,7 @@ promise P11) and its partition. A refusal comes through the future, like any oth
 means that nothing was sent. It never runs a task, and reads the store only for reads and outcomes.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from functools import partial
 from threading import Lock, Thread
@@ -39,7 +39,7 @@ from hourhand.actors.ports.log import LogWriter
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.client.backfilling import Backfilled, fill
 from hourhand.scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
-from hourhand.scheduler.client.declaring import Declaring, sets_of
+from hourhand.scheduler.client.declaring import DeclaredSet, Declaring
 from hourhand.scheduler.client.system_requests import SystemRequests
 from hourhand.scheduler.client.task_queries import (
     KeyOrPair,
@@ -546,12 +546,9 @@ class SchedulerClient:
         """
         return self._systems.declare_recurring(owner, rules, forced=True)
 
-    def declaring(self, executors: Executors | None) -> Declaring:
-        """Return what declares the recurring schedules of a registry, for a node.
-
-        InvalidTask for a rule that is not valid, InvalidExecutor for an application without a name.
-        """
-        return Declaring(sets_of(executors), self._systems, self._clock)
+    def declaring(self, sets: Sequence[DeclaredSet]) -> Declaring:
+        """Return what declares the recurring schedules of applications, for a node of them."""
+        return Declaring(sets, self._systems, self._clock)
 
     @property
     def aio(self) -> AsyncReads:

@@ -57,11 +57,18 @@ class DeclaredSet:
 class Declaring:
     """Declares the sets of one node."""
 
-    def __init__(self, sets: Sequence[DeclaredSet], requests: SystemRequests, clock: Clock) -> None:
+    def __init__(
+        self,
+        sets: Sequence[DeclaredSet],
+        requests: SystemRequests,
+        clock: Clock,
+        stopping: Event | None = None,
+    ) -> None:
+        """``stopping`` tells the end of the thread, and lets its pauses pass."""
         self._sets = sets
         self._requests = requests
         self._clock = clock
-        self._stopping = Event()
+        self._stopping = stopping or Event()
         self._thread = Thread(target=self._run, name="hourhand-declaring", daemon=True)
         self._digests = {each.owner: digest_of(each.rules) for each in sets}
         self._told: set[str] = set()

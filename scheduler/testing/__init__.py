@@ -46,6 +46,7 @@ from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_
 from hourhand.scheduler.adapters.memory.writer import MemoryMessages, MemoryWriter
 from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
 from hourhand.scheduler.client.client import ClientPorts, Receipt, SchedulerClient
+from hourhand.scheduler.client.declaring import sets_of
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.executors.middleware import Middleware
 from hourhand.scheduler.executors.user_executors import Executors, UserExecutors, payloads_of
@@ -141,7 +142,7 @@ class VirtualScheduler:
         self._counted_events = 0
         self._open: int | None = None
         self._executors = UserExecutors.of(executor, executors, middleware, payloads)
-        self._declares = executors
+        self._declares = sets_of(executors)
         self._scripts = Scripts()
         self._partitions = partitions
         self._client = RecordingClient(
@@ -484,7 +485,7 @@ class VirtualScheduler:
         if executor is not None or executors is not None:
             codecs = payloads_of(executors, payloads) or self._executors.payloads
             self._executors = UserExecutors.of(executor, executors, payloads=codecs)
-            self._declares = executors
+            self._declares = sets_of(executors)
         self._node = self._make_node()
         self._begin()
 

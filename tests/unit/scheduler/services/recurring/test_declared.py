@@ -6,17 +6,20 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from threading import Event
+from typing import Any, ClassVar
 
 import pytest
 
 from hourhand import Hourhand, Settings, Task, TaskExecutor
 from hourhand.actors.model.definition import DefinitionKind
 from hourhand.actors.model.errors import (
+    HourhandError,
     InvalidExecutor,
     InvalidTask,
     LogUnavailable,
     StoreUnavailable,
+    TaskTooLarge,
 )
 from hourhand.actors.model.instant import to_millis
 from hourhand.actors.ports.log import Position
@@ -25,6 +28,7 @@ from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
 from hourhand.scheduler.client.declaring import Declaring, sets_of
 from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.records.receipt import refused
 from hourhand.scheduler.services.recurring.declared import LEASE_MS, RENEW_MS
 from hourhand.scheduler.services.recurring.state import (
     Change,
@@ -64,7 +68,7 @@ class World:
             self.kit.clock,
             RecordingTelemetry(),
         )
-        return SchedulerClient(Settings(), ports, executors=app).declaring(app)
+        return SchedulerClient(Settings(), ports, executors=app).declaring(sets_of(app))
 
     def start(self, app: Hourhand) -> Declaring:
         """Start a node, and let the installation follow."""
@@ -343,6 +347,42 @@ def _crash_after(world: World, writes: int) -> Callable[[], None]:
         world.kit.crash()
 
     return act
+
+
+def test_a_node_tries_until_the_log_takes_its_declaration_and_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Then it looks from time to time; what can never be declared is an error, and the end."""
+
+    class Pauses(Event):
+        taken: ClassVar[list[float]] = []
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.taken.append(timeout or 0.0)
+            return len(self.taken) > 5
+
+    world = World()
+    failures: list[HourhandError] = [LogUnavailable("away"), StoreUnavailable("away too")]
+    client = world.kit.client
+    declare = client._systems.declare_recurring
+
+    def failing(*asked: Any) -> Any:
+        return refused(failures.pop(0)) if failures else declare(*asked)
+
+    monkeypatch.setattr(client._systems, "declare_recurring", failing)
+    node = Declaring(sets_of(an_app(a=HOURLY)), client._systems, world.kit.clock, Pauses())
+    node._run()
+    world.kit.run_due()
+    failures.append(TaskTooLarge("all of them together"))
+    Pauses.taken.clear()
+    node._run()
+
+    warned = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert len(warned) == 1
+    assert "away; it tries again each 15 s" in warned[0]
+    assert "cannot be declared: all of them together" in caplog.text
+    assert Pauses.taken == [0]
+    assert world.names() == {"a"}
 
 
 def test_a_process_that_dies_between_the_row_and_its_changes_is_followed_by_another(
