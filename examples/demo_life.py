@@ -1,8 +1,8 @@
 """The life of a task on this machine, with no server: ``make demo-life``.
 
 A shop charges invoices and sends reminders.  Some reminders expire behind a slow call, some are
-replaced by a later one, a charge waits for its bank by snoozes and returns what it charged, and the
-cancellation of an order takes back its charge at once.  Prints what was promised and what was seen;
+replaced by a later one, a charge waits for its bank by snoozes and returns what it charged, a
+receipt follows it, and the cancellation of an order takes back its charge at once.  Prints what was promised and what was seen;
 the exit code is 0 only where all of it holds.
 """
 
@@ -48,9 +48,11 @@ class Bank:
 
 @dataclass
 class Sent:
-    """The reminders that were sent: the customer, and the hour that it was told."""
+    """The reminders that were sent, as customer and the hour that it was told; and the receipts."""
 
     mails: list[tuple[str, str]] = field(default_factory=list)
+    receipts: dict[str, int] = field(default_factory=dict)
+    """The cents that a receipt tells, by its ordering id."""
 
 
 bank, sent = Bank(), Sent()
@@ -79,11 +81,20 @@ def charge(task: Task) -> Done | Snooze:
     return Done({"charged": task.data["cents"], "snoozes": app.snoozed})
 
 
+@app.task("receipt")
+def receipt(task: Task) -> None:
+    """Send a receipt for the charge that came before."""
+    (charged,) = task.after
+    if isinstance(charged.result, dict):
+        sent.receipts[task.ordering_id] = int(str(charged.result["charged"]))
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What there is to judge."""
 
     mails: Sequence[tuple[str, str]]
+    receipts: Mapping[str, int]
     calls: Mapping[str, int]
     reminders: Mapping[str, Sequence[TaskInfo]]
     """The reminders in the end, by what should become of them."""
@@ -131,6 +142,10 @@ def judged(seen: Seen) -> Iterator[Check]:
     )  # fmt: skip
     most = max((row.attempt for info in seen.charges for row in info.attempts), default=1)
     yield _counted("attempts of a charge, at most", 1, most)
+    mailed = [seen.receipts.get(f"receipt-{number}") == _cents(number) for number in range(CHARGES)]
+    yield _counted("receipts that tell what was charged", CHARGES, mailed.count(True))
+    uncalled = len(seen.receipts) - CHARGES
+    yield _counted("receipts for cancelled orders", 0, uncalled)
     states = Counter(info.state.value for info in seen.cancelled)
     yield _counted("cancelled orders: cancelled", CANCELLED, states["cancelled"])
     called = [name for name in seen.calls if name.startswith("cancelled")]
@@ -174,6 +189,7 @@ class _Play:
             cancelled=self._ended(cancelled),
             outcomes=outcomes,
             mails=list(sent.mails),
+            receipts=self._receipts(),
             calls=dict(bank.calls),
         )
 
@@ -188,20 +204,37 @@ class _Play:
             yield reminder
 
     def _charge(self, order: str, number: int) -> Task:
-        return self._schedule("charge", order, 0.0, cents=_cents(number))
+        task, mail = (
+            self._task(kind, ordering_id, 0.0, cents=_cents(number))
+            for kind, ordering_id in (
+                ("charge", order),
+                ("receipt", order.replace("order", "receipt")),
+            )
+        )
+        self._scheduler.schedule_task(task, then=mail).result(30)
+        return task
+
+    def _receipts(self) -> dict[str, int]:
+        for number in range(CHARGES):
+            mail = self._task("receipt", f"receipt-{number}", 0.0)
+            self._scheduler.wait_task(mail.key, self._left_s())
+        return dict(sent.receipts)
 
     def _schedule(
         self, kind: str, ordering_id: str, after_s: float, *, replace: bool = False, **data: Any
     ) -> Task:
-        task = Task(
+        task = self._task(kind, ordering_id, after_s, **data)
+        self._scheduler.schedule_task(task, replace=replace).result(30)
+        return task
+
+    def _task(self, kind: str, ordering_id: str, after_s: float, **data: Any) -> Task:
+        return Task(
             ordering_id=ordering_id,
             scheduled_time=self._begin + timedelta(seconds=after_s),
             uniqueness_key=kind,
             kind=kind,
             data=data,
         )
-        self._scheduler.schedule_task(task, replace=replace).result(30)
-        return task
 
     def _ended(self, tasks: Sequence[Task]) -> list[TaskInfo]:
         return [self._scheduler.wait_task(task.key, self._left_s()) for task in tasks]

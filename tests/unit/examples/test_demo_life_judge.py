@@ -33,6 +33,7 @@ def _seen() -> Seen:
             *((f"on time-{number}", "10:00") for number in range(CUSTOMERS["on time"])),
             *((f"replaced-{number}", "16:00") for number in range(CUSTOMERS["replaced"])),
         ],
+        receipts={f"receipt-{number}": 1_000 + number for number in range(CHARGES)},
         calls={f"order-{number}": 7 for number in range(CHARGES)},
         reminders={
             group: [_info(f"{group}-{number}", state) for number in range(CUSTOMERS[group])]
@@ -72,6 +73,8 @@ def _second_attempt(seen: Seen) -> Seen:
         lambda seen: replace(seen, mails=[*seen.mails, ("behind a slow call-1", "10:00")]),
         lambda seen: replace(seen, mails=[*seen.mails, ("replaced-1", "10:00")]),
         lambda seen: replace(seen, charges=seen.charges[1:]),
+        lambda seen: replace(seen, receipts={**seen.receipts, "receipt-1": 0}),
+        lambda seen: replace(seen, receipts={**seen.receipts, "cancelled-1": 1_000}),
         lambda seen: replace(
             seen, results={**seen.results, "order-1": {"charged": 1, "snoozes": 6}}
         ),
