@@ -18,6 +18,7 @@ from benchmarks.families import (
     beside_drain,
     enqueueing,
     lateness,
+    occurrences,
     relay,
     shapes,
     shares,
@@ -186,6 +187,8 @@ def _sampled(bench: Bench) -> bool:
         beside_drain.run(bench)
     elif wanted & set(shares.MEASURES):
         shares.run(bench)
+    elif wanted & set(occurrences.MEASURES):
+        occurrences.run(bench)
     elif wanted & set(batches.MEASURES) and bench.servers.postgres is not None:
         bench.say(throughput.summary(batches.in_batches(bench)))
     elif found := wanted & lateness.RATES.keys():

@@ -8,6 +8,7 @@ caller closes everything that it opened here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from hourhand.actors.kernel.supervision import FailureListener
 from hourhand.actors.kernel.system import ThreadedSystem
 from hourhand.actors.model.errors import PartitionCountChanged, SettingsInvalid
+from hourhand.actors.model.oversight import all_judge_occurrences
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.log import GroupOffsets, LogWriter, TaskLog
@@ -31,6 +33,8 @@ from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.executors.middleware import ExhaustedNews
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.futures.every_node import EveryNode
+from hourhand.scheduler.futures.light_future import then
 from hourhand.scheduler.futures.sleeping import Sleeper
 from hourhand.scheduler.futures.steps import begun
 from hourhand.scheduler.kafka_only.ports import BucketStorage
@@ -377,6 +381,8 @@ class _NodeConnections:
         closing.callback(systems.close)
         lease = Lease(self.clock, self.log.lease_ends_ms)
         runner, workers = self._make_runner(executors, lease, closing, plan)
+        runner.made_ahead.owned_since_ms = lease.owned_since_ms
+        runner.made_ahead.judge = system_tasks.late_occurrences.judge
         node = self._join_group(executors, lease, runner, system_tasks, systems)
         processes = workers.processes
         figures = None if processes is None else processes.pool.figures
@@ -420,7 +426,21 @@ class _NodeConnections:
             open_messages=lambda: observation.messages(open_messages(settings)),
             open_caller=partial(open_caller, settings.timers, self.clock, observation.headers),
             lease_ends_ms=self.log.lease_ends_ms,
+            makes_ahead=self._makes_ahead(),
         )
+
+    def _makes_ahead(self) -> Callable[[], bool]:
+        """Return a function that returns True while occurrences may be made ahead."""
+        if self.settings.log == "embedded":
+            # No other node works on the folder.
+            return lambda: True
+        oversight = self.stores.oversight
+
+        def look() -> "Future[bool]":
+            return then(oversight.read_reports(), all_judge_occurrences)
+
+        what = "occurrences of recurring schedules are made ahead"
+        return EveryNode(look, self.clock.monotonic_ms, what)
 
     def _make_runner(
         self,

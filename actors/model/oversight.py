@@ -5,7 +5,7 @@ fields in JSON are fixed: nodes of two versions run side by side.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Self
 
@@ -246,6 +246,8 @@ class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
     reads_segments: bool = False
     """True if it reads completion segments in every store; False from a node that does not report
     it."""
+    judges_occurrences: bool = False
+    """True if it judges occurrences that were made ahead and start late."""
     borrows: bool = False
     """True if other nodes may lend it parts of the rates that its flows wait for."""
     lent: tuple[LimitLoan, ...] = ()
@@ -309,6 +311,11 @@ def all_read_segments(bodies: Iterable[bytes]) -> bool:
         if not found:
             return False
     return found
+
+
+def all_judge_occurrences(reports: Sequence[NodeReport]) -> bool:
+    """Return True if there are reports, and each node reports that it judges late occurrences."""
+    return bool(reports) and all(report.judges_occurrences for report in reports)
 
 
 class AuditEntry(msgspec.Struct, frozen=True):

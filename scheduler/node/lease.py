@@ -72,6 +72,10 @@ class Lease:
         """For each of them, the monotonic time since which the node owns it."""
         return tuple(self._since_ms.values())
 
+    def owned_since_ms(self, partition: int) -> float | None:
+        """Return the monotonic time since which the node owns a partition; None if it does not."""
+        return self._since_ms.get(partition)
+
     @property
     def alone_until_ms(self) -> float:
         """The monotonic time before which no other node can own one of them."""

@@ -23,6 +23,7 @@ from hourhand.scheduler.node.durable_starts import DurableStarts
 from hourhand.scheduler.node.fair_turns import FairTurns
 from hourhand.scheduler.node.limiter import Limited, Limiter
 from hourhand.scheduler.node.loans import LoanDesk
+from hourhand.scheduler.node.made_ahead import MadeAhead
 from hourhand.scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from hourhand.scheduler.node.shares import NodeRates
 from hourhand.scheduler.node.stages import Following, Workers
@@ -86,14 +87,15 @@ class NodeRunner:
             refuse=calls.refuse,
             wake_later=lambda ms: workers.wake_later(ms, self.limits.look),
         )
-        self._enter: Following = self.limits.enter if self.limits else self._starts.enter
+        following: Following = self.limits.enter if self.limits else self._starts.enter
+        self.made_ahead = MadeAhead(calls, following)
 
     def start(
         self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
     ) -> None:
         """Run each attempt as soon as a worker is free for it."""
         at_once = self._workers.run_at_once
-        self._enter(
+        self.made_ahead.enter(
             [
                 each
                 for each in self._registry.add(starts, listener)
@@ -108,10 +110,14 @@ class NodeRunner:
         already.  With ``interrupts``, ask such code to end.
         """
         running = self._registry.find(attempt)
-        if running is None or (limited and not self.limits.has_waiting(running)):
+        if running is None:
+            return False
+        if limited and not (
+            self.limits.has_waiting(running) or self.made_ahead.has_waiting(running)
+        ):
             return False
         withdrawn = self._registry.withdraw(attempt)
-        if withdrawn and self.limits.withdraw(running):
+        if withdrawn and (self.limits.withdraw(running) or self.made_ahead.withdraw(running)):
             self.calls.refuse(running)
         # The code of a batch works for other tasks as well.
         is_alone = not isinstance(running.executor, BatchMember | SystemExecutor)
@@ -180,6 +186,7 @@ class NodeRunner:
             for running in chain.from_iterable(map(self._registry.of_partition, partitions)):
                 if isinstance(running.executor, SystemExecutor):
                     running.executor.drain()
+        self.made_ahead.drain(partitions)
         for running in self.limits.drain(partitions):
             if partitions is None:
                 self._registry.discard(running)

@@ -222,6 +222,7 @@ class Reporter:
             limited_flows=_limited_flows(limited),
             limits=self._limits,
             reads_segments=True,
+            judges_occurrences=True,
             borrows=loans is not None,
             lent=() if loans is None else loans.lent(),
             rate_share=share,

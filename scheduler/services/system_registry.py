@@ -22,6 +22,7 @@ from hourhand.scheduler.ports.messages import MessageWriter
 from hourhand.scheduler.records.appending import TaskAppender
 from hourhand.scheduler.services.debounced_tasks import DecideDebounced
 from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.recurring.ahead import LateOccurrences
 from hourhand.scheduler.services.recurring.declared import DecideDeclared
 from hourhand.scheduler.services.recurring.executor import RunRecurring
 from hourhand.scheduler.services.relay.claim_state import DecidedHere
@@ -67,6 +68,8 @@ class SystemTaskRegistry:
     """Called at most once, when the first timer calls back."""
     lease_ends_ms: Callable[[], float]
     looks_max: int = 5
+    makes_ahead: Callable[[], bool] = lambda: True
+    """Returns True while occurrences may be made ahead: every node judges those that are late."""
     _lock: Lock = field(default_factory=Lock)
     _messages: MessageWriter | None = None
 
@@ -84,6 +87,12 @@ class SystemTaskRegistry:
             looks_max=self.looks_max,
             installation_id=self.stores.installation_id,
         )
+
+    @cached_property
+    def late_occurrences(self) -> LateOccurrences:
+        """Judges occurrences that start late."""
+        own = self.dependencies
+        return LateOccurrences(own.definitions, self.stores, own.appender)
 
     def factory_with(self, users: UserFactory) -> RoutedFactory:
         """Return a factory for a user's tasks and the system's."""
@@ -108,7 +117,9 @@ class SystemTaskRegistry:
         kept_ms = self.settings.tree.watermark.completion_retention_ms
         caller = _LaterCaller(self.open_caller)
         return {
-            DefinitionKind.RECURRING.value: partial(RunRecurring, dependencies, self.stores),
+            DefinitionKind.RECURRING.value: partial(
+                RunRecurring, dependencies, self.stores, self.makes_ahead
+            ),
             DefinitionKind.DECLARED.value: partial(DecideDeclared, dependencies),
             CLAIMS: partial(DecideClaims, dependencies, status, decided, kept_ms),
             DefinitionKind.TIMER.value: partial(RunTimer, dependencies, status, caller, timers),

@@ -555,6 +555,8 @@ class VirtualScheduler:
         def effects_of(virtual: VirtualRunner) -> Effects:
             virtual.runner.calls.require_codecs = self._executors.require_codecs
             virtual.workers.note_start = self._executions.note_start
+            system_tasks = self._system_tasks()
+            virtual.runner.made_ahead.judge = system_tasks.late_occurrences.judge
             return Effects(
                 settings=self.settings.tree,
                 partition_count=self._partitions,
@@ -562,7 +564,7 @@ class VirtualScheduler:
                 writer=MemoryWriter(self.broker),
                 runner=virtual.runner,
                 telemetry=self.telemetry,
-                make_executor=self._system_tasks().factory_with(users.make),
+                make_executor=system_tasks.factory_with(users.make),
                 flow_rules=self._executors.flow_rules,
                 concurrency_per_id=self._executors.concurrency_per_id,
                 run_tasks_max=self._executors.run_tasks_max,

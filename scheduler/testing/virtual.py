@@ -437,6 +437,7 @@ class VirtualNode:
             users=users,
         )
         self.runner = self.virtual.runner
+        self.runner.made_ahead.owned_since_ms = self.lease.owned_since_ms
         self.lease.add_listener(self.runner.apply)
         self.system: SimulatedSystem
 

@@ -438,7 +438,8 @@ class SimulatedRunner:
         if self.runner.limits:
             self.runner.limits._following = workers.noting(self.runner.limits._following)
         else:
-            self.runner._enter = workers.noting(self.runner._enter)
+            ahead = self.runner.made_ahead
+            ahead._following = workers.noting(ahead._following)
 
     def _look(self) -> None:
         """Look for what is stuck, several times a second."""

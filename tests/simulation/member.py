@@ -343,6 +343,9 @@ class Member:
                 lease_ends_ms=self.log.lease_ends_ms,
                 rng=random.Random(self.rng.getrandbits(64)),
             )
+            made_ahead = self.runner.made_ahead
+            made_ahead.owned_since_ms = self.lease.owned_since_ms
+            made_ahead.judge = self.doors.judge_late
         make_executor = routed(users, {}) if self.doors is None else self.doors.factory_with(users)
         if site.guests:
             told = site.observer.miscalled, site.observer.harmed

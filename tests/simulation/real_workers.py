@@ -125,7 +125,8 @@ class RealRunner:
         if self.runner.limits:
             self.runner.limits._following = self._noting(self.runner.limits._following)
         else:
-            self.runner._enter = self._noting(self.runner._enter)
+            ahead = self.runner.made_ahead
+            ahead._following = self._noting(ahead._following)
 
     def _noting(self, following: Following) -> Following:
         def enter(attempts: Sequence[RunningAttempt]) -> None:

@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from hourhand.actors.model.events import PartitionAssigned
 from hourhand.actors.model.instant import parse_instant
 from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.partition import partition_of
+from hourhand.scheduler.node.made_ahead import LATE_MS
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 from tests.simulation.door_facts import NEVER_MS, SLACK_MS, Change, DoorFacts
 from tests.simulation.history import RowStored, Started
@@ -23,6 +26,9 @@ class _Occurrence:
     """The time it stands for, by the wall clock."""
     triggered: bool
     stored_ms: float
+    ahead: bool
+    """Whether it was made before any tick of its time or later change."""
+    starts: Sequence[Started]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +48,8 @@ def p23_each_occurrence_comes_once(run: Run) -> Complaints:
     facts = run.doors
     if facts is None:
         return
-    made = _occurrences(facts)
     ticks = _ticks(run)
+    made, judged = _occurrences(facts, ticks)
     for name, asked in facts.schedule_changes().items():
         changes = list(_without_repeated(asked))
         lives = list(_lives(changes))
@@ -51,28 +57,51 @@ def p23_each_occurrence_comes_once(run: Run) -> Complaints:
         for each in occurrences:
             yield from _invented(facts, each, lives, changes)
         for life in lives:
-            yield from _left_out(facts, life, occurrences, ticks[name])
+            yield from _left_out(facts, life, occurrences, ticks[name], judged[name])
             own = [
                 each
                 for each in occurrences
                 if not each.triggered
                 and [one for one in lives if _may_make(facts, one, each.due_ms)] == [life]
             ]
-            yield from _against_policy(facts.run, life.rule, own, ticks[name], facts.closed_ms)
+            own_ahead = [each for each in own if each.ahead]
+            own_ticked = [each for each in own if not each.ahead]
+            yield from _ahead_against_policy(facts, life, own_ahead, own)
+            yield from _against_policy(run, life.rule, own_ticked, ticks[name], facts.closed_ms)
 
 
-def _occurrences(facts: DoorFacts) -> dict[str, list[_Occurrence]]:
+def _occurrences(
+    facts: DoorFacts, ticks: dict[str, list[Started]]
+) -> tuple[dict[str, list[_Occurrence]], dict[str, dict[int, TaskKey]]]:
+    """Return the occurrences by name, and the times of those that were made ahead and closed
+    without a start: a change cancelled them, or they overlapped.
+    """
     stored: dict[TaskKey, float] = {}
     for row in facts.run.history.of(RowStored):
         stored.setdefault(row.key, row.at_ms)
+    logged: dict[TaskKey, float] = {}
+    for record, key in facts.records("s-"):
+        logged.setdefault(key, record.timestamp_ms - facts.run.wall_at_start_ms)
+    starts: dict[TaskKey, list[Started]] = defaultdict(list)
+    for start in facts.run.started:
+        starts[start.key].append(start)
     found: dict[str, list[_Occurrence]] = defaultdict(list)
+    judged: dict[str, dict[int, TaskKey]] = defaultdict(dict)
     for key in facts.tasks:
         if key.ordering_id.startswith("s-"):
             name, _, text = key.uniqueness_key.partition("@")
-            due_ms = parse_instant(text.removesuffix("!"))
+            due_ms, triggered = parse_instant(text.removesuffix("!")), text.endswith("!")
             at_ms = stored.get(key, NEVER_MS)
-            found[name].append(_Occurrence(key, due_ms, text.endswith("!"), at_ms))
-    return found
+            ahead = not triggered and not any(
+                each.at_ms <= logged[key] + 1 for each in _makers(ticks[name], due_ms)
+            )
+            if ahead and not starts[key] and facts.closed_ms(key) < NEVER_MS:
+                if any(each.result == "dropped" for each in facts.run.completed[key]):
+                    judged[name][due_ms] = key
+                continue
+            one = _Occurrence(key, due_ms, triggered, at_ms, ahead, starts[key])
+            found[name].append(one)
+    return found, judged
 
 
 def _ticks(run: Run) -> dict[str, list[Started]]:
@@ -156,7 +185,11 @@ def _alive_times(life: _Life) -> Iterator[int]:
 
 
 def _left_out(
-    facts: DoorFacts, life: _Life, occurrences: Sequence[_Occurrence], ticks: Sequence[Started]
+    facts: DoorFacts,
+    life: _Life,
+    occurrences: Sequence[_Occurrence],
+    ticks: Sequence[Started],
+    judged: dict[int, TaskKey],
 ) -> Iterator[str]:
     """Find times that made no task though the policy has no reason for it."""
     rule, made = life.rule, {each.due_ms for each in occurrences if not each.triggered}
@@ -166,16 +199,37 @@ def _left_out(
     for due_ms in _alive_times(life):
         if due_ms in made or _is_passed_over(rule, ticks, due_ms):
             continue
+        allowed = {"allow": NEVER_MS, "skip": 1, "buffer_one": 2}[rule.overlap]
+        if due_ms in judged:
+            at_ms = due_ms - facts.run.wall_at_start_ms - facts.apart_ms
+            partition = partition_of(judged[due_ms].ordering_id, facts.run.partitions)
+            changed_hands = any(
+                isinstance(noted.event, PartitionAssigned)
+                and noted.event.partition == partition
+                and noted.at_ms + SLACK_MS > at_ms + rule.catch_up_ms
+                for noted in facts.run.noted()
+            )
+            if _open_since(facts.run, occurrences, due_ms, at_ms) < allowed and not changed_hands:
+                yield f"{life.set_by.name} ({rule.overlap}) left {due_ms} out at its start"
+            continue
         attempts = _makers(ticks, due_ms)
         if not attempts:
             yield f"{life.set_by.name} had no tick at {due_ms}"
             continue
-        allowed = {"allow": NEVER_MS, "skip": 1, "buffer_one": 2}[rule.overlap]
         blocked = any(
             _open_count(facts, occurrences, due_ms, each.at_ms) >= allowed for each in attempts
         )
         if not blocked:
             yield f"{life.set_by.name} ({rule.overlap}) left {due_ms} out for no reason"
+
+
+def _open_since(run: Run, occurrences: Sequence[_Occurrence], due_ms: int, at_ms: float) -> int:
+    """Count the earlier occurrences whose last attempts may have ended after a moment."""
+    return sum(
+        each.due_ms < due_ms
+        and (not each.starts or max(_end_ms(run, start) for start in each.starts) >= at_ms)
+        for each in occurrences
+    )
 
 
 def _makers(ticks: Sequence[Started], due_ms: int) -> Sequence[Started]:
@@ -199,7 +253,12 @@ def _open_count(
     """Count the occurrences that were not closed at a moment: earlier ones, and what an earlier
     rule had made for later.
     """
-    closed = facts.closed_ms
+    # One that a change cancelled and a later one made again was closed before.
+    completed = facts.run.completed
+
+    def closed(key: TaskKey) -> float:
+        return max((each.at_ms for each in completed[key]), default=NEVER_MS)
+
     return sum(
         (each.due_ms < due_ms or each.stored_ms < at_ms)
         and each.due_ms != due_ms
@@ -242,6 +301,53 @@ def _against_policy(
         for each, number in zip(sorted(own, key=lambda o: o.due_ms), numbers, strict=False):
             if number > rule.count_max:
                 yield f"{each.key} is number {number} of {rule.count_max}"
+
+
+def _ahead_against_policy(
+    facts: DoorFacts,
+    life: _Life,
+    ahead: Sequence[_Occurrence],
+    own: Sequence[_Occurrence],
+) -> Iterator[str]:
+    """Find tasks that were made ahead and ran though, at their time, too many were open, or though
+    no node had their partition within the catch-up window.  The rule that is in force at the start
+    decides.
+    """
+    rule = life.rule
+    replaced_ms = min((c.asked_ms for c in life.later if c.kind == "set"), default=NEVER_MS)
+    allowed = {"allow": 10**9, "skip": 1, "buffer_one": 2}[rule.overlap]
+    run, margin_ms = facts.run, LATE_MS + facts.apart_ms
+    for each in ahead:
+        first = min(each.starts, key=lambda start: start.at_ms, default=None)
+        if first is None or first.wall_ms <= each.due_ms + margin_ms:
+            continue
+        if replaced_ms <= first.wall_ms + facts.apart_ms:
+            continue
+        due_at_ms = each.due_ms - run.wall_at_start_ms + margin_ms
+        beside = sum(
+            other.due_ms < each.due_ms
+            and any(
+                start.at_ms < first.at_ms and due_at_ms < _end_ms(run, start) < NEVER_MS
+                for start in other.starts
+            )
+            for other in own
+        )
+        if beside >= allowed:
+            yield f"{each.key} ({rule.overlap}) ran though {beside} were open at its time"
+        taken_over_ms = min(
+            (
+                noted.at_ms + run.wall_at_start_ms
+                for noted in run.noted()
+                if isinstance(noted.event, PartitionAssigned)
+                and (noted.node, noted.event.partition, noted.event.epoch)
+                == (first.node, first.partition, first.epoch)
+            ),
+            default=0.0,
+        )
+        too_late_ms = each.due_ms + rule.catch_up_ms + SLACK_MS * run.pace + facts.apart_ms
+        at_ms = each.due_ms - run.wall_at_start_ms - facts.apart_ms
+        if taken_over_ms > too_late_ms and not _open_since(run, own, each.due_ms, at_ms):
+            yield f"{each.key} ran though its node came later than the catch-up window"
 
 
 def _end_ms(run: Run, tick: Started) -> float:

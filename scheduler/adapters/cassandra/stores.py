@@ -19,11 +19,11 @@ from hourhand.scheduler.adapters.cassandra.oversight import (
 from hourhand.scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
 from hourhand.scheduler.adapters.cassandra.results import CassandraResultStore
 from hourhand.scheduler.adapters.cassandra.schedule import CassandraScheduleStore
-from hourhand.scheduler.adapters.cassandra.segment_gate import SegmentGate
 from hourhand.scheduler.adapters.cassandra.session import CassandraSession
 from hourhand.scheduler.adapters.cassandra.status import CassandraStatusStore
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
+from hourhand.scheduler.futures.every_node import EveryNode
 
 
 def connect(settings: CassandraSettings) -> CassandraSession:
@@ -87,7 +87,8 @@ def _in_segments(
 ) -> Callable[[], bool]:
     """Return a function that returns True if segments may be written now."""
     if settings.completion_segments == "auto":
-        return SegmentGate(oversight.all_read_segments, SystemClock().monotonic_ms)
+        what = "successes are written as segments"
+        return EveryNode(oversight.all_read_segments, SystemClock().monotonic_ms, what)
     chosen = settings.completion_segments == "on"
     return lambda: chosen
 

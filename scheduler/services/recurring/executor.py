@@ -4,24 +4,44 @@ All are tasks of the schedule's own ordering id, so they run one after the other
 occurrence, then the new state, then the next tick, each durable before the next step; one that is
 run again after a crash sees in the state which steps are done. The occurrence itself is a task of
 the user's and runs elsewhere.
+
+Where times follow each other closely, a tick also makes the occurrences of the next seconds ahead
+of their times (``ahead``). They are in the state before they are in the log, so a tick that is run
+again makes the same ones again. A change that ends them cancels them before it is applied.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from dataclasses import replace as dataclasses_replace
 from typing import assert_never
 
 import msgspec
 from msgspec.structs import replace
 from pydantic import JsonValue
 
+from hourhand.actors.kernel.futures import gather
 from hourhand.actors.model.definition import RESERVED, Definition
 from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.instant import format_instant, from_millis
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.outcome import Drop, Outcome
-from hourhand.actors.model.task import BEFORE_EVERY_RECORD, Task
+from hourhand.actors.model.task import Task
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.futures.awaiting import settled
+from hourhand.scheduler.futures.steps import begun
 from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.scheduler.services.recurring.ahead import (
+    BEHIND_MS,
+    MISSED,
+    Ends,
+    found_ends,
+    may_be_ahead,
+    next_tick_ms,
+    occurrence_key,
+    overlaps,
+    recent_before,
+    times_ahead,
+    was_left_out,
+)
 from hourhand.scheduler.services.recurring.rule import RecurringRule, checked_name, read_rule
 from hourhand.scheduler.services.recurring.state import (
     Change,
@@ -39,7 +59,9 @@ from hourhand.scheduler.services.recurring.state import (
 from hourhand.scheduler.services.system_tasks import SystemDependencies
 
 _ENDED_KEPT_MS = 10 * 86_400_000
-_RECENT_MAX = 2
+_RECENT_MAX = 20
+_CLOSED_MAX = 2
+"""Of the recent tasks, those kept that have ended."""
 _ORDERING_IDS = name_of("").ordering_id
 """Prefix of the ordering ids of schedules."""
 _STORED_WITHIN_MS = 3_600_000
@@ -48,19 +70,30 @@ _STORED_WITHIN_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The effects of a change or tick: an occurrence at a time, a state, the next time."""
+    """The effects of a change or tick: an occurrence at a time, a state, the next tick."""
 
     state: State
     next_ms: int | None
     occurrence: Task | None = None
+    ahead: tuple[Task, ...] = ()
+    """Tasks that are in the state, and are made behind it."""
+    cancelled: tuple[TaskKey, ...] = ()
+    """Keys made ahead that a change ends; they are cancelled before it."""
 
 
 class RunRecurring(SystemExecutor):
     """Runs one change or tick."""
 
-    def __init__(self, dependencies: SystemDependencies, stores: Stores) -> None:
+    def __init__(
+        self,
+        dependencies: SystemDependencies,
+        stores: Stores,
+        makes_ahead: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``makes_ahead`` returns True if every node judges late occurrences."""
         self._dependencies = dependencies
         self._stores = stores
+        self._makes_ahead = makes_ahead
         self._began_ms = 0
         """Wall clock at the begin of this attempt: waiting within the attempt makes nothing too
         late."""
@@ -91,26 +124,81 @@ class RunRecurring(SystemExecutor):
             return Drop("there is no such schedule")
         known = recurring_of(found)
         if known.state.made_by == _mark(task):
-            # It runs again after a crash: everything except the next tick is durable.
-            await self._append_tick(name, found.next_ms, found.offset)
+            # It runs again after a crash: everything is durable but the tasks ahead and the tick.
+            due_ms = task.key.scheduled_ms
+            tasks = _tasks_of(known, [each for each in known.state.ahead if each > due_ms])
+            await self._append(tasks, name, found.next_ms, found.offset)
             return None
         if found.offset != tick.generation or known.state.paused or known.state.over:
             return Drop("the schedule was changed since")
-        return await self._follow(name, found, await self._step_of(task, known))
+        step = await self._step_of(task, known, makes_ahead=self._makes_ahead())
+        return await self._follow(name, found, step)
 
-    async def _step_of(self, task: Task, known: Recurring) -> _Step:
+    async def _step_of(self, task: Task, known: Recurring, *, makes_ahead: bool) -> _Step:
         rule, due_ms = known.rule, task.key.scheduled_ms
         oldest_ms = self._began_ms - rule.catch_up_ms
-        state = replace(known.state, made_by=_mark(task))
+        ends, open_keys = await self._ends_of(known, due_ms)
+        now_key = occurrence_key(known.name, rule, due_ms)
+        has_earlier = rule.overlap != "allow" and any(each != now_key for each in open_keys)
+        known = known._replace(state=replace(known.state, made_by=_mark(task)))
+        state = _settled(known, due_ms, ends, open_keys)
         occurrence = None
-        if due_ms < oldest_ms and not await self._began_in_time(task.key, rule):
+        if due_ms in known.state.ahead:
+            # An earlier tick made it; its start is its own.
+            pass
+        elif due_ms < oldest_ms and not await self._began_in_time(task.key, rule):
             state = await self._too_late(known, state, due_ms)
         else:
-            state, occurrence = await self._occurrence(known, state, due_ms, "")
+            open_keys = _without_left_out(known, due_ms, ends, open_keys)
+            state, occurrence = self._occurrence(known, state, due_ms, "", open_keys)
         # Times that passed while no node ran, and are too old now, are skipped in one step.
         from_ms = max(due_ms, oldest_ms - 1)
         state = replace(state, passed_ms=from_ms)
-        return _Step(state, rule.next_after(from_ms, state.anchor_ms), occurrence)
+        step = _Step(state, rule.next_after(from_ms, state.anchor_ms), occurrence)
+        # While an earlier one is open the next ones may overlap with it: they are left to their
+        # ticks, which make no tasks of them.
+        is_behind = self._began_ms - from_ms > BEHIND_MS
+        if not makes_ahead or not may_be_ahead(rule) or is_behind or has_earlier:
+            return step
+        return self._with_ahead(known._replace(state=state), from_ms, step)
+
+    def _with_ahead(self, known: Recurring, from_ms: int, step: _Step) -> _Step:
+        """Return the step of a tick with the occurrences that it makes ahead."""
+        before = known.state.ahead
+        times = times_ahead(known, max(from_ms, *before, 0), self._began_ms)
+        all_ahead = (*before, *times)
+        tick_ms = next_tick_ms(known.name, all_ahead, from_ms)
+        return dataclasses_replace(
+            step,
+            state=replace(step.state, ahead=all_ahead),
+            next_ms=step.next_ms if tick_ms is None else tick_ms,
+            ahead=_tasks_of(known, times),
+        )
+
+    async def _ends_of(self, known: Recurring, due_ms: int) -> tuple[Ends, list[TaskKey]]:
+        """Find out what became of the occurrences that were due by a time, and which of them are
+        open.
+        """
+        rule, state = known.rule, known.state
+        keys = [] if rule.overlap == "allow" else recent_keys(state)
+        keys += [occurrence_key(known.name, rule, each) for each in state.ahead if each <= due_ms]
+        by_partition: dict[int, list[TaskKey]] = {}
+        for key in keys:
+            partition = self._dependencies.appender.partition_of(key.ordering_id)
+            by_partition.setdefault(partition, []).append(key)
+        asked = [begun(found_ends(self._stores, *each)) for each in by_partition.items()]
+        ends = Ends()
+        for found in await settled(gather(asked)):
+            ends.closed.update(found.closed)
+            ends.stored.update(found.stored)
+        now_ms = self._dependencies.clock.now_ms()
+        open_keys = [
+            key
+            for key in keys
+            if key not in ends.closed
+            and (key in ends.stored or now_ms - key.scheduled_ms < _STORED_WITHIN_MS)
+        ]
+        return ends, open_keys
 
     async def _began_in_time(self, tick: TaskKey, rule: RecurringRule) -> bool:
         """True if an earlier attempt of a tick was not too late: it may have made the task, which
@@ -124,37 +212,17 @@ class RunRecurring(SystemExecutor):
         """Count a time as missed, unless an interrupted tick made its task in time."""
         task = occurrence_of(known, state, due_ms, "")
         if await self._is_stored(task.key):
-            return _with(state, task)
+            return _with(state, task.key)
         return replace(state, missed=state.missed + 1)
 
-    async def _occurrence(
-        self, known: Recurring, state: State, due_ms: int, mark: str
+    def _occurrence(
+        self, known: Recurring, state: State, due_ms: int, mark: str, open_keys: list[TaskKey]
     ) -> tuple[State, Task | None]:
         """Return the task of a time, or None if the overlap policy skips it."""
-        rule = known.rule
-        open_keys: list[TaskKey] = []
-        if rule.overlap != "allow":
-            open_keys = await self._still_open(recent_keys(state))
-        if len(open_keys) > (1 if rule.overlap == "buffer_one" else 0):
+        if overlaps(known.rule, len(open_keys)):
             return replace(state, skipped=state.skipped + 1), None
         task = occurrence_of(known, state, due_ms, mark)
-        return _with(state, task), task
-
-    async def _still_open(self, keys: list[TaskKey]) -> list[TaskKey]:
-        """Return those of the keys that have not ended, by durable completions."""
-        open_keys = []
-        for key in keys:
-            partition = self._dependencies.appender.partition_of(key.ordering_id)
-            closed = await settled(self._stores.status.find_completions(partition, [key]))
-            rows = await settled(self._stores.schedule.find_tasks(partition, [key]))
-            completion, row = closed.get(key), rows.get(key)
-            offset = BEFORE_EVERY_RECORD if row is None else row.offset
-            if completion is not None and completion.closes(offset):
-                continue
-            age_ms = self._dependencies.clock.now_ms() - key.scheduled_ms
-            if row is not None or age_ms < _STORED_WITHIN_MS:
-                open_keys.append(key)
-        return open_keys
+        return _with(state, task.key), task
 
     async def _is_stored(self, key: TaskKey) -> bool:
         partition = self._dependencies.appender.partition_of(key.ordering_id)
@@ -170,7 +238,7 @@ class RunRecurring(SystemExecutor):
         known = None if found is None else recurring_of(found)
         if found is not None and known is not None:
             if known.state.made_by == _mark(task):
-                await self._append_tick(name, found.next_ms, found.offset)
+                await self._append((), name, found.next_ms, found.offset)
                 return None
             if self._came_after(known.state, request.change):
                 return Drop("a later change came before this one")
@@ -202,7 +270,8 @@ class RunRecurring(SystemExecutor):
         """
         while found.next_ms is not None and found.next_ms < before_ms:
             tick = tick_task(name, found.next_ms, found.offset)
-            await self._follow(name, found, await self._step_of(tick, recurring_of(found)))
+            step = await self._step_of(tick, recurring_of(found), makes_ahead=False)
+            await self._follow(name, found, step)
             read = await settled(self._dependencies.definitions.find(name_of(name)))
             assert read is not None, "it was written just now"
             found = read
@@ -215,21 +284,26 @@ class RunRecurring(SystemExecutor):
         assert known is not None, "only a schedule that exists is changed"
         rule, state = known.rule, replace(known.state, made_by=_mark(task))
         if request.change is Change.TRIGGER:
-            state, occurrence = await self._occurrence(known, state, asked_ms, "!")
+            ends, open_keys = await self._ends_of(known, asked_ms)
+            open_keys = _without_left_out(known, asked_ms, ends, open_keys)
+            state, occurrence = self._occurrence(known, state, asked_ms, "!", open_keys)
             return _Step(state, known.next_ms, occurrence)
         state = replace(state, changed_at=self.record_offset)
         match request.change:
             case Change.PAUSE:
-                return _Step(replace(state, paused=True), None)
+                return self._ending_ahead(known, _Step(replace(state, paused=True), None), asked_ms)
             case Change.RESUME:
                 if not state.paused:
                     return _Step(state, known.next_ms)
                 # The change may be read behind ticks of times after its request.
                 next_ms = rule.next_after(max(asked_ms, state.passed_ms), state.anchor_ms)
+                if state.ended is not None:
+                    state = replace(state, ended=(state.ended[0], min(state.ended[1], asked_ms)))
                 return _Step(replace(state, paused=False), next_ms)
             case Change.DELETE:
                 revision = max(state.revision, request.revision)
-                return _Step(replace(state, over=True, deleted=True, revision=revision), None)
+                over = _Step(replace(state, over=True, deleted=True, revision=revision), None)
+                return self._ending_ahead(known, over, asked_ms)
             case _:
                 assert_never(request.change)
 
@@ -252,20 +326,47 @@ class RunRecurring(SystemExecutor):
             asked_ms,
             _mark(task),
             changed_at=self.record_offset,
-            recent=() if known is None else known.state.recent,
             paused=stays_paused,
             owner=request.owner,
             revision=request.revision,
         )
-        return _Step(state, None if stays_paused else rule.next_after(asked_ms, asked_ms))
+        next_ms = None if stays_paused else rule.next_after(asked_ms, asked_ms)
+        if known is None:
+            return _Step(state, next_ms)
+        step = self._ending_ahead(known, _Step(known.state, next_ms), asked_ms + 1)
+        # What is left was made by the rule of before, and runs as any earlier task.
+        left = (str(occurrence_key(known.name, known.rule, each)) for each in step.state.ahead)
+        recent = (*known.state.recent, *left)
+        state = replace(state, recent=recent, ended=step.state.ended)
+        return dataclasses_replace(step, state=state)
+
+    @staticmethod
+    def _ending_ahead(known: Recurring, step: _Step, from_ms: int) -> _Step:
+        """Return the step of a change that ends the occurrences made for a time and later ones."""
+        ahead = step.state.ahead
+        cancelled = [
+            occurrence_key(known.name, known.rule, each) for each in ahead if each >= from_ms
+        ]
+        state = replace(step.state, ahead=tuple(each for each in ahead if each < from_ms))
+        if cancelled:
+            state = replace(state, ended=(from_ms, ahead[-1]))
+        return dataclasses_replace(step, state=state, cancelled=tuple(cancelled))
 
     # The last steps of a tick and of a change, in this order.
 
     async def _follow(self, name: str, found: Definition | None, step: _Step) -> Outcome | None:
-        offset = self.offset_over(found)
-        if step.occurrence is not None:
+        offset, appender = self.offset_over(found), self._dependencies.appender
+        if step.occurrence is not None or step.cancelled:
             self._dependencies.check_lease()
-            await settled(self._dependencies.appender.append(step.occurrence))
+            made = () if step.occurrence is None else (step.occurrence,)
+            await settled(
+                gather(
+                    [
+                        *(appender.cancel(key) for key in step.cancelled),
+                        *(appender.append(each) for each in made),
+                    ]
+                )
+            )
         rule = RecurringRule.model_validate(step.state.rule)
         used_up = rule.count_max is not None and step.state.taken >= rule.count_max
         state, expires_ms = step.state, None
@@ -278,13 +379,19 @@ class RunRecurring(SystemExecutor):
         next_ms = None if state.over else step.next_ms
         row = Definition(name_of(name), offset, msgspec.json.encode(state), next_ms, expires_ms)
         await settled(self._dependencies.definitions.save(row))
-        await self._append_tick(name, next_ms, offset)
+        await self._append(step.ahead, name, next_ms, offset)
         return None
 
-    async def _append_tick(self, name: str, next_ms: int | None, generation: int) -> None:
+    async def _append(
+        self, ahead: Iterable[Task], name: str, next_ms: int | None, generation: int
+    ) -> None:
+        """Append what is in the state: tasks that were made ahead, and the next tick."""
+        tasks = [*ahead]
         if next_ms is not None:
-            tick = tick_task(name, next_ms, generation)
-            await settled(self._dependencies.appender.append(tick))
+            tasks.append(tick_task(name, next_ms, generation))
+        if tasks:
+            self._dependencies.check_lease()
+            await settled(gather([self._dependencies.appender.append(each) for each in tasks]))
 
 
 def _against_owner(known: Recurring | None, request: ChangeRequest) -> str | None:
@@ -330,12 +437,12 @@ def _goes_on(known: Recurring, rule: RecurringRule) -> bool:
 
 def occurrence_of(known: Recurring, state: State, due_ms: int, mark: str) -> Task:
     """Return the task of the occurrence at a time."""
-    rule, text = known.rule, format_instant(due_ms)
-    allow = rule.overlap == "allow"
+    rule = known.rule
+    key = occurrence_key(known.name, rule, due_ms, mark)
     return Task.model_construct(
-        ordering_id=f"{rule.ordering_id}@{text}{mark}" if allow else rule.ordering_id,
-        scheduled_time=from_millis(rule.jittered_ms(known.name, due_ms)),
-        uniqueness_key=f"{known.name}@{text}{mark}",
+        ordering_id=key.ordering_id,
+        scheduled_time=key.scheduled_time,
+        uniqueness_key=key.uniqueness_key,
         data=_data(rule, state.taken + 1),
         kind=rule.kind,
         priority=rule.priority,
@@ -343,8 +450,54 @@ def occurrence_of(known: Recurring, state: State, due_ms: int, mark: str) -> Tas
     )
 
 
-def _with(state: State, task: Task) -> State:
-    recent = (*state.recent, str(task.key))[-_RECENT_MAX:]
+def _tasks_of(known: Recurring, times: Iterable[int]) -> tuple[Task, ...]:
+    return tuple(occurrence_of(known, known.state, due_ms, "") for due_ms in times)
+
+
+def _without_left_out(
+    known: Recurring, due_ms: int, ends: Ends, open_keys: list[TaskKey]
+) -> list[TaskKey]:
+    """Return the open occurrences that run one day: not those that will be left out at their
+    starts.
+    """
+    rule = known.rule
+    left_out, taken = set[TaskKey](), list[TaskKey]()
+    for each in known.state.ahead:
+        key = occurrence_key(known.name, rule, each)
+        before = (*recent_before(known.state, each), *taken)
+        beside = sum(ends.was_open_at(other, each) for other in before)
+        if each < due_ms and overlaps(rule, beside):
+            left_out.add(key)
+        else:
+            taken.append(key)
+    return [key for key in open_keys if key not in left_out]
+
+
+def _settled(known: Recurring, due_ms: int, ends: Ends, open_keys: list[TaskKey]) -> State:
+    """Return the state with the occurrences counted that were made ahead and have ended."""
+    state, kept = known.state, []
+    for each in state.ahead:
+        key = occurrence_key(known.name, known.rule, each)
+        if each > due_ms or key in open_keys:
+            kept.append(each)
+            continue
+        closed = ends.closed.get(key)
+        reason = None if closed is None else was_left_out(closed)
+        if reason is None:
+            state = _with(state, key)
+        elif reason == MISSED:
+            state = replace(state, missed=state.missed + 1)
+        else:
+            state = replace(state, skipped=state.skipped + 1)
+    still_open = {str(key) for key in open_keys}
+    closed_keys = [text for text in state.recent if text not in still_open]
+    dropped = set(closed_keys[:-_CLOSED_MAX])
+    recent = tuple(text for text in state.recent if text not in dropped)
+    return replace(state, ahead=tuple(kept), recent=recent)
+
+
+def _with(state: State, key: TaskKey) -> State:
+    recent = (*state.recent, str(key))[-_RECENT_MAX:]
     return replace(state, taken=state.taken + 1, recent=recent)
 
 

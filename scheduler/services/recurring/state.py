@@ -70,6 +70,12 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     """Occurrences left out because they were due too long ago."""
     recent: tuple[str, ...] = ()
     """Keys of the last tasks, the newest last: the next one might overlap them."""
+    ahead: tuple[int, ...] = ()
+    """Times whose tasks were made before they were due, in order; a later tick finds out what
+    became of them."""
+    ended: tuple[int, int] | None = None
+    """First and last of the times whose tasks the last change cancelled; a task of theirs that
+    starts late is left out though its partition may not have read that yet."""
     passed_ms: int = 0
     """Every time of the rule up to this one had its tick."""
     owner: str | None = None

@@ -15,6 +15,7 @@ from hourhand.actors.model.oversight import (
     PartitionReport,
     RunningTask,
     TroubledTask,
+    all_judge_occurrences,
     all_read_segments,
     decode_reports,
     encode_report,
@@ -132,3 +133,12 @@ def test_all_read_segments_where_each_report_says_so() -> None:
     for silent in (old, encode_report(REPORT), b"{", b"[]", b'{"readsSegments": 1}'):
         assert not all_read_segments([silent, new])
         assert not all_read_segments([new, silent])
+
+
+def test_all_judge_occurrences_where_each_report_says_so() -> None:
+    """A node of an earlier version says nothing of it, and no report is no answer."""
+    old, new = REPORT, msgspec.structs.replace(REPORT, judges_occurrences=True)
+
+    assert all_judge_occurrences([new, new])
+    assert not all_judge_occurrences([])
+    assert not all_judge_occurrences([new, old])

@@ -1,13 +1,13 @@
-"""When a node may write segments, as the reports say that it reads in the store."""
+"""When a node may do what older ones cannot, as the reports say that it reads in the store."""
 
 from concurrent.futures import Future
 
 from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.scheduler.adapters.cassandra.segment_gate import (
+from hourhand.scheduler.futures.every_node import (
     LOOK_MS,
     SETTLED_MS,
     TRUSTED_MS,
-    SegmentGate,
+    EveryNode,
 )
 from tests.unit.scheduler.adapters.memory.world import ManualClock
 
@@ -18,7 +18,7 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.looks: list[Future[bool]] = []
-        self.gate = SegmentGate(self._look, lambda: self.clock.ms)
+        self.gate = EveryNode(self._look, lambda: self.clock.ms, "it is done")
 
     def look(self, answer: bool | Exception, after_ms: float = LOOK_MS) -> bool:
         """Let time pass, have the gate look, answer it, and return whether the gate is open."""

@@ -1,8 +1,9 @@
-"""Decides when a node may write completion segments: once every node that reported can read them.
+"""Decides when a node may do what older versions cannot deal with: once every node that reported
+can.
 
-It reads the nodes' reports at intervals and never blocks: as long as the answer is unknown,
-completions are rows. It does not decide the packing, and it cannot stop an older version from being
-started later (ADR 32).
+It has the nodes' reports looked at from time to time and never blocks: as long as the answer is
+unknown, the node does as older versions do. It cannot stop an older version from being started
+later (ADR 32).
 """
 
 import logging
@@ -11,26 +12,28 @@ from concurrent.futures import Future
 
 from hourhand.actors.model.errors import HourhandError
 
-logger = logging.getLogger("hourhand.segments")
+logger = logging.getLogger("hourhand.versions")
 
 LOOK_MS = 5_000.0
 """Time between two looks at the reports."""
 TRUSTED_MS = 15_000.0
 """Time for which a result is valid: two looks may fail in between."""
 SETTLED_MS = 30_000.0
-"""Time after the start without segments: a node of another version that starts now has reported by
+"""Time after the start without it: a node of another version that starts now has reported by
 then."""
 
 
-class SegmentGate:
-    """Open while the last look found that all nodes read segments, from some time after the start.
+class EveryNode:
+    """Open while the last look found that all nodes can, from some time after the start.
 
-    A call answers at once. ``look`` asks the store; ``monotonic_ms`` returns the time.
+    A call answers at once. ``look`` asks the store; ``monotonic_ms`` returns the time; ``what`` is
+    a sentence's end that tells operators what nodes do from then on.
     """
 
     def __init__(
-        self, look: Callable[[], "Future[bool]"], monotonic_ms: Callable[[], float]
+        self, look: Callable[[], "Future[bool]"], monotonic_ms: Callable[[], float], what: str
     ) -> None:
+        self._what = what
         self._look = look
         self._monotonic_ms = monotonic_ms
         self._settled_ms = monotonic_ms() + SETTLED_MS
@@ -40,7 +43,7 @@ class SegmentGate:
         self._said = False
 
     def __call__(self) -> bool:
-        """Return True if segments may be written now."""
+        """Return True if it may be done now."""
         now_ms = self._monotonic_ms()
         looking = self._looking
         if looking is not None and looking.done():
@@ -52,7 +55,7 @@ class SegmentGate:
         may = now_ms >= self._settled_ms and now_ms - self._agreed_ms < TRUSTED_MS
         if may is not self._said:
             self._said = may
-            logger.info("successes are written as %s from now on", "segments" if may else "rows")
+            logger.info("%s %s", self._what, "from now on" if may else "no longer")
         return may
 
 

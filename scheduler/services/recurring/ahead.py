@@ -1,0 +1,198 @@
+"""Occurrences that are made before they are due: which ones, and which of them are left out.
+
+An occurrence that starts on time finds all earlier ones ended.  One that starts late is judged
+here, by the state of its schedule and by when the earlier ones ended.  Decides that from what is
+durable alone, so every node decides the same.
+"""
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task import BEFORE_EVERY_RECORD, StoredTask
+from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.futures.steps import Steps, begun
+from hourhand.scheduler.node.made_ahead import occurrence_ms
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.recurring.rule import RecurringRule
+from hourhand.scheduler.services.recurring.state import (
+    Recurring,
+    State,
+    name_of,
+    recent_keys,
+    recurring_of,
+)
+
+AHEAD_MS = 9_500
+"""An occurrence is made at most this time before it is due."""
+ROUND_MS = 7_000
+"""Time of the occurrences that one tick makes: the next tick comes while some are still ahead."""
+BEHIND_MS = 5_000
+"""A tick that is later than this makes up for what was due, one occurrence after the other."""
+OVERLAPS = "an earlier occurrence had not ended when this one was due"
+MISSED = "it was due longer ago than catch_up allows when a node took it over"
+ENDED = "its schedule was changed before it was due"
+_LEFT_OUT = frozenset({OVERLAPS, MISSED, ENDED})
+_LAST_RECORD = (1 << 63) - 1
+"""Higher than every offset."""
+
+
+def may_be_ahead(rule: RecurringRule) -> bool:
+    """True if occurrences of a rule may be made ahead.
+
+    One that is left out at its start would count against ``count_max``, and a callback has its
+    number when it is made.
+    """
+    return rule.count_max is None and not rule.ordering_id.startswith(RESERVED)
+
+
+def occurrence_key(name: str, rule: RecurringRule, due_ms: int, mark: str = "") -> TaskKey:
+    """Return the key of the occurrence at a time; ``mark`` tells a triggered one."""
+    text = format_instant(due_ms)
+    allow = rule.overlap == "allow"
+    return TaskKey(
+        rule.jittered_ms(name, due_ms),
+        f"{rule.ordering_id}@{text}{mark}" if allow else rule.ordering_id,
+        f"{name}@{text}{mark}",
+    )
+
+
+def recent_before(state: State, due_ms: int) -> list[TaskKey]:
+    """Return the keys of the last occurrences of earlier times, triggered ones among them."""
+    keys = recent_keys(state)
+    return [
+        key for key in keys if (occurrence_ms(key.uniqueness_key.removesuffix("!")) or 0) < due_ms
+    ]
+
+
+def overlaps(rule: RecurringRule, open_count: int) -> bool:
+    """True if an occurrence is left out while so many earlier ones are open."""
+    allowed = {"skip": 0, "buffer_one": 1}.get(rule.overlap)
+    return allowed is not None and open_count > allowed
+
+
+def times_ahead(known: Recurring, after_ms: int, now_ms: int) -> list[int]:
+    """Return the times behind ``after_ms`` whose occurrences may be made now."""
+    times = known.rule.times_after(after_ms, known.state.anchor_ms)
+    return list(takewhile(lambda due_ms: due_ms <= now_ms + AHEAD_MS, times))
+
+
+def next_tick_ms(name: str, ahead: Iterable[int], due_ms: int) -> int | None:
+    """Return when the tick follows that makes further occurrences; None where nothing is ahead.
+
+    Each schedule has a moment of its own within a round, so that many of them do not have their
+    ticks together.
+    """
+    later = [each for each in ahead if each > due_ms]
+    own_ms = zlib.crc32(name.encode()) % ROUND_MS
+    round_ends_ms = (due_ms - own_ms) // ROUND_MS * ROUND_MS + ROUND_MS + own_ms
+    if later and later[0] > round_ends_ms:
+        round_ends_ms += ROUND_MS
+    within = [each for each in later if each <= round_ends_ms]
+    return within[-1] if within else later[0] if later else None
+
+
+def was_left_out(completion: Completion) -> str | None:
+    """Return why an occurrence was left out at its start; None for another end."""
+    dropped = completion.result is CompletionResult.DROPPED
+    return completion.reason if dropped and completion.reason in _LEFT_OUT else None
+
+
+@dataclass(frozen=True, slots=True)
+class LateOccurrences:
+    """Judges occurrences that start late; used from any thread."""
+
+    definitions: DefinitionBook
+    stores: Stores
+    appender: TaskAppender
+
+    def judge(self, task: StoredTask, partition: int, owned_since_ms: int) -> "Future[str | None]":
+        """Answer why an occurrence is left out; None for one that runs, and for any other task."""
+        del partition
+        return begun(self._judged(task.key, owned_since_ms))
+
+    def _judged(self, key: TaskKey, owned_since_ms: int) -> Steps[str | None]:
+        name, _, _ = key.uniqueness_key.rpartition("@")
+        found = yield self.definitions.find(name_of(name))
+        if found is None or found.ended:
+            return None
+        rule, state = (known := recurring_of(found)).rule, known.state
+        due_ms = occurrence_ms(key.uniqueness_key)
+        if due_ms is None or key != occurrence_key(name, rule, due_ms):
+            return None
+        if due_ms not in state.ahead:
+            # Otherwise it was made at its time, or is another task.
+            first_ms, last_ms = state.ended or (0, -1)
+            is_ended = first_ms <= due_ms <= last_ms and str(key) not in state.recent
+            return ENDED if is_ended else None
+        open_then: list[TaskKey] = []
+        if rule.overlap != "allow":
+            before = [occurrence_key(name, rule, each) for each in state.ahead if each < due_ms]
+            recent = recent_before(state, due_ms)
+            open_then = yield from self._open_at(due_ms, [*recent, *before])
+        if overlaps(rule, len(open_then)):
+            return OVERLAPS
+        is_missed = due_ms + rule.catch_up_ms < owned_since_ms
+        return MISSED if is_missed and not open_then else None
+
+    def _open_at(self, due_ms: int, keys: list[TaskKey]) -> Steps[list[TaskKey]]:
+        """Return those of the keys that had not ended at a time."""
+        by_partition: dict[int, list[TaskKey]] = {}
+        for key in keys:
+            place = self.appender.partition_of(key.ordering_id)
+            by_partition.setdefault(place, []).append(key)
+        open_then: list[TaskKey] = []
+        for place, some in by_partition.items():
+            ends: Ends = yield from found_ends(self.stores, place, some)
+            open_then += [key for key in some if ends.was_open_at(key, due_ms)]
+        return open_then
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What became of some occurrences, by what is durable."""
+
+    closed: dict[TaskKey, Completion] = field(default_factory=dict)
+    stored: set[TaskKey] = field(default_factory=set)
+    """Those that are open and have a row."""
+
+    def was_open_at(self, key: TaskKey, at_ms: int) -> bool:
+        """True if an occurrence had become a task and had not ended at a time."""
+        closed = self.closed.get(key)
+        if closed is None:
+            return key in self.stored
+        return closed.finished_ms > at_ms and was_left_out(closed) is None
+
+
+def found_ends(stores: Stores, partition: int, keys: Sequence[TaskKey]) -> Steps[Ends]:
+    """Find out which of the keys, of one partition, have ended."""
+    completions: Mapping[TaskKey, Completion] = yield stores.status.find_completions(
+        partition, keys
+    )
+    ends = Ends()
+    unsure = []
+    for key in keys:
+        completion = completions.get(key)
+        if completion is not None and completion.closes(_LAST_RECORD):
+            ends.closed[key] = completion
+        else:
+            unsure.append(key)
+    if not unsure:
+        return ends
+    # Only the row tells whether a later record opened the key again.
+    rows: Mapping[TaskKey, StoredTask] = yield stores.schedule.find_tasks(partition, unsure)
+    for key in unsure:
+        completion, row = completions.get(key), rows.get(key)
+        offset = BEFORE_EVERY_RECORD if row is None else row.offset
+        if completion is not None and completion.closes(offset):
+            ends.closed[key] = completion
+        elif row is not None:
+            ends.stored.add(key)
+    return ends

@@ -1,0 +1,225 @@
+"""Occurrences that are made before they are due, under a virtual clock."""
+
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from hourhand.actors.model.instant import to_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.scheduler.services.recurring.ahead import (
+    AHEAD_MS,
+    ENDED,
+    MISSED,
+    OVERLAPS,
+    ROUND_MS,
+    next_tick_ms,
+)
+from hourhand.scheduler.services.recurring.state import State
+from hourhand.scheduler.services.system_registry import SystemTaskRegistry
+from tests.unit.scheduler.services.recurring.test_recurring import MIDNIGHT, Bench
+
+SECOND = timedelta(seconds=1)
+
+
+def state_of(bench: Bench) -> State:
+    """Return the stored state of the schedule."""
+    found = bench.client.find_recurring("n")
+    assert found is not None
+    return found.state
+
+
+def ahead_of(bench: Bench) -> list[float]:
+    """Return the times whose tasks are made already, in seconds since midnight."""
+    return [(each - to_millis(MIDNIGHT)) / 1000 for each in state_of(bench).ahead]
+
+
+def reasons(bench: Bench) -> set[str | None]:
+    """Return why tasks of the schedule were dropped."""
+    tasks = bench.client.list_tasks(ordering_id="n", state="dropped")
+    return {each.reason for each in tasks}
+
+
+def _lost(lost: list[object], key: TaskKey) -> "Future[None]":
+    lost.append(key)
+    answered: Future[None] = Future()
+    answered.set_result(None)
+    return answered
+
+
+def test_the_occurrences_of_the_next_seconds_are_stored_before_they_are_due() -> None:
+    """So each starts as any stored task does; the tick that follows has some time left."""
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=SECOND).result()
+    bench.advance(seconds=2)
+
+    ahead = ahead_of(bench)
+    assert 3 in ahead
+    assert max(ahead) <= 2 + AHEAD_MS / 1000
+    bench.advance(seconds=58)
+    assert bench.ran == bench.expected(*range(1, 61))
+
+
+def test_a_schedule_of_long_intervals_makes_each_task_when_it_is_due() -> None:
+    """Nothing waits in the store for days, which a change would have to cancel."""
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=timedelta(seconds=10)).result()
+    bench.advance(seconds=25)
+
+    assert ahead_of(bench) == []
+    assert bench.ran == bench.expected(10, 20)
+
+
+def test_a_schedule_with_a_count_makes_each_task_when_it_is_due() -> None:
+    """One that is left out at its start would have used up one of them."""
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=SECOND, count_max=5).result()
+    bench.advance(seconds=2)
+
+    assert ahead_of(bench) == []
+    bench.advance(seconds=8)
+    assert bench.ran == bench.expected(1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("change", ["pause", "delete"])
+def test_nothing_that_was_made_ahead_runs_after_a_change(change: str) -> None:
+    """It is cancelled before the change is applied."""
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=SECOND).result()
+    bench.advance(seconds=3.5)
+    getattr(bench.client, f"{change}_recurring")("n").result()
+    bench.advance(seconds=20)
+
+    assert bench.ran == bench.expected(1, 2, 3)
+
+
+def test_what_a_pause_cancelled_a_resume_makes_again() -> None:
+    """A cancelled key is open to a later record."""
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=SECOND).result()
+    bench.advance(seconds=3.5)
+    bench.client.pause_recurring("n").result()
+    bench.advance(seconds=2)
+    bench.client.resume_recurring("n").result()
+    bench.advance(seconds=3)
+
+    assert bench.ran == bench.expected(1, 2, 3, 6, 7, 8)
+
+
+def test_a_rule_that_is_replaced_leaves_nothing_of_its_own() -> None:
+    """The new one begins with its own interval and data."""
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=SECOND, data={"rule": 1}).result()
+    bench.advance(seconds=3.5)
+    every: Any = timedelta(seconds=2)
+    bench.client.schedule_recurring("n", every=every, data={"rule": 2}).result()
+    bench.advance(seconds=6)
+
+    assert bench.ran == bench.expected(1, 2, 3, 5.5, 7.5, 9.5)
+
+
+def test_an_equal_rule_leaves_alone_what_was_made_ahead() -> None:
+    """Nothing is cancelled, made twice, or left out."""
+    bench = Bench()
+    for _ in range(6):
+        bench.client.schedule_recurring("n", every=SECOND).result()
+        bench.advance(seconds=2.5)
+
+    assert bench.ran == bench.expected(*range(1, 16))
+
+
+def test_what_was_made_ahead_and_overlaps_is_left_out_at_its_start() -> None:
+    """It is closed with the reason, and counts as one that was left out."""
+    bench = Bench(takes_s=2.5)
+    bench.client.schedule_recurring("n", every=SECOND).result()
+    bench.advance(seconds=20)
+
+    assert bench.ran[:3] == bench.expected(1, 4, 7)
+    assert reasons(bench) == {OVERLAPS}
+    state = state_of(bench)
+    assert state.skipped >= 2 * (state.taken - 1)
+
+
+def test_one_may_wait_where_one_may_be_buffered() -> None:
+    """It runs late; a second one that waits is left out."""
+    bench = Bench(takes_s=2.5)
+    bench.client.schedule_recurring("n", every=SECOND, overlap="buffer_one").result()
+    bench.advance(seconds=20)
+
+    assert bench.ran[:3] == bench.expected(1, 2, 4)
+    assert reasons(bench) <= {OVERLAPS}
+
+
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+def test_what_was_made_ahead_of_an_outage_is_too_old_after_it(overlap: Any) -> None:
+    """As are the times that had no task yet."""
+    bench = Bench()
+    window = timedelta(seconds=3)
+    bench.client.schedule_recurring("n", every=SECOND, catch_up=window, overlap=overlap).result()
+    bench.advance(seconds=2.5)
+    bench.scheduler.stop()
+    bench.scheduler.clock.advance(60_000)
+    bench.scheduler.restart()
+    bench.advance(seconds=2)
+
+    seconds = [float(each[-7:-1]) for each in bench.ran]
+    assert seconds[:2] == [1.0, 2.0]
+    assert not set(bench.ran) & set(bench.expected(*range(3, 59)))
+    dropped = bench.client.list_tasks(state="dropped")
+    assert MISSED in {each.reason for each in dropped}
+
+
+def test_a_task_of_a_late_partition_is_left_out_once_its_schedule_was_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own partition may read the cancel after it started the task: the state says it too."""
+    lost: list[object] = []
+    monkeypatch.setattr(
+        "hourhand.scheduler.records.appending.TaskAppender.cancel",
+        lambda _own, key: _lost(lost, key),
+    )
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=SECOND).result()
+    bench.advance(seconds=3.5)
+    bench.client.pause_recurring("n").result()
+    bench.scheduler.run_due()
+    bench.scheduler.stop()
+    bench.scheduler.clock.advance(3_000)
+    bench.scheduler.restart()
+    bench.scheduler.run_due()
+
+    assert lost, "the change cancels them"
+    assert bench.ran == bench.expected(1, 2, 3)
+    assert reasons(bench) == {ENDED}
+
+
+def test_nothing_is_made_ahead_beside_nodes_that_judge_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a node would run what has to be left out."""
+    init = SystemTaskRegistry.__init__
+
+    def without(own: SystemTaskRegistry, **given: Any) -> None:
+        init(own, **given, makes_ahead=lambda: False)
+
+    monkeypatch.setattr(SystemTaskRegistry, "__init__", without)
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=SECOND).result()
+    bench.advance(seconds=3)
+
+    assert ahead_of(bench) == []
+    assert bench.ran == bench.expected(1, 2, 3)
+
+
+def test_ticks_of_many_schedules_come_at_different_times() -> None:
+    """Each has a moment of its own within a round, and has the next ticks at that moment."""
+    ahead = range(0, 60_000, 100)
+    ticks = {next_tick_ms(f"s{number}", ahead, 10_000) for number in range(200)}
+    assert len(ticks) > 50
+
+    first = next_tick_ms("s", ahead, 10_000)
+    assert first is not None
+    assert next_tick_ms("s", ahead, first) == first + ROUND_MS
+    assert next_tick_ms("s", [first + ROUND_MS + 200], first) == first + ROUND_MS + 200
+    assert next_tick_ms("s", [first], first) is None
