@@ -46,6 +46,22 @@ def test_every_page_is_on_the_site(site: Path) -> None:
     assert pages
 
 
+def test_each_page_is_there_as_markdown_too(site: Path) -> None:
+    """As it was written, once in the list for programs that read."""
+    pages = {
+        page.relative_to(ROOT / "docs").as_posix(): page.read_text(encoding="utf-8")
+        for page in documents()
+        if page.is_relative_to(ROOT / "docs")
+    }
+    listed = (site / "llms.txt").read_text(encoding="utf-8")
+    links = re.findall(r"^- \[.+\]\((.+)\)$", listed, re.MULTILINE)
+
+    assert listed.startswith("# Hourhand\n\n> ")
+    assert links[0] == "index.md"
+    assert sorted(links) == sorted(pages)
+    assert {name: (site / name).read_text(encoding="utf-8") for name in links} == pages
+
+
 def test_the_site_needs_no_network(site: Path) -> None:
     """Scripts, styles, fonts and pictures are its own, so it can be read from a folder."""
     loaded = re.compile(
