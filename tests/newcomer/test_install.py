@@ -7,11 +7,13 @@ skipped, and the summary counts it.
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.tidy.outside import run
+from tests.tidy.source import ROOT
 
 pytestmark = pytest.mark.newcomer
 
@@ -54,3 +56,16 @@ def test_every_extra_can_be_installed_together(python: Path, wheel: Path, tmp_pa
     run(python, "-m", "pip", "check", cwd=tmp_path)
     run(python, "-c", f"import {_DRIVERS}", cwd=tmp_path)
     assert "FOLDER" in run(python.parent / "hourhand", "pipeline", "report", "-h", cwd=tmp_path)
+
+
+def test_uv_makes_an_environment_that_runs_the_unit_tests(tmp_path: Path) -> None:
+    """From a clone, by the two commands that AGENTS.md names."""
+    run("git", "clone", "--quiet", ROOT.as_uri(), "clone", cwd=tmp_path)
+    uv, clone = [sys.executable, "-m", "uv"], tmp_path / "clone"
+    assert "`uv sync` once, then `uv run pytest tests/unit`" in (clone / "AGENTS.md").read_text()
+
+    run(*uv, "sync", "--quiet", "--python", sys.executable, cwd=clone, timeout_s=3_000)
+    words = ["pytest", "-q", "tests/unit/actors/model", "tests/unit/scheduler/cli/test_help.py"]
+    printed = run(*uv, "run", *words, cwd=clone, timeout_s=3_000)
+
+    assert " passed" in printed.splitlines()[-1], printed
