@@ -40,7 +40,7 @@ class ProcessDeadlines:
         self._silence = Silence(calls.silence_limits)
 
     def begin_look(self, now_ms: float) -> None:
-        """Note that the node looks at all places now; one that stood still ends nothing as stuck."""
+        """Note that all places are looked at now: a node that stood still ends nothing as stuck."""
         self._silence.look(now_ms)
 
     def look(self, place: ProcessPlace, now_ms: float) -> None:

@@ -14,7 +14,7 @@ PIPE_LOST = {
     "broken": "its process wrote into the pipe to its node, and was killed",
     "silent": "its process closed the pipe to its node, and was killed",
 }
-"""What user code did to the pipe, by the reason for the kill."""
+"""Misuse of the pipe by user code, by the reason for the kill."""
 UNCOUNTED = {
     "lease": "its process was killed, as the node's lease had ended",
     "given up": "its process was killed, as the partition goes to another node",

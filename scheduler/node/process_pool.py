@@ -1,9 +1,9 @@
 """The processes of a node: starts them, distributes work to them, and hears of its end.
 
 Decides how much work is sent ahead, which work is taken back, and when a process is replaced.  The
-death of a process is the failure of the work that had begun in it, and of no other.  Everything here
-happens on one thread, which never waits for a process; other threads post calls to it.  Never looks
-into a task.
+death of a process is the failure of the work that had begun in it, and of no other.  Everything
+here happens on one thread, which never waits for a process; other threads post calls to it.  Never
+looks into a task.
 """
 
 import logging

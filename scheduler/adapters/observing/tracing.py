@@ -441,7 +441,7 @@ class TracedRunner:
             return executor
         if is_in_process(executor):
             away[attempt] = call
-            return _Away(executor, call)
+            return cast("Executable", _SentExecutor(executor, call))
         return _wrapped(executor, call)
 
     def _call(self, attempt: Attempt) -> "_CallSpan | None":
@@ -539,7 +539,7 @@ class _CallSpan:
         self._spans.note_end(self._attempt.task.key, self._completes)
 
 
-class _Call(Protocol):
+class _SpannedCall(Protocol):
     """The span within which user code is called."""
 
     def begin(self) -> Span:
@@ -583,7 +583,7 @@ def below(executor: Executable, context: bytes) -> Executable:
     return _wrapped(executor, _CallBelow(context))
 
 
-def _wrapped(executor: Executable, call: _Call) -> Executable:
+def _wrapped(executor: Executable, call: _SpannedCall) -> Executable:
     return (_Async if runs_async(executor) else _Blocking)(executor, call)
 
 
@@ -592,11 +592,11 @@ class _Wrapped:
 
     __slots__ = ("_call", "_inner")
     _inner: Executable
-    _call: _Call
+    _call: _SpannedCall
     attempt: int
     fence: int
 
-    def __init__(self, inner: Executable, call: _Call) -> None:
+    def __init__(self, inner: Executable, call: _SpannedCall) -> None:
         object.__setattr__(self, "_inner", inner)
         object.__setattr__(self, "_call", call)
 
@@ -658,7 +658,7 @@ class _Wrapped:
         return ended
 
 
-class _Away(_Wrapped):
+class _SentExecutor(_Wrapped):
     """Stands for an executor in a process."""
 
     __slots__ = ()
@@ -666,10 +666,6 @@ class _Away(_Wrapped):
     def begin_trace(self) -> bytes | None:
         """Return the context for user code, as it is sent to a process."""
         return cast("_CallSpan", self._call).send()
-
-    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
-        """Never be called, as that of the executor."""
-        return self._inner.execute(task)
 
 
 class _Blocking(_Wrapped):
