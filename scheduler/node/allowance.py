@@ -6,13 +6,13 @@ and uses it when it begins, so that attempts which wait for a worker do not begi
 beyond the limit's.  Decides when the next attempt may be let through, never which one.
 """
 
-import heapq
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from hourhand.actors.model.flow import Limit, LimitKey
 from hourhand.scheduler.node.attempts import RunningAttempt
+from hourhand.scheduler.node.limit_line import LimitLine, LinePlace
 
 NEVER_MS = math.inf
 """The time of an event that only another event can cause."""
@@ -37,31 +37,25 @@ class Portion(NamedTuple):
         return cls(limit.per_ms / rate_share, max(1.0, limit.burst_tasks * share), slots)
 
 
-class Ticket:
+class Ticket(LinePlace):
     """One attempt that waits for the limits of its task."""
 
-    __slots__ = (
-        "allowances",
-        "flow",
-        "number",
-        "running",
-        "short_since_ms",
-        "since_ms",
-        "waits_for",
-        "weight",
-    )
+    __slots__ = ("allowances", "running", "short_since_ms", "since_ms", "waits_for")
 
     def __init__(
-        self, running: RunningAttempt, allowances: "Sequence[Allowance]", number: int, now_ms: float
+        self,
+        running: RunningAttempt,
+        allowances: "Sequence[Allowance]",
+        number: int,
+        now_ms: float,
+        *,
+        flow: str,
+        priority: int,
+        weight: float,
     ) -> None:
+        super().__init__(number, flow, priority, weight)
         self.running = running
         self.allowances = allowances
-        self.number = number
-        """Its place in the order of arrival."""
-        self.flow: str | None = None
-        """The flow whose turns are shared out by weight; None if attempts go in their order of
-        arrival."""
-        self.weight = 1.0
         self.since_ms = now_ms
         """Monotonic time of its arrival."""
         self.short_since_ms = now_ms
@@ -76,12 +70,9 @@ class Allowance:
     __slots__ = (
         "_full_ms",
         "_in_use",
-        "_left",
-        "_next_turns",
+        "_line",
         "_portion",
         "_reserved",
-        "_turn",
-        "_waiting",
         "key",
         "short_since_ms",
         "used_ms",
@@ -98,13 +89,8 @@ class Allowance:
         """Attempts that were let through and have not begun."""
         self._in_use = 0
         """Attempts that were let through and have not ended."""
-        self._waiting: list[tuple[float, int, Ticket]] = []
-        """A heap by turn, then by order of arrival."""
-        self._turn = 0.0
-        self._next_turns: dict[str, float] = {}
-        """The next turn of each flow (start-time fair queueing)."""
-        self._left = 0
-        """Tickets in the heap that wait no longer."""
+        self._line: LimitLine[Ticket] | None = None
+        """The attempts that wait for it; None while nobody does, as of most values."""
         self.wanted = 0
         """Waiting attempts that need this allowance, whichever one they wait for."""
         self.short_since_ms: float | None = None
@@ -126,7 +112,7 @@ class Allowance:
         # Each attempt with one limit comes here: no further call.
         interval_ms, burst, slots = self._portion
         reserved = self._reserved + 1
-        if self._in_use >= slots or reserved > burst or len(self._waiting) > self._left:
+        if self._in_use >= slots or reserved > burst or self._line is not None:
             return False
         if interval_ms and self._full_ms + (reserved - burst) * interval_ms > now_ms:
             return False
@@ -147,7 +133,7 @@ class Allowance:
         full_ms = self._full_ms
         self._full_ms = (max(now_ms, full_ms)) + self._portion[0]
         self.used_ms = now_ms
-        return len(self._waiting) > self._left
+        return self._line is not None
 
     def release(self, *, began: bool) -> bool:
         """Count an attempt that has ended, or that never begins; return True if others wait."""
@@ -155,7 +141,7 @@ class Allowance:
         if not began:
             self._reserved -= 1
         assert self._in_use >= self._reserved >= 0, "more end than were let through"
-        return len(self._waiting) > self._left
+        return self._line is not None
 
     def change(self, portion: Portion, tokens_max: float, since_ms: float, now_ms: float) -> None:
         """Replace the portion, and keep the tokens of ``since_ms``, but at most ``tokens_max``."""
@@ -188,43 +174,38 @@ class Allowance:
     @property
     def waiting(self) -> int:
         """Attempts that wait for this allowance."""
-        return len(self._waiting) - self._left
+        return 0 if self._line is None else len(self._line)
 
     def line_up(self, ticket: Ticket, now_ms: float) -> None:
-        """Add a waiting attempt, in the order of its flow's turn and its number."""
+        """Add a waiting attempt."""
         ticket.waits_for = self
         if self.short_since_ms is None:
             self.short_since_ms = now_ms
         ticket.short_since_ms = min(ticket.short_since_ms, self.short_since_ms)
-        turn = 0.0
-        if ticket.flow is not None:
-            turn = max(self._turn, self._next_turns.get(ticket.flow, 0.0))
-            self._next_turns[ticket.flow] = turn + 1 / ticket.weight
-        heapq.heappush(self._waiting, (turn, ticket.number, ticket))
+        if self._line is None:
+            self._line = LimitLine()
+        self._line.add(ticket)
 
     def next_in_line(self) -> Ticket | None:
         """Remove the attempt whose turn it is and return it; None if none waits."""
-        while self._waiting:
-            turn, _, found = heapq.heappop(self._waiting)
-            if found.waits_for is self:
-                found.waits_for = None
-                self._turn = turn
-                return found
-            self._left -= 1
-        # A flow that returns later owes no turns.
-        self._turn = 0.0
-        self._next_turns.clear()
-        return None
+        if self._line is None:
+            return None
+        found = self._line.pop()
+        found.waits_for = None
+        self._let_go_of_empty_line()
+        return found
 
     def step_out(self, ticket: Ticket) -> None:
         """Remove a waiting attempt that will never begin."""
-        assert ticket.waits_for is self, "it waits in one line"
+        assert self._line is not None, "it waits in one line"
         ticket.waits_for = None
-        self._left += 1
-        if self._left > len(self._waiting) // 2:
-            self._waiting = [each for each in self._waiting if each[2].waits_for is self]
-            heapq.heapify(self._waiting)
-            self._left = 0
+        self._line.remove(ticket)
+        self._let_go_of_empty_line()
+
+    def _let_go_of_empty_line(self) -> None:
+        # A flow that returns later owes no turns.
+        if not self._line:
+            self._line = None
 
 
 def reserve_all(needed: Sequence[Allowance], now_ms: float) -> bool:

@@ -1,8 +1,8 @@
 """The stage of limits: attempts wait here until all limits of their tasks let them through.
 
 They wait before their starts are made durable, and take no worker.  For each limit and value of its
-key they go in their order of arrival, or by fair shares if their kind has these.  Never decides the
-node's part of a limit: see ``shares``.  Used from any thread.
+key they go by priority, then by fair shares if their kind has these, then in their order of
+arrival: see ``limit_line``.  Never decides the node's part of a limit: see ``shares``.  Used from any thread.
 """
 
 import heapq
@@ -290,11 +290,22 @@ class Limiter:
         self._kept_max = max(_KEPT_MIN, 2 * len(kept))
 
     def _line_up(self, running: RunningAttempt, needed: Sequence[Allowance], now_ms: float) -> None:
-        ticket = self._tickets[running] = Ticket(running, needed, next(self._numbers), now_ms)
-        kind_flow = self._rules.of_task(running.attempt.task)
-        if kind_flow is not None and kind_flow.rule.fair is not None:
-            ticket.flow = kind_flow.flow_of(running.attempt.task)
-            ticket.weight = self._rules.weight_of(ticket.flow)
+        task = running.attempt.task
+        flow, priority, weight = "", 0, 1.0
+        # Without flow control nobody looks at priorities: see ``waiting_attempts``.
+        if self._rules:
+            priority = self._rules.priority_of(task)
+            flow = str(priority)
+            kind_flow = self._rules.of_task(task)
+            if kind_flow is not None and kind_flow.rule.fair is not None:
+                flow = self._rules.flow_of(task)
+                weight = self._rules.weight_of(flow)
+        ticket = self._tickets[running] = Ticket(
+            *(running, needed, next(self._numbers), now_ms),
+            flow=flow,
+            priority=priority,
+            weight=weight,
+        )
         for each in needed:
             each.wanted += 1
         lacking = first_lacking(needed, now_ms) or needed[0]

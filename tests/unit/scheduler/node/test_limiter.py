@@ -12,8 +12,10 @@ import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
 from hourhand.actors.model.attempts import Ending
+from hourhand.actors.model.fair_order import AGING_STARTS
 from hourhand.actors.model.flow import FairShare, FlowRule, FlowRules, Limit
 from hourhand.actors.model.kind import with_kind
+from hourhand.actors.model.priority import with_priority
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.node import limiter
 from hourhand.scheduler.node.attempts import RunningAttempt
@@ -33,6 +35,7 @@ class LimitsBench:
         partitions: int = 1,
         gate: Callable[[Any], bool] = lambda _: True,
         fair: FairShare | None = None,
+        priority: int | None = None,
         lend: bool = False,
         held: int | None = None,
     ) -> None:
@@ -46,7 +49,7 @@ class LimitsBench:
         self.since_ms = [-1e9] * (partitions if held is None else held)
         self.limits = Limiter(
             NodeLimits(
-                FlowRules({"mail": FlowRule(limits, fair=fair)}),
+                FlowRules({"mail": FlowRule(limits, priority, fair)}),
                 {} if on_node is None else {"mail": on_node},
                 partitions,
                 self,
@@ -79,9 +82,16 @@ class LimitsBench:
         """Number of partitions that it owns."""
         return len(self.since_ms)
 
-    def begin(self, count: int = 1, data: bytes = b"{}", kind: str | None = "mail") -> None:
-        """Have some attempts wait for what they need."""
-        task = a_stored_task(data=data if kind is None else with_kind(data, kind))
+    def begin(
+        self,
+        count: int = 1,
+        data: bytes = b"{}",
+        kind: str | None = "mail",
+        own: int | None = None,
+    ) -> None:
+        """Have some attempts wait for what they need; ``own`` is their tasks' priority."""
+        data = data if kind is None else with_kind(data, kind)
+        task = a_stored_task(data=data if own is None else with_priority(data, own))
         attempts = [an_attempt(task=task) for _ in range(count)]
         self.limits.enter([RunningAttempt(each, Quick(), None) for each in attempts])
 
@@ -252,6 +262,19 @@ def test_the_first_to_come_is_the_first_to_go_whatever_it_waited_for() -> None:
     assert b'"n":1' in bench.passed[0].attempt.task.data
 
 
+def test_who_changes_the_line_keeps_the_place_of_its_arrival() -> None:
+    """It had to wait for its tenant's slot first, while others waited for the rate."""
+    bench = LimitsBench(Limit(concurrency=1, key="tenant"), Limit(rate=1, burst=1))
+    for tenant, number in ((b"a", 0), (b"a", 1), (b"b", 2), (b"c", 3)):
+        bench.begin(1, b'{"tenant":"%s","n":%d}' % (tenant, number))
+
+    bench.work_all()
+    bench.advance(5_000)
+
+    order = [json.loads(each.attempt.task.data)["n"] for each in bench.done]
+    assert order == [0, 1, 2, 3]
+
+
 def test_what_waits_for_one_limit_is_shared_by_weight() -> None:
     """Who brought ten times as much has its share, and no more while others wait."""
     share = FairShare(key="tenant", weights={"double": 2})
@@ -267,6 +290,72 @@ def test_what_waits_for_one_limit_is_shared_by_weight() -> None:
     assert Counter(order[1:41]) == {"big": 10, "small": 10, "double": 20}
     bench.begin(3, b'{"tenant":"big"}')
     assert not bench.passed[0].limited_ms and bench.waiting() == 2
+
+
+def test_what_waits_for_a_limit_goes_by_priority() -> None:
+    """Then as it came; a lower one goes after 16 of higher ones, and is not starved."""
+    bench = LimitsBench(Limit(concurrency=1), priority=5)
+    bench.begin(1)
+    for number in range(20):
+        bench.begin(1, b'{"n":%d}' % number)
+    for own, number in ((-1, 20), (9, 21), (5, 22), (9, 23)):
+        bench.begin(1, b'{"n":%d}' % number, own=own)
+
+    bench.work_all()
+
+    order = [json.loads(each.attempt.task.data)["n"] for each in bench.done[1:]]
+    # The kind's own priority is 5, so 22 stands behind its tasks as it came.
+    assert [each for each in order if each != 20] == [21, 23, *range(20), 22]
+    assert order.index(20) == AGING_STARTS
+
+
+def test_priority_goes_before_fair_shares_and_they_before_time() -> None:
+    """Of one priority each tenant has its part, and of a tenant what came first goes first."""
+    bench = LimitsBench(Limit(rate=1, burst=1), fair=FairShare(key="tenant"))
+    for tenant, count in (("first", 1), ("big", 6), ("small", 2)):
+        for number in range(count):
+            bench.begin(1, b'{"tenant":"%s","n":%d}' % (tenant.encode(), number))
+    for number in (6, 7):
+        bench.begin(1, b'{"tenant":"big","n":%d}' % number, own=1)
+
+    bench.work_all()
+    bench.advance(20_000)
+
+    read = [json.loads(each.attempt.task.data) for each in bench.done[1:]]
+    order = [(each["tenant"], each["n"]) for each in read]
+    fair = [("big", 0), ("small", 0), ("big", 1), ("small", 1)]
+    assert order[:6] == [("big", 6), ("big", 7), *fair]
+    assert order[6:] == [("big", number) for number in range(2, 6)]
+
+
+def test_what_leaves_a_line_keeps_nobody_from_its_turn() -> None:
+    """Whole flows may leave, and come again."""
+    bench = LimitsBench(Limit(concurrency=1), fair=FairShare(key="tenant"))
+    bench.begin(1)
+    for number in range(30):
+        bench.begin(1, b'{"tenant":"t%d","n":%d}' % (number % 3, number))
+    leaving = [each for each in bench.limits._tickets if b'"t1"' in each.attempt.task.data]
+    for each in leaving[:5] + leaving[:4:-1]:
+        assert bench.limits.withdraw(each)
+    bench.begin(1, b'{"tenant":"t1","n":30}')
+
+    bench.work_all()
+
+    order = [json.loads(each.attempt.task.data)["n"] for each in bench.done[1:]]
+    assert sorted(order) == sorted([*range(0, 30, 3), *range(2, 30, 3), 30])
+    assert order.index(30) <= 3 and bench.waiting() == 0 and not bench.limits._tickets
+
+
+def test_a_kinds_limit_on_a_node_looks_at_no_priority_without_flow_control() -> None:
+    """As the turns before workers: nothing of flow control is declared."""
+    bench = LimitsBench(on_node=1)
+    bench.begin(1)
+    for own in (0, 9):
+        bench.begin(1, b'{"n":%d}' % own, own=own)
+
+    bench.work_all()
+
+    assert [json.loads(each.attempt.task.data)["n"] for each in bench.done[1:]] == [0, 9]
 
 
 def test_one_that_never_begins_gives_its_allowance_back() -> None:

@@ -117,6 +117,30 @@ def test_what_falls_due_and_what_comes_due_wait_for_one_limit(
     assert began == ["ahead"] * 3 + ["due"] * 2
 
 
+def test_what_waits_for_a_limit_goes_by_priority() -> None:
+    """What comes later goes first where it is more urgent, and what was cancelled never goes."""
+    app, began = Hourhand(), list[int]()
+
+    @app.task("mail", limits=Limit(rate=1, burst=1), priority=0)
+    def mail(payload: dict[str, Any]) -> None:
+        began.append(payload["n"])
+
+    with VirtualScheduler(executors=app) as scheduler:
+        made = [
+            mail.make_task(
+                {"n": number}, ordering_id=f"{number}", at=scheduler.now, priority=priority
+            )
+            for number, priority in enumerate((None, None, None, -9, 50, 9, 50, 50))
+        ]
+        for task in made:
+            scheduler.schedule_task(task).result(TIMEOUT_S)
+            scheduler.run_due()
+        scheduler.client.cancel_task(made[6].key).result(TIMEOUT_S)
+        scheduler.advance(minutes=1)
+
+    assert began == [4, 7, 5, 0, 1, 2, 3]
+
+
 def test_what_hourhand_does_itself_waits_for_no_limit() -> None:
     """The occurrences of a schedule do, as they are tasks of its kind; what makes them does not."""
 
