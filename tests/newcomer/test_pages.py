@@ -57,7 +57,7 @@ def test_the_tutorial_can_be_typed(
     typed = type_page("docs/tutorial.md", tmp_path / "fresh", servers)
 
     assert "python plan.py" in typed
-    assert sum(line.startswith("hourhand run") for line in typed) == 5
+    assert sum(line.startswith("hourhand run ") for line in typed) == 5
 
 
 def test_the_two_commands_work_in_a_fresh_clone(tmp_path: Path) -> None:
