@@ -92,7 +92,7 @@ class _Setback:
     letter: "Future[Position] | None" = None
     """A dead letter, or a follower, that the log is about to acknowledge."""
     closing: "_Closing | None" = None
-    """What is recorded once the log has the task's follower."""
+    """The end to record once the log has the task's follower."""
 
 
 class TaskExecutorRole(msgspec.Struct, eq=False):

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from hourhand.actors.model.outcome import Done, Drop, Retry, Snooze
     from hourhand.actors.model.status import AttemptResult, CommandOutcome, RecordedOutcome
     from hourhand.actors.model.task import Task
-    from hourhand.actors.model.task_end import TaskEnd
     from hourhand.actors.model.task_executor import TaskExecutor
     from hourhand.scheduler.client.client import SchedulerClient
     from hourhand.scheduler.configuration.settings import Settings
@@ -69,7 +68,6 @@ __all__ = [
     "Settings",
     "Snooze",
     "Task",
-    "TaskEnd",
     "TaskExecutor",
     "TaskFunction",
     "TaskInfo",
@@ -103,7 +101,6 @@ _LOADED_WHEN_NAMED = {
     "Settings": "hourhand.scheduler.configuration.settings",
     "Snooze": "hourhand.actors.model.outcome",
     "Task": "hourhand.actors.model.task",
-    "TaskEnd": "hourhand.actors.model.task_end",
     "TaskExecutor": "hourhand.actors.model.task_executor",
     "TaskFunction": "hourhand.scheduler.executors.registry",
     "TaskInfo": "hourhand.scheduler.reading.task_info",

@@ -3,6 +3,7 @@
 Decides nothing: the kit is in ``scheduler/testing/``.
 """
 
+from hourhand.actors.model.task_end import TaskEnd
 from hourhand.scheduler.testing import (
     Execution,
     NextAttempts,
@@ -17,6 +18,7 @@ __all__ = [
     "NextAttempts",
     "RecordingTelemetry",
     "RefusedTask",
+    "TaskEnd",
     "VirtualScheduler",
     "execute_task",
 ]

@@ -10,7 +10,7 @@ import re
 from hourhand.actors.model.display import shown
 from hourhand.actors.model.expiry import HOLDING_KIND, MEMBER_BYTES_MAX, Expiry, split_expiry
 from hourhand.actors.model.links_text import HOLDING_KIND as LINKED_KIND
-from hourhand.actors.model.links_text import MARK_BYTES, split_mark
+from hourhand.actors.model.links_text import MARK, MARK_BYTES, split_mark
 from hourhand.actors.model.trace import CONTEXT_TAIL_BYTES, RESERVED, appended, without_context
 
 KIND_CHARS_MAX = 64
@@ -50,7 +50,9 @@ def split_kind(data: bytes) -> tuple[str | None, bytes]:
     # Most rows have none of them.
     if data.find(RESERVED, -TAIL_BYTES_MAX) < 0:
         return None, data
-    _, data = split_mark(split_expiry(without_context(data))[1])
+    _, data = split_expiry(without_context(data))
+    if data.endswith(MARK):
+        _, data = split_mark(data)
     start = data.rfind(_OPENS, max(0, len(data) - _MEMBER_BYTES_MAX))
     if start < 0 or not data.endswith(_CLOSES):
         return None, data

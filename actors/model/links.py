@@ -1,4 +1,4 @@
-"""What a task is linked with: the follower that its end brings, and the tasks that it follows.
+"""The links of a task: the follower that its end brings, and the tasks that it follows.
 
 A record has both in one member beside its data, and so has the text of a row (``links_text``).
 Decides what they say and which end brings a follower; never sends one.
@@ -46,7 +46,7 @@ class Then(msgspec.Struct, frozen=True, omit_defaults=True):
         return TaskKey(due_ms, record.ordering_id, record.uniqueness_key)
 
 
-class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
+class EndRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The end of a task, as its follower's record has it."""
 
     key: str
@@ -75,7 +75,7 @@ class Links(msgspec.Struct, frozen=True, omit_defaults=True):
     """The member of a record, and of the text of a row."""
 
     then: Then | None = None
-    after: tuple[Ended, ...] = ()
+    after: tuple[EndRecord, ...] = ()
 
 
 _BRINGING: dict[str, On] = {"success": "success", "any": "any"}
@@ -115,9 +115,9 @@ def brings(then: Then, result: CompletionResult) -> bool:
 _ENDS = frozenset(CompletionResult) - {CompletionResult.MOVED, CompletionResult.REOPENED}
 
 
-def ended_of(completion: Completion, result: bytes | None = None) -> Ended:
+def ended_of(completion: Completion, result: bytes | None = None) -> EndRecord:
     """Return how a task ended; ``result`` is the text of the row with its value."""
-    return Ended(
+    return EndRecord(
         str(completion.key),
         completion.result.value,
         format_instant(completion.finished_ms),
@@ -127,7 +127,7 @@ def ended_of(completion: Completion, result: bytes | None = None) -> Ended:
     )
 
 
-def follower_record(then: Then, ended: Ended) -> bytes:
+def follower_record(then: Then, ended: EndRecord) -> bytes:
     """Return the record of a follower that is told how the task before it ended."""
     members = _decode_members(then.task)
     name = ordering_id_of(then.task)

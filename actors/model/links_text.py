@@ -14,10 +14,11 @@ MEMBER = "hourhand.links"
 HOLDING_KIND = "hourhand:linked"
 """The kind that a node of the version before reads in a row with links."""
 OPENS = b'{"%b":[' % MEMBER.encode()
-"""What data may not begin with."""
+"""The begin of a row with links; data may not begin so."""
 
-_MARK = b'"hourhand.kind":"%b"}' % HOLDING_KIND.encode()
-MARK_BYTES = len(_MARK) + len(b",")
+MARK = b'"hourhand.kind":"%b"}' % HOLDING_KIND.encode()
+"""The member that says at a row's end that links stand in front."""
+MARK_BYTES = len(MARK) + len(b",")
 _LENGTH = re.compile(rb'\{"hourhand\.links":\[([0-9]{1,9}),')
 _BEGINS = b'{"hourhand.'
 
@@ -31,14 +32,14 @@ def with_links(data: bytes, links: bytes) -> bytes:
 
 def marked(text: bytes) -> bytes:
     """Return the text of a row that has links and carries no trace or expiry, with its mark."""
-    return appended(text, _MARK)
+    return appended(text, MARK)
 
 
 def split_mark(text: bytes) -> tuple[bool, bytes]:
     """Return whether a row's text without trace and expiry has links, and the text unmarked."""
-    if not text.endswith(_MARK):
+    if not text.endswith(MARK):
         return False, text
-    return True, text[: -len(_MARK)].removesuffix(b",") + b"}"
+    return True, text[: -len(MARK)].removesuffix(b",") + b"}"
 
 
 def may_have_links(text: bytes) -> bool:

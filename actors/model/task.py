@@ -194,7 +194,7 @@ class Task(BaseModel):
 
     @property
     def after(self) -> tuple[TaskEnd, ...]:
-        """How the tasks ended that it follows; empty for a task that follows none."""
+        """The ends of the tasks that it follows; empty for a task that follows none."""
         # Not a field: no producer gives it, and a plain task does not pay for it.
         found: tuple[TaskEnd, ...] = self.__dict__.get("_after", ())
         return found

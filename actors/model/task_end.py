@@ -16,17 +16,17 @@ from hourhand.actors.model.public import public
 from hourhand.actors.model.sealed import is_sealed, refuse_sealed
 
 
-class _Value(msgspec.Struct):
+class _ResultRow(msgspec.Struct):
     value: object
 
 
-_decode_value = msgspec.json.Decoder(_Value).decode
+_decode_value = msgspec.json.Decoder(_ResultRow).decode
 
 
-@public("hourhand")
+@public("hourhand.testing")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskEnd:
-    """How a task ended, in ``task.after`` of the one that follows it."""
+    """The end of a task, in ``task.after`` of the one that follows it."""
 
     key: TaskKey
     state: str

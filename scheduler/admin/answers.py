@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from hourhand.actors.model.checkpoint_value import progress_of
 from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
 from hourhand.actors.model.json_text import shown_value
-from hourhand.actors.model.links import Ended
+from hourhand.actors.model.links import EndRecord
 from hourhand.actors.model.oversight import RunningTask
 from hourhand.actors.model.sealed import sealing_of
 from hourhand.actors.model.status import (
@@ -300,7 +300,7 @@ class ShownThen(Answer, frozen=True, kw_only=True):
 
 
 class ShownEnd(Answer, frozen=True, kw_only=True):
-    """How a task ended, as its follower was told."""
+    """The end of a task, as its follower was told."""
 
     key: KeyText
     state: str
@@ -309,7 +309,7 @@ class ShownEnd(Answer, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
 
     @classmethod
-    def of(cls, ended: Ended) -> Self:
+    def of(cls, ended: EndRecord) -> Self:
         """Show an end without its result, which the task itself has."""
         return cls(
             key=ended.key,
@@ -343,7 +343,7 @@ class ShownTask(Answer, frozen=True):
     then: ShownThen | UnsetType = UNSET
     """The task that follows this one, if one does."""
     after: list[ShownEnd] | UnsetType = UNSET
-    """How the tasks ended that this one follows, if it follows any."""
+    """The ends of the tasks that this one follows, if it follows any."""
     task_data: Annotated[Any, Meta(description="The task's JSON object.")] = UNSET
     sealed: str | UnsetType = UNSET
     """For sealed data, its codec and the id of its key; the data itself is not shown then."""

@@ -110,7 +110,7 @@ class TaskInfo(msgspec.Struct, frozen=True):
     then: TaskKey | None = None
     """The task that follows once this one has ended; None without one, and if the data is None."""
     after: tuple[TaskEnd, ...] = ()
-    """How the tasks ended that this one follows."""
+    """The ends of the tasks that this one follows."""
     sealed: str | None = None
     """The reason why this client cannot open the data: its codec, the id of the key, and the
     missing part. None if it could."""

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from pydantic import JsonValue
 
-from hourhand import Done, Drop, Snooze, TaskEnd
+from hourhand import Done, Drop, Snooze
 from hourhand.actors.model.backoff import RetryPolicy
 from hourhand.actors.model.codec import decode_record, encode_task
 from hourhand.actors.model.errors import InvalidTask
@@ -16,6 +16,7 @@ from hourhand.actors.model.links import On, with_then
 from hourhand.actors.model.outcome import Outcome
 from hourhand.actors.model.status import CompletionResult
 from hourhand.actors.model.task import StoredTask, Task
+from hourhand.testing import TaskEnd
 from tests.builders import NOW_MS, a_record, a_task
 from tests.promises.group import Group
 
@@ -23,7 +24,7 @@ FIRST = a_task(due_in_ms=60_000, data={"step": 1})
 NEXT = a_task(ordering_id="mails", due_in_ms=0, uniqueness_key="receipt", data={"step": 2})
 
 
-class Story:
+class Followed:
     """A group whose first step is told what to do, and what the second one finds."""
 
     def __init__(self, says: Callable[[], Outcome | None], *, partitions: int = 2) -> None:
@@ -54,7 +55,7 @@ def _fails() -> None:
 
 def test_p29_a_follower_runs_once_its_task_has_ended_and_finds_the_result() -> None:
     """In another partition, due long before; the data is its own."""
-    story = Story(lambda: Done({"paid": 42}))
+    story = Followed(lambda: Done({"paid": 42}))
     story.schedule()
     story.group.join()
     story.group.advance(59_000)
@@ -82,7 +83,7 @@ ENDS: dict[str, Callable[[], Outcome | None]] = {
 @pytest.mark.parametrize("state", ENDS)
 def test_p29_an_end_that_is_not_asked_for_brings_no_follower(state: str, on: On) -> None:
     """``success`` alone, or any."""
-    story = Story(ENDS[state])
+    story = Followed(ENDS[state])
     story.schedule(on)
     story.group.join()
     story.group.advance(120_000)
@@ -93,7 +94,7 @@ def test_p29_an_end_that_is_not_asked_for_brings_no_follower(state: str, on: On)
 @pytest.mark.parametrize("command", ["cancel", "drop", "expire"])
 def test_p29_what_is_closed_without_its_code_brings_its_follower_too(command: str) -> None:
     """By an operator, or by its expiry."""
-    story = Story(lambda: None)
+    story = Followed(lambda: None)
     client = story.group.client
     first = FIRST.model_copy(update={"expires": timedelta(minutes=1)})
     client.schedule_task(first, then=NEXT, on="any").result(0)
@@ -113,7 +114,7 @@ def test_p29_what_is_closed_without_its_code_brings_its_follower_too(command: st
 
 def test_p29_a_follower_goes_with_its_task_to_another_time() -> None:
     """By a move and by a run-now; by a replace it is the new task's."""
-    story = Story(lambda: None)
+    story = Followed(lambda: None)
     story.schedule()
     client = story.group.client
     client.reschedule_task(FIRST.key, a_task(due_in_ms=90_000).scheduled_time).result(0)
@@ -134,7 +135,7 @@ def test_p29_a_failed_task_that_is_retried_and_succeeds_brings_its_follower_once
 
     for on in ("success", "any"):
         failing[0] = True
-        story = Story(says)
+        story = Followed(says)
         story.schedule("any" if on == "any" else "success")
         story.group.join()
         story.group.advance(70_000)
@@ -147,7 +148,7 @@ def test_p29_a_failed_task_that_is_retried_and_succeeds_brings_its_follower_once
 def test_p29_a_snooze_is_not_an_end() -> None:
     """The follower waits for the end."""
     says: list[Outcome | None] = [None, Snooze(timedelta(seconds=5)), Snooze(timedelta(seconds=5))]
-    story = Story(says.pop)
+    story = Followed(says.pop)
     story.schedule("any")
     story.group.join()
     story.group.advance(120_000)
@@ -158,7 +159,7 @@ def test_p29_a_snooze_is_not_an_end() -> None:
 
 def test_p29_no_end_is_durable_before_its_follower_is_in_the_log() -> None:
     """While the log takes nothing the task stays open; what is behind it waits, others go on."""
-    story = Story(lambda: None, partitions=1)
+    story = Followed(lambda: None, partitions=1)
     group = story.group
     story.schedule()
     behind = a_task(due_in_ms=61_000)
@@ -182,7 +183,7 @@ def test_p29_no_end_is_durable_before_its_follower_is_in_the_log() -> None:
 
 def test_p29_a_repeated_end_brings_the_same_follower() -> None:
     """A node dies behind the follower's record and before the completion: both run as promised."""
-    story = Story(lambda: None)
+    story = Followed(lambda: None)
     group = story.group
     story.schedule()
     member = group.join()
@@ -200,7 +201,7 @@ def test_p29_a_repeated_end_brings_the_same_follower() -> None:
 def test_p29_a_follower_that_the_log_refuses_goes_without_the_result(pad_chars: int) -> None:
     """Where even that is too much, it is a dead letter; its task is closed in any case."""
     value = "".join(random.Random(7).choices(string.ascii_letters, k=4_000))
-    story = Story(lambda: Done(value))
+    story = Followed(lambda: Done(value))
     group = story.group
     then = NEXT.model_copy(update={"data": {"pad": value[:pad_chars]}})
     group.client.schedule_task(FIRST, then=then).result(0)

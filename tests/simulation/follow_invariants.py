@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hourhand.actors.model.attempts import Ending
 from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.links import Ended
+from hourhand.actors.model.links import EndRecord
 from hourhand.actors.model.task import StoredTask
 from tests.simulation.judged import Complaints, Run
 
@@ -19,7 +19,7 @@ class _Follower(NamedTuple):
     """What the log has of followers of one task."""
 
     key: TaskKey
-    ended: Ended
+    ended: EndRecord
     at_ms: float
     """When its record was appended."""
 

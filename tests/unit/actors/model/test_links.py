@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from pydantic import JsonValue
 
-from hourhand import TaskEnd
 from hourhand.actors.model.codec import decode_record, encode_task, letter_of
 from hourhand.actors.model.errors import PayloadSealed, PoisonRecord
 from hourhand.actors.model.key import TaskKey
@@ -20,6 +19,7 @@ from hourhand.actors.model.sealed import SealedData, SealedMembers, SealingStep
 from hourhand.actors.model.status import CompletionResult
 from hourhand.actors.model.task import StoredTask, Task
 from hourhand.actors.model.trace import TRACEPARENT
+from hourhand.testing import TaskEnd
 from tests.builders import a_completion, a_record, a_task
 
 FOLLOWER = a_task(ordering_id="b", uniqueness_key="f", data={"hourhand.kind": "x", "n": [1]})

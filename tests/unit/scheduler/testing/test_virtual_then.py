@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from hourhand import BatchExecutor, Done, Hourhand, RetryPolicy, Task, TaskEnd, TaskExecutor
+from hourhand import BatchExecutor, Done, Hourhand, RetryPolicy, Task, TaskExecutor
 from hourhand.actors.model.batch_executor import BatchOutcome
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.partition import partition_of
@@ -13,6 +13,7 @@ from hourhand.payloads import AesGcm, PayloadCodecs
 from hourhand.scheduler.cli.task_text import view_lines
 from hourhand.scheduler.reading.task_state import TaskView, view_of
 from hourhand.scheduler.testing import VirtualScheduler, execute_task
+from hourhand.testing import TaskEnd
 from tests.builders import a_key
 
 TIMEOUT_S = 60
