@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hourhand import TaskState
 from hourhand.actors.model.instant import to_millis
 from hourhand.actors.model.key import TaskKey
 from hourhand.scheduler.services.recurring.ahead import (
@@ -37,7 +38,7 @@ def ahead_of(bench: Bench) -> list[float]:
 
 def reasons(bench: Bench) -> set[str | None]:
     """Return why tasks of the schedule were dropped."""
-    tasks = bench.client.list_tasks(ordering_id="n", state="dropped")
+    tasks = bench.client.list_tasks(ordering_id="n", state=TaskState.DROPPED)
     return {each.reason for each in tasks}
 
 
@@ -166,7 +167,7 @@ def test_what_was_made_ahead_of_an_outage_is_too_old_after_it(overlap: Any) -> N
     seconds = [float(each[-7:-1]) for each in bench.ran]
     assert seconds[:2] == [1.0, 2.0]
     assert not set(bench.ran) & set(bench.expected(*range(3, 59)))
-    dropped = bench.client.list_tasks(state="dropped")
+    dropped = bench.client.list_tasks(state=TaskState.DROPPED)
     assert MISSED in {each.reason for each in dropped}
 
 
