@@ -66,7 +66,9 @@ def p23_each_occurrence_comes_once(run: Run) -> Complaints:
             ]
             own_ahead = [each for each in own if each.ahead]
             own_ticked = [each for each in own if not each.ahead]
-            yield from _ahead_against_policy(facts, life, own_ahead, own)
+            sets = (c for c in changes if c.kind == "set" and c.offset > life.set_by.offset)
+            replaced_ms = min((c.asked_ms for c in sets), default=NEVER_MS)
+            yield from _ahead_against_policy(facts, life.rule, own_ahead, own, replaced_ms)
             yield from _against_policy(run, life.rule, own_ticked, ticks[name], facts.closed_ms)
 
 
@@ -305,16 +307,15 @@ def _against_policy(
 
 def _ahead_against_policy(
     facts: DoorFacts,
-    life: _Life,
+    rule: RecurringRule,
     ahead: Sequence[_Occurrence],
     own: Sequence[_Occurrence],
+    replaced_ms: float,
 ) -> Iterator[str]:
     """Find tasks that were made ahead and ran though, at their time, too many were open, or though
-    no node had their partition within the catch-up window.  The rule that is in force at the start
-    decides.
+    no node had their partition within the catch-up window.  What a rule had made that was replaced
+    before the start is not looked at.
     """
-    rule = life.rule
-    replaced_ms = min((c.asked_ms for c in life.later if c.kind == "set"), default=NEVER_MS)
     allowed = {"allow": 10**9, "skip": 1, "buffer_one": 2}[rule.overlap]
     run, margin_ms = facts.run, LATE_MS + facts.apart_ms
     for each in ahead:
