@@ -544,7 +544,11 @@ class SchedulerClient:
         Those that it declared before and are not among them are removed. The future fails with
         TaskTooLarge where they have too much data for one record.
         """
-        return self._systems.declare_recurring(owner, rules, forced=True)
+        try:
+            declaration = self._systems.declaration_of(rules, forced=True)
+        except HourhandError as error:
+            return refused(error)
+        return self._systems.declare_recurring(owner, declaration)
 
     def declaring(self, sets: Sequence[DeclaredSet]) -> Declaring:
         """Return what declares the recurring schedules of applications, for a node of them."""

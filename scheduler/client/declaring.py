@@ -20,7 +20,7 @@ from hourhand.scheduler.services.recurring.declared import (
     APPLICATIONS,
     LEASE_MS,
     RENEW_MS,
-    digest_of,
+    Declaration,
 )
 from hourhand.scheduler.services.recurring.requests import rule_of
 from hourhand.scheduler.services.recurring.rule import RecurringRule
@@ -70,7 +70,8 @@ class Declaring:
         self._clock = clock
         self._stopping = stopping or Event()
         self._thread = Thread(target=self._run, name="hourhand-declaring", daemon=True)
-        self._digests = {each.owner: digest_of(each.rules) for each in sets}
+        self._declarations: dict[str, Declaration] = {}
+        """By owner; sealed once, as each sealing gives another text."""
         self._told: set[str] = set()
         """Owners whose set was held back, or could not be declared, and whose log has it."""
 
@@ -86,7 +87,7 @@ class Declaring:
     def declare(self) -> None:
         """Declare every set; raises what the log or the store raises."""
         for each in self._sets:
-            self._requests.declare_recurring(each.owner, each.rules).result(_ACKNOWLEDGED_S)
+            self._declare(each.owner, self._declaration_of(each))
 
     def look(self) -> None:
         """Renew each set that is in force, and declare each one that nothing holds back."""
@@ -95,12 +96,12 @@ class Declaring:
 
     def _look_at(self, ours: DeclaredSet) -> None:
         declared, now_ms = self._requests.find_declared(ours.owner), self._clock.now_ms()
-        digest = self._digests[ours.owner]
+        declaration = self._declaration_of(ours)
+        digest = declaration.digest
         if declared is not None and declared.digest == digest:
             self._told.discard(ours.owner)
             if now_ms >= declared.renewed_ms + RENEW_MS:
-                sent = self._requests.renew_declaration(ours.owner, digest)
-                sent.result(_ACKNOWLEDGED_S)
+                self._declare(ours.owner, Declaration(digest))
         elif declared is not None and declared.is_held_against(digest, now_ms):
             if ours.owner not in self._told:
                 self._told.add(ours.owner)
@@ -112,7 +113,16 @@ class Declaring:
                     format_instant(declared.renewed_ms + LEASE_MS),
                 )
         else:
-            self._requests.declare_recurring(ours.owner, ours.rules).result(_ACKNOWLEDGED_S)
+            self._declare(ours.owner, declaration)
+
+    def _declaration_of(self, ours: DeclaredSet) -> Declaration:
+        found = self._declarations.get(ours.owner)
+        if found is None:
+            found = self._declarations[ours.owner] = self._requests.declaration_of(ours.rules)
+        return found
+
+    def _declare(self, owner: str, declaration: Declaration) -> None:
+        self._requests.declare_recurring(owner, declaration).result(_ACKNOWLEDGED_S)
 
     def _run(self) -> None:
         pause_s, act = 0.0, self.declare

@@ -25,11 +25,10 @@ from hourhand.scheduler.services.definition_book import DefinitionBook
 from hourhand.scheduler.services.recurring.declared import (
     Declaration,
     Declared,
+    declaration_of,
     declaration_task,
     declared_of,
-    digest_of,
     name_of_owner,
-    values_of,
 )
 from hourhand.scheduler.services.recurring.requests import request_task, set_task
 from hourhand.scheduler.services.recurring.rule import RecurringRule, checked_name
@@ -112,26 +111,23 @@ class SystemRequests:
         is_equal = written_rule(self._opened_recurring(known).rule) == written_rule(rule)
         return known.rule if is_equal else sealed
 
-    def declare_recurring(
-        self, owner: str, rules: Mapping[str, RecurringRule], *, forced: bool = False
-    ) -> "LightFuture[Receipt]":
-        """Declare all schedules of an owner; blocks where payload codecs seal their data.
+    def declaration_of(
+        self, rules: Mapping[str, RecurringRule], *, forced: bool = False
+    ) -> Declaration:
+        """Return the declaration of an owner's schedules; blocks where codecs seal their data.
 
-        ``forced`` has the set take effect whatever was declared before. The future fails with
-        TaskTooLarge if they have too much data for one record.
+        ``forced`` has the set take effect whatever was declared before.
+        """
+        sealed = {name: self._sealed_rule(name, rule) for name, rule in rules.items()}
+        return declaration_of(rules, sealed, forced=forced)
+
+    def declare_recurring(self, owner: str, declaration: Declaration) -> "LightFuture[Receipt]":
+        """Declare all schedules of an owner, or renew what is in force.
+
+        The future fails with TaskTooLarge if they have too much data for one record.
         """
         try:
-            sealed = {name: self._sealed_rule(name, rule) for name, rule in rules.items()}
-            declaration = Declaration(digest_of(rules), values_of(sealed), forced=forced)
             return self.append(declaration_task(owner, declaration, self.clock.now_ms()))
-        except HourhandError as error:
-            return refused(error)
-
-    def renew_declaration(self, owner: str, digest: str) -> "LightFuture[Receipt]":
-        """Keep the set of an owner in force that has this digest."""
-        try:
-            now_ms = self.clock.now_ms()
-            return self.append(declaration_task(owner, Declaration(digest), now_ms))
         except HourhandError as error:
             return refused(error)
 

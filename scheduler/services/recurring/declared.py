@@ -96,12 +96,20 @@ def declared_of(row: Definition | None) -> Declared | None:
     return None if row is None else msgspec.json.decode(row.rule, type=Declared)
 
 
-def digest_of(rules: Mapping[str, RecurringRule]) -> str:
-    """Return the digest of a set of rules with plain data."""
+def declaration_of(
+    plain: Mapping[str, RecurringRule], sealed: Mapping[str, RecurringRule], *, forced: bool
+) -> Declaration:
+    """Return the declaration of a set of rules, whose data may be sealed.
+
+    Each sealing gives another text, so plain data and the names of the keys make the digest.
+    """
     digest = hashlib.sha256()
-    for name in sorted(rules):
-        digest.update(msgspec.json.encode([name, written_rule(rules[name]).decode()]))
-    return digest.hexdigest()
+    for name in sorted(plain):
+        envelope = sealed[name].envelope
+        steps = None if envelope is None else envelope.steps
+        digest.update(msgspec.json.encode([name, written_rule(plain[name]).decode(), steps]))
+    rules = {name: rule_values(rule) for name, rule in sealed.items()}
+    return Declaration(digest.hexdigest(), rules, forced)
 
 
 def declaration_task(owner: str, declaration: Declaration, now_ms: int) -> Task:
@@ -114,11 +122,6 @@ def declaration_task(owner: str, declaration: Declaration, now_ms: int) -> Task:
         uniqueness_key=unique_in_order(now_ms),
         data=msgspec.to_builtins(declaration),
     )
-
-
-def values_of(rules: Mapping[str, RecurringRule]) -> dict[str, dict[str, object]]:
-    """Return rules in the form of a declaration."""
-    return {name: rule_values(rule) for name, rule in rules.items()}
 
 
 def is_orphan(known: Recurring, declared: Declared | None, now_ms: int) -> bool:

@@ -261,6 +261,17 @@ def test_sealed_data_is_the_same_rule_on_every_node() -> None:
     assert b'"secret":"x"' not in b"".join(each.rule for page in rows for each in page.definitions)
 
 
+def test_data_that_is_sealed_with_another_key_is_another_rule() -> None:
+    """So the key of before may go."""
+    keys = {"new": b"n" * 32, "old": b"o" * 32}
+    world = World()
+    for order in (["old"], ["new", "old"]):
+        app = an_app(a={**HOURLY, "data": {"n": 1}})
+        app.payloads = PayloadCodecs(AesGcm({each: keys[each] for each in order}))
+        world.start(app)
+        assert order[0] in str(world.schedules()["a"].rule.envelope)
+
+
 def test_a_store_that_does_not_answer_delays_only_the_declaration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
