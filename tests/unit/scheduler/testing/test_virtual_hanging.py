@@ -1,6 +1,5 @@
 """Hangs that a test scripts in threads and coroutines: they go as those of a node."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -33,7 +32,6 @@ class AsCoroutine(TaskExecutor):
 
     async def execute(self, task: Task) -> None:
         """Succeed."""
-        await asyncio.sleep(0)
 
 
 class ThreadRows(BatchExecutor):
@@ -52,7 +50,6 @@ class AsyncRows(BatchExecutor):
 
     async def execute_many(self, tasks: Sequence[Task]) -> None:
         """Succeed."""
-        await asyncio.sleep(0)
 
 
 def hung(executor: type[TaskExecutor], tree: TreeSettings | None = None) -> VirtualScheduler:
