@@ -98,7 +98,8 @@ class Started:
     """What user code is given that nobody gave, or is not given, in words."""
     found: Progress | None = None
     """The checkpoint that it is given."""
-    is_blocking: bool = False
+    is_endless: bool = False
+    """Whether its node cannot end it."""
 
 
 @dataclass(frozen=True, slots=True)

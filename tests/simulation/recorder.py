@@ -123,7 +123,7 @@ class Recorder(StoreRecorder):
                 expires_ms=expires_ms_told(attempt.task),
                 misread=_misread(running),
                 found=found_by(running),
-                is_blocking=attempt.task.to_task().data.get("blocking") is True,
+                is_endless=_is_endless(running),
             )
         )
         return self._ids
@@ -369,6 +369,12 @@ def _tenant_of(task: StoredTask) -> str:
     found = task.to_task().data.get("tenant", "")
     assert isinstance(found, str), "the workload writes a text"
     return found
+
+
+def _is_endless(running: RunningAttempt) -> bool:
+    """Whether its node cannot end it: it blocks a thread."""
+    blocks = running.attempt.task.to_task().data.get("blocking") is True
+    return blocks and not is_in_process(running.executor)
 
 
 def _followed(attempt: Attempt) -> list[Attempt]:

@@ -17,8 +17,8 @@ _SLACK_MS = 2 * LOOKED_EVERY_MS + 50.0
 
 
 def what_is_stuck_is_told_of_and_ended(run: Run) -> Complaints:
-    """A silence beyond ``stuck_after`` has its event, and no shorter one has; a coroutine ends with
-    it.
+    """A silence beyond ``stuck_after`` has its event, and no shorter one has; a coroutine and a
+    process end with it.
     """
     limit_ms = run.tree.execution.stuck_after_ms
     if limit_ms is None:
@@ -44,15 +44,16 @@ def what_is_stuck_is_told_of_and_ended(run: Run) -> Complaints:
 def _untold(
     run: Run, start: Started, events: list[float], heard: list[float], limit_ms: int
 ) -> Complaints:
-    """Yield each silence of an attempt without an event, and a coroutine that outlives its own."""
+    """Yield each silence of an attempt without an event, and what outlives its own."""
+    grace_ms = run.tree.execution.kill_grace_ms
     for since_ms, until_ms in pairwise(heard):
         due_ms = since_ms + limit_ms + _SLACK_MS
         if due_ms >= until_ms or until_ms == float("inf") or _stood_still(run, start, since_ms):
             continue
         if not any(since_ms < at <= due_ms for at in events):
             yield f"attempt {start.id} of {start.key} was stuck from {since_ms:.0f} ms, untold"
-        elif not start.is_blocking:
-            yield f"attempt {start.id} of {start.key} is a coroutine, was stuck and went on"
+        elif not start.is_endless and due_ms + grace_ms < until_ms:
+            yield f"attempt {start.id} of {start.key} was stuck, and its node did not end it"
 
 
 def _stood_still(run: Run, start: Started, since_ms: float) -> bool:
