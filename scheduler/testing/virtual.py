@@ -414,6 +414,8 @@ class UserParts(NamedTuple):
 class VirtualNode:
     """One real node on a shared virtual installation, stepped by hand."""
 
+    system: SimulatedSystem
+
     def __init__(
         self,
         broker: MemoryBroker,
@@ -439,7 +441,6 @@ class VirtualNode:
         self.runner = self.virtual.runner
         self.runner.made_ahead.owned_since_ms = self.lease.owned_since_ms
         self.lease.add_listener(self.runner.apply)
-        self.system: SimulatedSystem
 
         def make_system(on_failure: FailureListener) -> SimulatedSystem:
             self.system = SimulatedSystem(clock, on_failure, rng)
