@@ -381,7 +381,6 @@ class _NodeConnections:
         closing.callback(systems.close)
         lease = Lease(self.clock, self.log.lease_ends_ms)
         runner, workers = self._make_runner(executors, lease, closing, plan)
-        runner.made_ahead.owned_since_ms = lease.owned_since_ms
         runner.made_ahead.judge = system_tasks.late_occurrences.judge
         node = self._join_group(executors, lease, runner, system_tasks, systems)
         processes = workers.processes
@@ -474,6 +473,7 @@ class _NodeConnections:
         execution = execution.model_copy(update={"processes": places})
         runner = NodeRunner(calls, workers, execution, limits)
         lease.add_listener(runner.apply)
+        runner.made_ahead.owned_since_ms = lease.owned_since_ms
         closing.callback(workers.close)
         closing.callback(runner.close)
         closing.callback(self.observation.close)

@@ -190,9 +190,8 @@ class Reporter:
 
     def report(self, now_ms: int) -> NodeReport:
         """Return this node's figures."""
-        reported = self._reported
-        lease_ms = reported.lease_ends_ms() - self._clock.monotonic_ms()
-        troubles, loans = self._telemetry.troubles, reported.loans
+        reported, troubles = self._reported, self._telemetry.troubles
+        lease_ms, loans = reported.lease_ends_ms() - self._clock.monotonic_ms(), reported.loans
         blocked_count, blocked = troubles.listed(LISTED_MAX, blocked=True)
         failing_count, failing = troubles.listed(LISTED_MAX, blocked=False)
         states = reported.describe()

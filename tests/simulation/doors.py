@@ -93,8 +93,7 @@ class NodeDoors:
             open_caller=lambda: caller,
             lease_ends_ms=lease_ends_ms,
         )
-        dependencies = kinds.dependencies
-        self.judge_late = kinds.late_occurrences.judge
+        dependencies, self.judge_late = kinds.dependencies, kinds.late_occurrences.judge
         self._numbers = count()
         self.service = TimerService(dependencies.appender, dependencies.definitions, clock, _unique)
         self.log = MemoryLog(site.in_topic, site.in_settings, clock)

@@ -157,7 +157,7 @@ class LateOccurrences:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What became of some occurrences, by what is durable."""
+    """The ends of some occurrences, by what is durable."""
 
     closed: dict[TaskKey, Completion] = field(default_factory=dict)
     stored: set[TaskKey] = field(default_factory=set)

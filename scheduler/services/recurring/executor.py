@@ -5,7 +5,7 @@ occurrence, then the new state, then the next tick, each durable before the next
 run again after a crash sees in the state which steps are done. The occurrence itself is a task of
 the user's and runs elsewhere.
 
-Where times follow each other closely, a tick also makes the occurrences of the next seconds ahead
+If times follow each other closely, a tick also makes the occurrences of the next seconds ahead
 of their times (``ahead``). They are in the state before they are in the log, so a tick that is run
 again makes the same ones again. A change that ends them cancels them before it is applied.
 """
