@@ -163,9 +163,11 @@ class StoredCall(msgspec.Struct, frozen=True):
     def result(self, task_id: str, declared: Any, backend: Any) -> Any:
         """Return Django's result."""
         info, ended = self.info, self.ended
-        starts = [(each.started_time, each.fence) for each in info.attempts]
+        # The start of an attempt may be stored beside its end: it is one attempt.
+        of_attempt = {each.attempt: (each.started_time, each.fence) for each in info.attempts}
         if ended is not None:
-            starts.append((from_millis(ended.started_ms), ended.fence))
+            of_attempt[ended.attempt] = from_millis(ended.started_ms), ended.fence
+        starts = [of_attempt[attempt] for attempt in sorted(of_attempt)]
         priority = info.priority if ended is None else ended.priority
         result = framework.base.TaskResult(
             task=called_task(declared, info.key, self.call, priority, backend),
