@@ -163,6 +163,8 @@ class Persisting:
             decision = replace(decision, resumed=replace(known.row, attempts=known.attempts))
         if row is not None and decision.completion is not None:
             yield from self._send_follower(row, decision.completion)
+            completion = replace(decision.completion, kind=row.kind)
+            decision = replace(decision, completion=completion)
         yield from self._apply(command, decision, recorded_outcome(command, decision, rows))
 
     def _send_follower(self, row: StoredTask, completion: Completion) -> Operation:

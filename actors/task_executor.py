@@ -348,7 +348,8 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             # Operators are told once it is durable.
             self.ended = ended
             self.phase = Phase.RECORDING
-            completion = closing_completion(self.task, CompletionResult.SUCCESS, None, ended)
+            result, kind = CompletionResult.SUCCESS, self._told_kind()
+            completion = closing_completion(self.task, result, None, ended, kind)
             if may_have_links(self.task.body) and self._brings(completion, None, ended):
                 return
             turn.completions.append(completion)
@@ -576,7 +577,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         ended: AttemptEnded | None = None,
     ) -> None:
         turn = self.turn
-        completion = closing_completion(self.task, result, reason, ended)
+        completion = closing_completion(self.task, result, reason, ended, self._told_kind())
         if not completion.finished_ms:
             completion = replace(completion, finished_ms=turn.clock.now_ms())
         self.phase = Phase.RECORDING
@@ -585,6 +586,10 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         turn.completions.append(completion)
         if record is not None:
             turn.records.append(record)
+
+    def _told_kind(self) -> str | None:
+        """Return the kind for the stream of outcomes; reading it takes a while."""
+        return self.task.kind if self.turn.effects.tells_outcomes else None
 
     # The follower is in the log before the end of the task is durable (P29).
 

@@ -60,9 +60,12 @@ from hourhand.scheduler.ports.bulk import BulkStore
 from hourhand.scheduler.ports.dead_letters import LogView
 from hourhand.scheduler.ports.lifecycle import LifecyclePublisher
 from hourhand.scheduler.ports.messages import MessageWriter, TopicReader
+from hourhand.scheduler.ports.outcomes import OutcomeSink
 from hourhand.scheduler.ports.transfer import UNFINISHED, LogTail, TransferStore
 from hourhand.scheduler.ports.user_places import ProcessPlan
 from hourhand.scheduler.reading.placing import placing_count
+from hourhand.scheduler.services.outcome_feed import OutcomeFeed
+from hourhand.scheduler.services.outcome_sinks import KeptSink, TopicSink
 from hourhand.scheduler.services.relay.sending import MessageSender
 from hourhand.scheduler.services.system_registry import SystemTaskRegistry, open_caller
 
@@ -105,7 +108,7 @@ ADAPTERS: Mapping[tuple[str, str], str] = {
     ("topic identity", "kafka"): "hourhand.scheduler.adapters.kafka.topics:topic_identity",
     ("topic there", "kafka"): "hourhand.scheduler.adapters.kafka.topics:require_topic",
     ("topics", "kafka"): "hourhand.scheduler.adapters.kafka.topics:create_topics",
-    ("events topic", "kafka"): "hourhand.scheduler.adapters.kafka.topics:create_events_topic",
+    ("told topics", "kafka"): "hourhand.scheduler.adapters.kafka.topics:create_told_topics",
     ("lifecycle feed", "topic"): "hourhand.scheduler.adapters.lifecycle:publish_lives",
     ("buckets", "kafka"): "hourhand.scheduler.kafka_only.kafka.pending:KafkaBuckets",
     (
@@ -199,8 +202,8 @@ require_topic = Port[[str], None]("topic there", _always("kafka"))
 """Raises TopicMissing if a topic does not exist."""
 create_topics = Port[[], list[str]]("topics", _always("kafka"))
 """Creates the task topic and its dead-letter topic if they are missing; returns their names."""
-create_events_topic = Port[[], list[str]]("events topic", _always("kafka"))
-"""Creates the topic of lifecycle events if it is missing; returns its name."""
+create_told_topics = Port[[], list[str]]("told topics", _always("kafka"))
+"""Creates missing topics of events and outcomes, and returns their names; LogUnavailable."""
 publish_lives = Port[[MessageWriter, Clock], LifecyclePublisher]("lifecycle feed", _always("topic"))
 """Returns a publisher of lifecycle events."""
 open_buckets = Port[[Clock], BucketStorage]("buckets", _always("kafka"))
@@ -346,6 +349,10 @@ def _open_connections(
     partitions = agreed_partition_count(writer, stores.ownership, settings)
     log = observation.log(open_log(settings, clock, stores.installation_id))
     undo.callback(log.close)
+    outcomes = open_outcome_feed(settings, stores, clock, observation.telemetry)
+    if outcomes is not None:
+        undo.callback(outcomes.close)
+        stores = outcomes.publishing(stores)
     if feed is not None:
         stores = feed.publishing(stores)
         observation.telemetry.add_listener(feed)
@@ -357,6 +364,7 @@ def _open_connections(
         stores=stores,
         log=log,
         partition_count=partitions,
+        outcomes=outcomes,
     )
 
 
@@ -371,6 +379,7 @@ class _NodeConnections:
     stores: Stores
     log: TaskLog
     partition_count: int
+    outcomes: OutcomeFeed | None
 
     def make_node(
         self, executors: UserExecutors, closing: ExitStack, plan: ProcessPlan | None
@@ -515,9 +524,10 @@ class _NodeConnections:
             one_attempt_kinds=executors.one_attempt_kinds,
             flow_rules=executors.flow_rules,
             lease_ends_ms=self.log.lease_ends_ms,
+            tells_outcomes=self.outcomes is not None,
         )
         group = self.settings.group
-        return Node(
+        node = Node(
             log=self.log,
             lease=lease,
             clock=self.clock,
@@ -526,6 +536,9 @@ class _NodeConnections:
             commit_interval_ms=group.commit_interval_ms,
             lease_ms=group.session_timeout_ms - group.lease_margin_ms,
         )
+        if self.outcomes is not None:
+            node.tell_outcomes = self.outcomes.step
+        return node
 
     def _make_reporter(
         self,
@@ -671,6 +684,22 @@ def open_feed(settings: Settings, clock: Clock) -> LifecyclePublisher | None:
     return publish_lives(settings, open_messages(settings), clock)
 
 
+def open_outcome_feed(
+    settings: Settings, stores: Stores, clock: Clock, telemetry: Telemetry
+) -> OutcomeFeed | None:
+    """Open the stream of outcomes, if there is one; TopicMissing."""
+    outcomes = settings.outcomes
+    if not outcomes.are_told:
+        return None
+    if outcomes.topic is not None:
+        require_topic(settings, outcomes.topic)
+        sink: OutcomeSink = TopicSink(open_messages(settings), outcomes.topic)
+    else:
+        assert stores.kept_outcomes is not None, "the settings were checked"
+        sink = KeptSink(stores.kept_outcomes, clock, outcomes.kept_ms)
+    return OutcomeFeed(stores, sink, clock, telemetry, f"/hourhand/{settings.topic.name}")
+
+
 def open_published_stores(settings: Settings, clock: Clock) -> Stores:
     """Open the stores for a writer outside a node; its writes are published if events are on."""
     feed = open_feed(settings, clock)
@@ -700,6 +729,6 @@ def migrate(settings: Settings) -> list[str]:
     if settings.store == "kafka":
         return create_bucket_topics(settings)
     done = migrate_store(settings) + migrate_log(settings)
-    if settings.events.topic is not None:
-        done += create_events_topic(settings)
+    if settings.events.topic is not None or settings.outcomes.topic is not None:
+        done += create_told_topics(settings)
     return done

@@ -283,7 +283,11 @@ NO_STATUS = KeyStatus(None, FRESH)
 
 
 def closing_completion(
-    task: StoredTask, result: CompletionResult, reason: str | None, ended: AttemptEnded | None
+    task: StoredTask,
+    result: CompletionResult,
+    reason: str | None,
+    ended: AttemptEnded | None,
+    kind: str | None = None,
 ) -> Completion:
     """Return the completion of a task whose last attempt, if known, ended as given."""
     assert ended is None or ended.attempt.task.key == task.key, "another task's attempt"
@@ -295,6 +299,7 @@ def closing_completion(
         started_ms=ended.started_ms if ended else None,
         finished_ms=ended.finished_ms if ended else 0,
         reason=reason,
+        kind=kind,
     )
 
 

@@ -474,6 +474,31 @@ class PartitionReleased(msgspec.Struct, frozen=True, gc=False):
     held_ms: int
 
 
+class OutcomesTold(msgspec.Struct, frozen=True, gc=False):
+    """The stream of outcomes has some more of a partition."""
+
+    partition: int
+    outcomes: int
+    late_ms: int
+    """Age of the oldest outcome that may still be missing there; 0 if none is."""
+
+
+class OutcomesHeld(msgspec.Struct, frozen=True, gc=False):
+    """The stream of outcomes did not take what a partition has to tell; it is tried again."""
+
+    partition: int
+    message: str
+    late_ms: int
+
+
+class OutcomeRefused(msgspec.Struct, frozen=True, gc=False):
+    """A closed task is not told: its ids alone are too long for the stream."""
+
+    partition: int
+    key: TaskKey
+    message: str
+
+
 Event = (
     PartitionAssigned
     | PartitionRevoked
@@ -522,6 +547,9 @@ Event = (
     | TransactionCommitted
     | BucketSplit
     | LimitChanged
+    | OutcomesTold
+    | OutcomesHeld
+    | OutcomeRefused
 )
 
 

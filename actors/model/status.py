@@ -75,6 +75,8 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
     for_good: bool = False
     """A move that no later schedule record reopens (run-now)."""
     reason: str | None = None
+    kind: str | None = None
+    """The task's kind, where outcomes are told; no table of completions has it."""
 
     @property
     def size_bytes(self) -> int:

@@ -55,6 +55,8 @@ class Effects:
     one_attempt_kinds: Collection[str | None] = frozenset()
     """Kinds whose policy allows one attempt, and whose starts are all durable before user code is
     called."""
+    tells_outcomes: bool = False
+    """Completions name the kind of their task, for the stream of outcomes."""
     memory: NodeBudget = field(init=False)
     """The budget by the settings."""
 

@@ -23,6 +23,7 @@ import msgspec
 
 from hourhand.actors.model.budget import PAGE_BYTES_MAX
 from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.outcome_row import OutcomesRow
 from hourhand.actors.model.ownership import Claim, Watermark
 from hourhand.actors.model.status import AttemptRecord, Completion, RecordedOutcome
 from hourhand.actors.model.task import StoredTask
@@ -30,6 +31,13 @@ from hourhand.actors.model.task_checkpoint import TaskCheckpoint
 from hourhand.actors.model.task_result import StoredResult
 from hourhand.actors.ports.definitions import DefinitionStore
 from hourhand.actors.ports.oversight import OversightStore, TallyStore
+
+
+class KeptOutcome(msgspec.Struct, frozen=True):
+    """An outcome that was told: its position, and its JSON text."""
+
+    position: int
+    value: bytes
 
 
 class TaskPage(msgspec.Struct, frozen=True):
@@ -195,6 +203,43 @@ class ResultStore(Protocol):
         """Read the results of single keys, in key order; a key without one is left out."""
 
 
+class OutcomeLog(Protocol):
+    """Rows of ``outcome_log``: closed tasks of which the stream of outcomes has not told yet.
+
+    Rows are in the order of number and piece, which together are a row's place.
+    """
+
+    def insert_closed(
+        self, partition: int, rows: Sequence[OutcomesRow], write_time: int
+    ) -> "Future[None]":
+        """Write rows, replacing what their places held below ``write_time``."""
+
+    def load_closed(
+        self, partition: int, first: int, end: int, limit: int
+    ) -> "Future[Sequence[OutcomesRow]]":
+        """Read up to ``limit`` rows with ``first`` <= number < ``end``, in order."""
+
+    def find_last_closed(self, partition: int, end: int) -> "Future[OutcomesRow | None]":
+        """Read the last row with a number below ``end``."""
+
+    def delete_closed(
+        self, partition: int, first: tuple[int, int], last: tuple[int, int], write_time: int
+    ) -> "Future[None]":
+        """Remove the rows from one place to another, both included, up to a write time."""
+
+
+class KeptOutcomes(Protocol):
+    """Rows of ``outcome_kept``: outcomes that were told, for readers on the same machine."""
+
+    def keep_outcomes(
+        self, values: Sequence[bytes], now_ms: int, retention_ms: int
+    ) -> "Future[None]":
+        """Append outcomes, in order, and forget those that are older than the retention."""
+
+    def load_kept(self, after: int, limit: int) -> "Future[Sequence[KeptOutcome]]":
+        """Read up to ``limit`` outcomes behind a position, in order."""
+
+
 class OwnershipStore(Protocol):
     """Rows of ``partition_watermark``, ``command_outcome`` and ``schedule_meta``.
 
@@ -245,6 +290,7 @@ class Stores(msgspec.Struct, frozen=True):
     status: StatusStore
     checkpoints: CheckpointStore
     results: ResultStore
+    outcome_log: OutcomeLog
     ownership: OwnershipStore
     definitions: DefinitionStore
     oversight: OversightStore
@@ -254,3 +300,5 @@ class Stores(msgspec.Struct, frozen=True):
     installation_id: Callable[[], str] = str
     """Return the unique id of this installation's store, made at the first call; empty if a store
     has none. Blocks; StoreUnavailable."""
+    kept_outcomes: KeptOutcomes | None = None
+    """Outcomes for readers on the same machine; None if a store keeps none."""

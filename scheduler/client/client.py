@@ -60,6 +60,7 @@ from hourhand.scheduler.executors.user_executors import (
 from hourhand.scheduler.futures.light_future import LightFuture, resolve, then
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.process import forking
+from hourhand.scheduler.reading.outcome_stream import OutcomeInfo
 from hourhand.scheduler.reading.task_info import AttemptInfo, TaskInfo
 from hourhand.scheduler.reading.task_state import TaskState
 from hourhand.scheduler.records.admission import (
@@ -406,6 +407,18 @@ class SchedulerClient:
         client has not the codecs of the nodes.
         """
         return self._reads.wait_result(task, timeout)
+
+    def outcomes(
+        self, after: int = 0, timeout: timedelta | float | None = None
+    ) -> Iterator[OutcomeInfo]:
+        """Yield the end of each task, in order for each ordering id, and wait for further ones.
+
+        ``after`` is the position of the last outcome that was handled. With ``timeout``, a
+        timedelta or seconds, it ends when none has come for this time. An embedded node keeps
+        outcomes for ``outcomes.kept_ms``; one may come twice after a crash. Raises InvalidTask with
+        a store on servers: read the topic of ``outcomes.topic`` there.
+        """
+        return self._reads.outcomes(after, timeout)
 
     def wait_outcome(
         self,

@@ -32,6 +32,7 @@ from hourhand.scheduler.futures.light_future import LightFuture, and_then
 from hourhand.scheduler.futures.steps import Steps, begun
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.reading.inspector import Inspector
+from hourhand.scheduler.reading.outcome_stream import OutcomeInfo, outcome_info
 from hourhand.scheduler.reading.outcomes import found_outcome
 from hourhand.scheduler.reading.pairs import no_task, open_keys, several_tasks
 from hourhand.scheduler.reading.placing import placing_count, require_home
@@ -173,6 +174,24 @@ class TaskQueries:
             return result_value(found.body)
         ids = found.key.ordering_id, found.key.uniqueness_key
         return result_value(self._payloads.opened_result(found.body, *ids))
+
+    def outcomes(self, after: int) -> LightFuture[list[OutcomeInfo]]:
+        """Return a page of the outcomes that are kept behind a position."""
+        if type(after) is not int or after < 0:
+            raise InvalidTask(
+                f"after is {shown(after)}: give the position of an outcome, or 0 for all"
+            )
+
+        def steps() -> Steps[list[OutcomeInfo]]:
+            stores: Stores = yield self._stores_soon()
+            if stores.kept_outcomes is None:
+                raise InvalidTask(
+                    "outcomes are kept by an embedded store only: set outcomes.topic and read that"
+                )
+            kept = yield stores.kept_outcomes.load_kept(after, _PAGE_TASKS)
+            return [outcome_info(each) for each in kept]
+
+        return begun(steps())
 
     def attempts(self, task: KeyOrReceipt) -> LightFuture[tuple[AttemptInfo, ...]]:
         """Return the stored attempts of a task."""

@@ -28,6 +28,7 @@ from hourhand.scheduler.client.task_queries import (
 )
 from hourhand.scheduler.futures.answers import answered, awaited_answer
 from hourhand.scheduler.futures.sleeping import Sleeper
+from hourhand.scheduler.reading.outcome_stream import OutcomeInfo
 from hourhand.scheduler.reading.task_info import AttemptInfo, TaskInfo
 from hourhand.scheduler.reading.task_state import TaskState
 from hourhand.scheduler.records.receipt import CommandReceipt
@@ -69,6 +70,22 @@ class TaskReads:
         info = self.wait_task(refuse_requests(task), timeout)
         found = answered(self._queries.result(info))
         return self._queries.value(found)
+
+    def outcomes(
+        self, after: int = 0, timeout: timedelta | float | None = None
+    ) -> Iterator[OutcomeInfo]:
+        """Yield outcomes of tasks as they come; see ``SchedulerClient.outcomes``."""
+        timeout_s = seconds(timeout)
+        while page := self._next_outcomes(after, timeout_s):
+            yield from page
+            after = page[-1].position
+
+    def _next_outcomes(self, after: int, timeout_s: float | None) -> list[OutcomeInfo]:
+        for pause_s in pauses_s(self._clock, timeout_s):
+            self._sleeper.sleep(pause_s)
+            if page := answered(self._queries.outcomes(after)):
+                return page
+        return []
 
     def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:
         """Return the outcome of a command; see ``SchedulerClient.outcome``."""
@@ -164,6 +181,25 @@ class AsyncReads:
         if self._queries.opening_blocks:
             return await asyncio.to_thread(self._queries.value, found)
         return self._queries.value(found)
+
+    async def outcomes(
+        self,
+        after: int = 0,
+        timeout: timedelta | float | None = None,  # noqa: ASYNC109 - as above
+    ) -> AsyncIterator[OutcomeInfo]:
+        """Yield outcomes of tasks as they come; see ``SchedulerClient.outcomes``."""
+        timeout_s = seconds(timeout)
+        while page := await self._next_outcomes(after, timeout_s):
+            for each in page:
+                yield each
+            after = page[-1].position
+
+    async def _next_outcomes(self, after: int, timeout_s: float | None) -> list[OutcomeInfo]:
+        for pause_s in pauses_s(self._clock, timeout_s):
+            await self._sleeper.sleep_async(pause_s)
+            if page := await awaited_answer(self._queries.outcomes(after)):
+                return page
+        return []
 
     async def outcome(self, receipt: CommandReceipt) -> RecordedOutcome | None:
         """Return the outcome of a command; see ``SchedulerClient.outcome``."""

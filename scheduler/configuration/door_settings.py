@@ -25,6 +25,24 @@ class EventSettings(Group):
     """Partitions of the topic when it is created; any number works."""
 
 
+class OutcomeSettings(Group):
+    """The stream of outcomes: one record for each closed task (docs/guides/outcomes.md)."""
+
+    topic: str | None = Field(default=None, pattern=TOPIC_NAME, max_length=249)
+    """Topic for outcomes, which nodes write once a completion is durable; without a name there is
+    no stream. `hourhand migrate` creates it."""
+    partitions: int = Field(default=16, ge=1, le=1_000)
+    """Partitions of the topic when it is created; any number works."""
+    kept_ms: int = Field(default=0, ge=0, le=31_536_000_000)
+    """With an embedded store: outcomes are kept there for this time in place of a topic, and
+    `client.outcomes()` reads them. 0 keeps none."""
+
+    @property
+    def are_told(self) -> bool:
+        """True if there is a stream."""
+        return self.topic is not None or self.kept_ms > 0
+
+
 class ObserveSettings(Group):
     """Observation of a node: metrics, health, traces, its log, and its self-check."""
 
@@ -74,15 +92,30 @@ class ObserveSettings(Group):
 
 
 def with_events_apart(settings: Any) -> Any:
-    """Return the settings; raises ValueError if events go to a topic of tasks or messages."""
-    if settings.events.topic in (
-        settings.topic.name,
-        settings.topic.dead_letter,
-        settings.relay.in_topic,
+    """Return the settings; raises ValueError if events or outcomes go to a topic of tasks or
+    messages, and if outcomes cannot be kept where the settings say.
+    """
+    read = (settings.topic.name, settings.topic.dead_letter, settings.relay.in_topic)
+    for name, topic in (
+        ("events", settings.events.topic),
+        ("outcomes", settings.outcomes.topic),
     ):
+        if topic in read:
+            raise ValueError(
+                f"{name}.topic is {topic!r}, which Hourhand reads tasks or messages"
+                f" from, or puts them aside in: give the {name} a topic of their own"
+            )
+    outcomes = settings.outcomes
+    if outcomes.topic is not None and outcomes.topic == settings.events.topic:
         raise ValueError(
-            f"events.topic is {settings.events.topic!r}, which Hourhand reads tasks or messages"
-            " from, or puts them aside in: give the events a topic of their own"
+            f"outcomes.topic and events.topic are both {outcomes.topic!r}: give each its own"
+        )
+    if outcomes.kept_ms and outcomes.topic is not None:
+        raise ValueError("outcomes.topic and outcomes.kept_ms are both set: choose one of them")
+    if outcomes.kept_ms and settings.store != "embedded":
+        raise ValueError(
+            f'outcomes.kept_ms needs store = "embedded", and this one is {settings.store!r}: set'
+            " outcomes.topic, and read that"
         )
     return settings
 

@@ -74,6 +74,8 @@ def _asking_setting(settings: Settings, module: str) -> str:
         return f"the setting store = {settings.store!r}"
     if settings.log == "kafka":
         return "the setting log = 'kafka'"
+    if settings.outcomes.topic is not None:
+        return f"the setting outcomes.topic = {settings.outcomes.topic!r}"
     if settings.events.topic is not None:
         return f"the setting events.topic = {settings.events.topic!r}"
     return "a message for a Kafka topic"

@@ -33,6 +33,7 @@ from hourhand.scheduler.configuration.door_settings import (
     EventSettings,
     ObserveSettings,
     OutboxSettings,
+    OutcomeSettings,
     RelaySettings,
     TimerSettings,
     with_events_apart,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         KafkaSettingsDict,
         ObserveSettingsDict,
         OutboxSettingsDict,
+        OutcomeSettingsDict,
         RelaySettingsDict,
         TimerSettingsDict,
         TopicSettingsDict,
@@ -276,6 +278,7 @@ class Settings(BaseSettings):
     timers: TimerSettings = TimerSettings()
     admin: AdminSettings = AdminSettings()
     events: EventSettings = EventSettings()
+    outcomes: OutcomeSettings = OutcomeSettings()
     observe: ObserveSettings = ObserveSettings()
     tree: TreeSettings = TreeSettings()
     calm_collector: bool = True
@@ -316,6 +319,7 @@ class Settings(BaseSettings):
             timers: TimerSettings | TimerSettingsDict = _UNSET,
             admin: AdminSettings | AdminSettingsDict = _UNSET,
             events: EventSettings | EventSettingsDict = _UNSET,
+            outcomes: OutcomeSettings | OutcomeSettingsDict = _UNSET,
             observe: ObserveSettings | ObserveSettingsDict = _UNSET,
             tree: TreeSettings | TreeSettingsDict = _UNSET,
             calm_collector: bool = True,

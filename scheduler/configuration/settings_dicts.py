@@ -214,6 +214,14 @@ class EventSettingsDict(TypedDict, total=False):
     partitions: int
 
 
+class OutcomeSettingsDict(TypedDict, total=False):
+    """The stream of outcomes: one record for each closed task (docs/guides/outcomes.md)."""
+
+    topic: str | None
+    partitions: int
+    kept_ms: int
+
+
 class ObserveSettingsDict(TypedDict, total=False):
     """Observation of a node: metrics, health, traces, its log, and its self-check."""
 

@@ -61,6 +61,9 @@ _STOPPING_COMMIT_MS = 100
 class Node:
     """Implements ``AssignmentListener`` of the log's port, and ``Recipient`` of the messages."""
 
+    tell_outcomes: Callable[[Mapping[int, int]], object] | None = None
+    """Called in each round, with the owner epochs of the partitions that the tree works on."""
+
     def __init__(
         self,
         *,
@@ -137,6 +140,17 @@ class Node:
         if polled.waiting or self._log_holds:
             self._say_what_waits(polled.waiting)
         self._commit()
+        if self.tell_outcomes is not None:
+            self._tell_outcomes(self.tell_outcomes)
+
+    def _tell_outcomes(self, tell: Callable[[Mapping[int, int]], object]) -> None:
+        if self._clock.monotonic_ms() >= self._lease.alone_until_ms:
+            # A later owner's writes may have made those of this node void.
+            return
+        with self._lock:
+            running = [h for h in self._holdings.values() if h.stage is Stage.RUNNING]
+            epochs = {h.partition: h.ownership.epoch for h in running if h.ownership}
+        tell(epochs)
 
     def request_stop(self) -> "Future[Mapping[int, int]]":
         """Begin to drain everything; call ``step`` until the future resolves, then ``close``."""

@@ -28,6 +28,7 @@ OF_A_PARTITION = (
     "watermark_held_ids",
     "partition_held",
     "oldest_overdue_seconds",
+    "outcomes_lag_seconds",
 )
 """Gauges that end with the ownership of their partition."""
 

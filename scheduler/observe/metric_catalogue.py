@@ -268,6 +268,16 @@ _ATTEMPTS = (
     ),
     _counter("commands", "Commands decided", "kind", "outcome"),
 )
+_OUTCOMES = (
+    _counter("outcomes_told", "Outcomes that the stream has"),
+    _counter("outcomes_failures", "Times that the stream did not take what a partition tells"),
+    _counter("outcomes_refused", "Closed tasks whose ids alone are too long for the stream"),
+    _gauge(
+        "outcomes_lag_seconds",
+        "Age of the oldest outcome that the stream does not have",
+        "partition",
+    ),
+)
 _DOORS = (
     _histogram("relayed_late_seconds", "Messages passed on, by how late", buckets=LATENESS_SECONDS),
     _counter("relay_records_refused", "Messages that cannot be relayed"),
@@ -359,6 +369,7 @@ SECTIONS: tuple[tuple[str, tuple[Metric, ...]], ...] = (
     ("Calls of log and store", _CALLS),
     ("What waits", _WINDOW),
     ("What runs", _ATTEMPTS),
+    ("The stream of outcomes", _OUTCOMES),
     ("Relay and timers", _DOORS),
     ("Kafka alone", _BUCKETS),
     ("The outbox's mover", _OUTBOX),

@@ -156,6 +156,8 @@ class NodeTelemetry:
             events.RecordPoisoned: self._on_poison,
             events.PartitionHeld: partial(self._on_hold, 1),
             events.PartitionReleased: partial(self._on_hold, 0),
+            events.OutcomesTold: self._on_outcomes_told,
+            events.OutcomesHeld: self._on_outcomes_held,
             events.RelayRecordRefused: self._on_relay_refused,
             events.MessageRelayed: lambda e: meters.only("relayed_late_seconds").observe(e.late_ms),
             events.TimerPopped: lambda e: meters["timer_pop_late_seconds"][e.result].observe(
@@ -187,6 +189,7 @@ class NodeTelemetry:
         names = {
             events.RecordMisplaced: "misplaced_records_total",
             events.AttemptRefused: "attempts_refused_total",
+            events.OutcomeRefused: "outcomes_refused_total",
             events.AttemptAbandoned: "attempts_abandoned_total",
         }
         found: dict[type, Callable[[Any], None]] = {
@@ -317,6 +320,14 @@ class NodeTelemetry:
     def _on_relay_refused(self, event: events.RelayRecordRefused) -> None:
         self.meters.only("relay_records_refused_total").value += 1
         self.meters["dead_letters_total"]["relay"].value += 1
+
+    def _on_outcomes_told(self, event: events.OutcomesTold) -> None:
+        self.meters.only("outcomes_told_total").value += event.outcomes
+        self.meters["outcomes_lag_seconds"][event.partition].value = event.late_ms
+
+    def _on_outcomes_held(self, event: events.OutcomesHeld) -> None:
+        self.meters.only("outcomes_failures_total").value += 1
+        self.meters["outcomes_lag_seconds"][event.partition].value = event.late_ms
 
     def _on_tag(self, event: events.TimerTagChanged) -> None:
         name = "timer_tags_total" if event.gained > 0 else "timer_tags_removed_total"

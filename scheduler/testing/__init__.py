@@ -41,6 +41,7 @@ from hourhand.actors.model.task import StoredTask, Task, following
 from hourhand.actors.model.task_end import TaskEnd
 from hourhand.actors.model.task_executor import TaskExecutor
 from hourhand.actors.ports.effects import Effects
+from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from hourhand.scheduler.adapters.memory.writer import MemoryMessages, MemoryWriter
@@ -55,6 +56,9 @@ from hourhand.scheduler.futures.sleeping import Sleeper
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.silence import SilenceLimits
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.reading.outcome_stream import OutcomeInfo
+from hourhand.scheduler.services.outcome_feed import OutcomeFeed
+from hourhand.scheduler.services.outcome_sinks import KeptSink
 from hourhand.scheduler.services.system_registry import SystemTaskRegistry
 from hourhand.scheduler.testing.recording import (
     LISTED_MAX,
@@ -105,6 +109,9 @@ class _VirtualSleeper(Sleeper):
         self.sleep(pause_s)
 
 
+_OUTCOMES_KEPT_MS = 366 * 86_400_000
+
+
 @public("hourhand.testing")
 class VirtualScheduler:
     """A scheduler for tests: one node, a client, and a clock that the test moves.
@@ -134,7 +141,9 @@ class VirtualScheduler:
         self.telemetry = RecordingTelemetry(self._log)
         self._executions = Executions(self.telemetry.events)
         self.broker = MemoryBroker(partitions, self.clock)
-        self.stores = open_memory_stores(MemoryStores(self.clock))
+        stores = open_memory_stores(MemoryStores(self.clock))
+        self._outcomes = self._make_feed(stores)
+        self.stores = self._outcomes.publishing(stores)
         self.messages = MemoryMessages(self.clock)
         """Messages that were sent to topics of others."""
         self.callbacks = RecordingCaller(self.clock)
@@ -321,6 +330,10 @@ class VirtualScheduler:
     def refusals(self) -> Sequence[RefusedTask]:
         """Every task that the client refused, with the reason, in order."""
         return self._client.refusals
+
+    def outcomes(self, after: int = 0) -> list[OutcomeInfo]:
+        """Return the ends of tasks, as ``client.outcomes`` yields them, behind a position."""
+        return list(self._client.outcomes(after, timeout=0))
 
     def result_of(self, key: TaskKey) -> CompletionResult | None:
         """Return how a key was closed; None while it is open or unknown."""
@@ -570,9 +583,10 @@ class VirtualScheduler:
                 run_tasks_max=self._executors.run_tasks_max,
                 expires_after_ms=self._executors.expires_after_ms,
                 one_attempt_kinds=users.one_attempt_kinds,
+                tells_outcomes=True,
             )
 
-        return VirtualNode(
+        made = VirtualNode(
             self.broker,
             effects_of,
             settings=self.settings,
@@ -586,6 +600,13 @@ class VirtualScheduler:
                 self._scripts,
             ),
         )
+        made.node.tell_outcomes = self._outcomes.step
+        return made
+
+    def _make_feed(self, stores: Stores) -> OutcomeFeed:
+        assert stores.kept_outcomes is not None, "memory keeps outcomes"
+        sink = KeptSink(stores.kept_outcomes, self.clock, _OUTCOMES_KEPT_MS)
+        return OutcomeFeed(stores, sink, self.clock, self.telemetry, "/hourhand/virtual")
 
     def _make_processes(self, users: UserExecutors, calls: Calls, rng: Random) -> VirtualProcesses:
         tree, note_start = self.settings.tree, self._executions.note_start

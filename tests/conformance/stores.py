@@ -41,6 +41,7 @@ from collections.abc import Callable
 from hourhand.actors.ports.store import Stores
 from tests.conformance.checkpoint_suite import CheckpointSuite
 from tests.conformance.definition_suite import DefinitionSuite
+from tests.conformance.outcome_suite import OutcomeSuite
 from tests.conformance.oversight_suite import OversightSuite, TallySuite
 from tests.conformance.ownership_suite import OwnershipSuite
 from tests.conformance.paging_suite import PagingSuite
@@ -56,6 +57,7 @@ __all__ = [
     "Beside",
     "CheckpointSuite",
     "DefinitionSuite",
+    "OutcomeSuite",
     "OversightSuite",
     "OwnershipSuite",
     "PagingSuite",

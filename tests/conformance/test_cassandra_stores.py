@@ -11,6 +11,7 @@ from hourhand.scheduler.adapters.cassandra.checkpoints import CassandraCheckpoin
 from hourhand.scheduler.adapters.cassandra.connection import open_connection
 from hourhand.scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
 from hourhand.scheduler.adapters.cassandra.migrate import migrate
+from hourhand.scheduler.adapters.cassandra.outcomes import CassandraOutcomeLog
 from hourhand.scheduler.adapters.cassandra.oversight import (
     CassandraOversightStore,
     CassandraTallyStore,
@@ -28,6 +29,7 @@ from tests.conformance.stores import (
     Beside,
     CheckpointSuite,
     DefinitionSuite,
+    OutcomeSuite,
     OversightSuite,
     OwnershipSuite,
     PagingSuite,
@@ -126,6 +128,7 @@ def _open_skewed(settings: Settings, skew_minutes: int) -> Stores:
         status=CassandraStatusStore(session),
         checkpoints=CassandraCheckpointStore(session),
         results=CassandraResultStore(session),
+        outcome_log=CassandraOutcomeLog(session),
         ownership=CassandraOwnershipStore(session, retention_ms=86_400_000),
         definitions=CassandraDefinitionStore(session),
         oversight=CassandraOversightStore(session),
@@ -156,6 +159,10 @@ class TestCassandraCheckpoints(CheckpointSuite):
 
 class TestCassandraResults(ResultSuite):
     """``task_result``."""
+
+
+class TestCassandraOutcomes(OutcomeSuite):
+    """``outcome_log``."""
 
 
 class TestCassandraDefinitions(DefinitionSuite):

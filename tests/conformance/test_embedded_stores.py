@@ -12,6 +12,7 @@ from tests.conformance.stores import (
     Beside,
     CheckpointSuite,
     DefinitionSuite,
+    OutcomeSuite,
     OversightSuite,
     OwnershipSuite,
     PagingSuite,
@@ -97,6 +98,10 @@ class TestEmbeddedCheckpoints(CheckpointSuite):
 
 class TestEmbeddedResults(ResultSuite):
     """``task_result``."""
+
+
+class TestEmbeddedOutcomes(OutcomeSuite):
+    """``outcome_log`` and ``outcome_kept``."""
 
 
 class TestEmbeddedDefinitions(DefinitionSuite):

@@ -10,6 +10,7 @@ from tests.conformance.stores import (
     Beside,
     CheckpointSuite,
     DefinitionSuite,
+    OutcomeSuite,
     OversightSuite,
     OwnershipSuite,
     PagingSuite,
@@ -75,6 +76,10 @@ class TestMemoryCheckpoints(CheckpointSuite):
 
 class TestMemoryResults(ResultSuite):
     """``task_result``."""
+
+
+class TestMemoryOutcomes(OutcomeSuite):
+    """``outcome_log`` and ``outcome_kept``."""
 
 
 class TestMemoryDefinitions(DefinitionSuite):

@@ -185,6 +185,21 @@ class Completed:
     value: str = ""
     """The result of such a one that a reader finds at that moment; empty for none."""
     """Whether there was a dead letter of its key by then."""
+    attempts: int = 0
+    finished_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The topic of outcomes has a record."""
+
+    at_ms: float
+    partition: int
+    key: TaskKey
+    result: str
+    finished: str
+    """When the task ended, as text."""
+    attempts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,6 +440,7 @@ Entry = (
     | RowStored
     | LeftToLoad
     | Completed
+    | Told
     | OutcomeStored
     | RowsRemoved
     | CompletionsRemoved

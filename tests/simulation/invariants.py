@@ -69,6 +69,7 @@ from tests.simulation.life_invariants import (
 )
 from tests.simulation.limit_invariants import p24_limits_are_kept
 from tests.simulation.outbox_invariants import p25_what_was_committed_is_scheduled
+from tests.simulation.outcome_invariants import p31_each_closed_task_is_told
 from tests.simulation.recurring_invariants import p23_each_occurrence_comes_once
 from tests.simulation.relay_invariants import (
     p17_what_the_relay_took_appears,
@@ -446,6 +447,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     what_has_expired_is_told_of_once,
     a_snooze_uses_up_no_attempt,
     p28_a_success_has_its_result,
+    p31_each_closed_task_is_told,
     one_task_is_made_in_a_window,
     the_last_call_makes_its_task,
     pauses_hold,

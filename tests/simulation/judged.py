@@ -70,6 +70,8 @@ class Run:
     """Of its kinds."""
     lends: bool = False
     """Whether nodes lend each other rates."""
+    tells: bool = False
+    """Whether nodes tell a topic of closed tasks."""
     letters: set[tuple[int, int]] | None = None
     """Places of the in-topic whose records were put aside; None where there are no doors."""
     foreign_rows: Sequence[bytes] = ()

@@ -41,6 +41,8 @@ from hourhand.scheduler.node.node_limits import NodeLimits
 from hourhand.scheduler.node.silence import SilenceLimits
 from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
 from hourhand.scheduler.observe.reporting import Reported, Reporter
+from hourhand.scheduler.services.outcome_feed import OutcomeFeed
+from hourhand.scheduler.services.outcome_sinks import TopicSink
 from hourhand.scheduler.services.system_tasks import RoutedFactory, routed
 from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
@@ -49,6 +51,7 @@ from tests.simulation.history import Progress, Sampled
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.machine import VirtualMachine
 from tests.simulation.older import OlderOwnership, older_settings
+from tests.simulation.outcome_topic import OutcomeTopic
 from tests.simulation.processes import SimulatedProcesses
 from tests.simulation.progress import CheckpointingAttempt, is_silent
 from tests.simulation.real_workers import RealRunner, WatchedCalls
@@ -151,6 +154,8 @@ class Site:
     """Whether user code makes checkpoints."""
     silent: float = 0.0
     """Share of tasks that make none all the same."""
+    outcomes: OutcomeTopic | None = None
+    """Where closed tasks are told of."""
 
     def stores(self, deliver: Deliver, rng: random.Random, *, is_older: bool) -> Stores:
         """Open a node's way to the store; one of four writes rows where others write segments."""
@@ -218,6 +223,12 @@ class Member:
         self.node = self._make_node(site, stores)
         self._reporter = self._make_reporter(stores) if site.lend else None
         self._report_at_ms = 0.0
+
+    def _make_feed(self, site: Site, stores: Stores) -> OutcomeFeed | None:
+        if site.outcomes is None:
+            return None
+        sink = TopicSink(site.outcomes.of(self.name), "outcomes")
+        return OutcomeFeed(stores, sink, self.clock, self, "/hourhand/simulated")
 
     def _make_runner(self, site: Site) -> SimulatedRunner | RealRunner:
         if site.guests:
@@ -293,7 +304,14 @@ class Member:
         reporter.node = self.name
         return reporter
 
-    def _make_node(self, site: Site, stores: Stores) -> Node:
+    def _make_node(self, site: Site, bare: Stores) -> Node:
+        feed = self._make_feed(site, bare)
+        stores = bare if feed is None else feed.publishing(bare)
+        node = self._join(site, stores)
+        node.tell_outcomes = None if feed is None else feed.step
+        return node
+
+    def _join(self, site: Site, stores: Stores) -> Node:
         self.lease.add_listener(partial(site.observer.applied, self))
         self.lease.add_listener(self.runner.apply)
 
@@ -322,6 +340,7 @@ class Member:
                 run_tasks_max=site.runs,
                 one_attempt_kinds=site.one_attempt_kinds,
                 flow_rules=site.flow_rules,
+                tells_outcomes=site.outcomes is not None,
                 lease_ends_ms=self.log.lease_ends_ms,
             ),
             make_system=make_system,

@@ -131,6 +131,8 @@ class Workload(_Part):
     """Share of tasks that make none all the same."""
     results: bool = False
     """Whether attempts that end well return a value, three of four of them."""
+    outcomes: bool = False
+    """Whether nodes tell a topic of closed tasks."""
     runs: int = 0
     """Most tasks of one ordering id in a batch; with 0 there are no batches."""
     guests: float | None = None

@@ -90,6 +90,7 @@ def judge(world: World) -> Iterator[str]:
         advance_ms=world.settings.relay.timing_advance_ms,
         limits=world.limits,
         lends=world.scenario.workload.lend,
+        tells=world.told is not None,
         letters=None if world.doors is None else world.doors.letters(),
         foreign_rows=() if world.outbox is None else world.outbox.foreign,
     )

@@ -156,7 +156,8 @@ class StoreRecorder:
         has_letter = result is CompletionResult.FAILURE and self._truth.has_letter(key)
         place = (partition, key, result, offset, write_time)
         returns, value = self._returned(partition, completion)
-        self._history.add(Completed(self._now_ms(), *place, has_letter, returns, value))
+        end = completion.attempts, completion.finished_ms
+        self._history.add(Completed(self._now_ms(), *place, has_letter, returns, value, *end))
 
     def _returned(self, partition: int, completion: Completion) -> tuple[bool, str]:
         """Return whether a task may return values, and which one is found as it is closed."""

@@ -38,6 +38,7 @@ from tests.simulation.limited import Limits, limits_of
 from tests.simulation.member import Member, Site
 from tests.simulation.network import Network
 from tests.simulation.outbox_world import open_outbox
+from tests.simulation.outcome_topic import OutcomeTopic
 from tests.simulation.reached import Reached, Turn, turn_of
 from tests.simulation.recorder import Recorder
 from tests.simulation.scenario import Scenario
@@ -84,6 +85,8 @@ class World:
         self.doors = open_doors(self, scenario.doors, self._fork)
         self.outbox = open_outbox(self, scenario.outbox, self._fork)
         self.segments = SegmentFiles(self.data, self._read_amiss) if scenario.segments else None
+        told = OutcomeTopic(self.clock, self.network, self.history.add)
+        self.told = told if scenario.workload.outcomes else None
         self._site = self._make_site()
         self.faults = FaultInjector(self, scenario.faults, self._fork())
         self.driver = make_driver(self, self._fork)
@@ -108,6 +111,7 @@ class World:
             processes=load.processes,
             checkpoints=load.checkpoints,
             silent=load.silent,
+            outcomes=self.told,
             middleware_raises=load.middleware_raises,
             one_attempt_kinds=load.one_attempt_kinds,
             runs=load.runs_by_kind,
@@ -168,6 +172,8 @@ class World:
         """End every fault; what is gone comes back, what is paused goes on."""
         self.network.clear()
         self._blows.clear()
+        if self.told is not None:
+            self.told.fails = False
         if self.outbox is not None:
             self.outbox.make_peace()
         self.data.config = OperatorConfig(self.data.config.version + 1)
@@ -202,7 +208,8 @@ class World:
             self.driver.drop(self._blocked_keys())
         read = self.doors is None or self.doors.is_read()
         moved = self.outbox is None or self.outbox.is_moved()
-        return not unfinished and read and moved and self.recorder.is_committed()
+        told = self.told is None or not any(self.data.outcome_log.values())
+        return not unfinished and read and moved and told and self.recorder.is_committed()
 
     def _blocked_keys(self) -> list[TaskKey]:
         """Return what waits for an operator: exhausted, and asked about only now and then."""

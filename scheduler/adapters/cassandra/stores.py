@@ -12,6 +12,7 @@ from hourhand.scheduler.adapters.cassandra.checkpoints import CassandraCheckpoin
 from hourhand.scheduler.adapters.cassandra.connection import named, open_connection, without_rights
 from hourhand.scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
 from hourhand.scheduler.adapters.cassandra.migrate import migrate, schema_scripts
+from hourhand.scheduler.adapters.cassandra.outcomes import CassandraOutcomeLog
 from hourhand.scheduler.adapters.cassandra.oversight import (
     CassandraOversightStore,
     CassandraTallyStore,
@@ -53,6 +54,7 @@ def open_stores(settings: Settings) -> Stores:
             status=CassandraStatusStore(session, _in_segments(settings.cassandra, oversight)),
             checkpoints=CassandraCheckpointStore(session),
             results=CassandraResultStore(session),
+            outcome_log=CassandraOutcomeLog(session),
             ownership=ownership,
             definitions=CassandraDefinitionStore(session),
             oversight=oversight,

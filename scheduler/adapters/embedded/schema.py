@@ -198,6 +198,14 @@ STORE = Schema(
         # It finds the bodies to be forgotten.
         """CREATE INDEX IF NOT EXISTS task_result_by_time
             ON task_result (kept_until_ms) WHERE body <> x''""",
+        # A version before tells of no outcomes, and leaves those that there are to a later one.
+        """CREATE TABLE IF NOT EXISTS outcome_log (
+            partition INTEGER NOT NULL, number INTEGER NOT NULL, piece INTEGER NOT NULL,
+            body BLOB NOT NULL, write_time INTEGER NOT NULL, checksum INTEGER,
+            PRIMARY KEY (partition, number, piece)) WITHOUT ROWID""",
+        """CREATE TABLE IF NOT EXISTS outcome_kept (
+            position INTEGER PRIMARY KEY AUTOINCREMENT, told_ms INTEGER NOT NULL,
+            value BLOB NOT NULL, checksum INTEGER)""",
     ),
     tally="UPDATE pair SET tally = tally + 1",
 )

@@ -10,6 +10,7 @@ from hourhand.scheduler.adapters.embedded.connection import version_of
 from hourhand.scheduler.adapters.embedded.database import Database
 from hourhand.scheduler.adapters.embedded.definitions import EmbeddedDefinitions
 from hourhand.scheduler.adapters.embedded.folder import store_file
+from hourhand.scheduler.adapters.embedded.outcomes import EmbeddedOutcomes
 from hourhand.scheduler.adapters.embedded.oversight import EmbeddedOversight, EmbeddedTallies
 from hourhand.scheduler.adapters.embedded.ownership import EmbeddedOwnership
 from hourhand.scheduler.adapters.embedded.pair import check_pair
@@ -40,18 +41,20 @@ def open_stores(settings: Settings) -> Stores:
         except BaseException:
             database.close()
             raise
-    ownership = EmbeddedOwnership(database)
+    ownership, outcomes = EmbeddedOwnership(database), EmbeddedOutcomes(database)
     return Stores(
         schedule=EmbeddedSchedule(database),
         status=EmbeddedStatus(database, in_segments=in_segments),
         checkpoints=EmbeddedCheckpoints(database),
         results=EmbeddedResults(database),
+        outcome_log=outcomes,
         ownership=ownership,
         definitions=EmbeddedDefinitions(database),
         oversight=EmbeddedOversight(database),
         tallies=EmbeddedTallies(database),
         close=database.close,
         installation_id=ownership.installation_id,
+        kept_outcomes=outcomes,
     )
 
 

@@ -41,13 +41,15 @@ def create_topics(settings: Settings) -> list[str]:
     return create_missing(settings, [_task_topic(settings), dead_letter_topic(settings)])
 
 
-def create_events_topic(settings: Settings) -> list[str]:
-    """Create the topic of lifecycle events if it is missing; as ``create_topics``."""
-    assert settings.events.topic is not None, "only asked for where it is named"
+def create_told_topics(settings: Settings) -> list[str]:
+    """Create the topics of lifecycle events and of outcomes if they are named and missing; as
+    ``create_topics``.
+    """
     config = {"cleanup.policy": "delete"}
+    told = (settings.events, settings.outcomes)
+    named = [(each.topic, each.partitions) for each in told if each.topic is not None]
     return create_missing(
-        settings,
-        [new_topic(settings, settings.events.topic, config, settings.events.partitions)],
+        settings, [new_topic(settings, topic, config, count) for topic, count in named]
     )
 
 

@@ -8,6 +8,7 @@ from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.memory.checkpoints import MemoryCheckpoints
 from hourhand.scheduler.adapters.memory.definitions import MemoryDefinitions
 from hourhand.scheduler.adapters.memory.delivery import Deliver, at_once
+from hourhand.scheduler.adapters.memory.outcomes import MemoryOutcomes
 from hourhand.scheduler.adapters.memory.oversight import MemoryOversight, MemoryTallies
 from hourhand.scheduler.adapters.memory.ownership import MemoryOwnership
 from hourhand.scheduler.adapters.memory.results import MemoryResults
@@ -21,14 +22,17 @@ __all__ = ["MemoryStores", "open_memory_stores"]
 def open_memory_stores(data: MemoryStores, deliver: Deliver = at_once) -> Stores:
     """Open a view of ``data``; closing it leaves the data and other views alone."""
     view = View(deliver)
+    outcomes = MemoryOutcomes(data, view)
     return Stores(
         schedule=MemorySchedule(data, view),
         status=MemoryStatus(data, view),
         checkpoints=MemoryCheckpoints(data, view),
         results=MemoryResults(data, view),
+        outcome_log=outcomes,
         ownership=MemoryOwnership(data, view),
         definitions=MemoryDefinitions(data, view),
         oversight=MemoryOversight(data, view),
         tallies=MemoryTallies(data, view),
         close=view.close,
+        kept_outcomes=outcomes,
     )

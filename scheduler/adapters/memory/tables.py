@@ -12,6 +12,7 @@ from hourhand.actors.model.definition import Definition, DefinitionName
 from hourhand.actors.model.errors import StoreUnavailable
 from hourhand.actors.model.key import TaskKey, first_key_at
 from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.outcome_row import OutcomesRow
 from hourhand.actors.model.oversight import AuditEntry, AuditPlace, NodeReport
 from hourhand.actors.model.ownership import Claim
 from hourhand.actors.model.status import AttemptRecord, Completion, RecordedOutcome
@@ -111,6 +112,14 @@ class MemoryStores:
         self.results: Rows[StoredResult] = Rows()
         self.reached_ms = 0
         """The latest end of a task with a result."""
+        self.outcome_log: dict[int, dict[tuple[int, int], tuple[int, OutcomesRow]]] = {}
+        """By partition and place: write time and row."""
+        self.outcomes_gone: dict[int, list[tuple[tuple[int, int], tuple[int, int], int]]] = {}
+        """By partition: ranges that were removed, with their write times."""
+        self.kept_outcomes: dict[int, tuple[int, bytes]] = {}
+        """By position: time and text."""
+        self.kept_position = 0
+        """The last position that was given out."""
         self.claims: dict[int, Claim] = {}
         self.outcomes: dict[tuple[int, int], tuple[int, RecordedOutcome]] = {}
         """By partition and offset: write time and outcome."""

@@ -68,7 +68,7 @@ ROWS = dict(
         _row(wiring.topic_identity, "kafka", kafka_topics.topic_identity),
         _row(wiring.require_topic, "kafka", kafka_topics.require_topic),
         _row(wiring.create_topics, "kafka", kafka_topics.create_topics),
-        _row(wiring.create_events_topic, "kafka", kafka_topics.create_events_topic),
+        _row(wiring.create_told_topics, "kafka", kafka_topics.create_told_topics),
         _row(wiring.publish_lives, "topic", lifecycle.publish_lives),
         _row(wiring.open_buckets, "kafka", pending.KafkaBuckets),
         _row(wiring.create_bucket_topics, "kafka", pending_topics.create_pending_topics),

@@ -1,0 +1,101 @@
+"""The topic of outcomes on a real broker: CloudEvents, in order, and what is too large for it."""
+
+import json
+import random
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import ResourceType
+
+from hourhand import Done, Scheduler, Settings, Task, TaskExecutor
+from hourhand.scheduler.wiring import migrate
+from tests.servers.kafka import KafkaServer, configure
+from tests.waiting import until
+
+pytestmark = pytest.mark.integration
+
+PATIENCE_S = 60.0
+
+
+class Returns(TaskExecutor):
+    """Ends with a value of the size that its data says."""
+
+    def execute(self, task: Task) -> Done:
+        """Run."""
+        size_bytes = task.data["bytes"]
+        assert isinstance(size_bytes, int)
+        # No producer can compress it.
+        return Done(random.Random(1).randbytes(size_bytes).hex())
+
+
+def test_p31_a_real_topic_has_each_closed_task(kafka_server: KafkaServer, tmp_path: Path) -> None:
+    """One whose value is larger than the topic takes comes without it."""
+    name = f"told-{uuid.uuid4().hex[:12]}"
+    settings = Settings(
+        log="kafka",
+        topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": 2},
+        group={"id": name},
+        kafka={"bootstrap_servers": kafka_server.bootstrap_servers},
+        embedded={"folder": tmp_path},
+        outcomes={"topic": f"{name}-outcomes", "partitions": 1},
+    )
+    assert f"{name}-outcomes" in " ".join(migrate(settings))
+    configure(
+        kafka_server.bootstrap_servers,
+        ResourceType.TOPIC,
+        f"{name}-outcomes",
+        {"max.message.bytes": "5000"},
+    )
+    now = datetime.now(UTC)
+
+    with Scheduler(settings, executors={"returns": Returns}) as scheduler:
+        for place, size in enumerate((10, 20_000, 30)):
+            task = Task(
+                ordering_id="customer-7",
+                scheduled_time=now,
+                uniqueness_key=str(place),
+                data={"bytes": size},
+                kind="returns",
+            )
+            scheduler.schedule_task(task).result(timeout=PATIENCE_S)
+        found = _read(settings, 3)
+
+    told = [json.loads(value) for _, value, _ in found]
+    assert [each["uniquenessKey"] for each in told] == ["0", "1", "2"]
+    assert told[0]["returned"] == {"value": random.Random(1).randbytes(10).hex()}
+    assert {each["kind"] for each in told} == {"returns"}
+    key, _, headers = found[0]
+    assert key == b"customer-7"
+    assert headers["ce_type"] == b"hourhand.task.success"
+    assert headers["ce_specversion"] == b"1.0"
+    assert len({each["ce_id"] for _, _, each in found}) == 3
+    assert [each.get("leftOut") for each in told] == [None, "too_large", None]
+
+
+def _read(settings: Settings, count: int) -> list[tuple[Any, Any, dict[str, Any]]]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": settings.kafka.bootstrap_servers,
+            "group.id": uuid.uuid4().hex,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    assert settings.outcomes.topic is not None
+    consumer.subscribe([settings.outcomes.topic])
+    found: list[tuple[Any, Any, dict[str, Any]]] = []
+
+    def poll() -> bool:
+        for each in consumer.consume(10, 0.2):
+            assert each.error() is None
+            found.append((each.key(), each.value(), dict(each.headers() or [])))
+        return len(found) >= count
+
+    try:
+        until(poll)
+    finally:
+        consumer.close()
+    return found
