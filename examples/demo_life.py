@@ -2,8 +2,8 @@
 
 A shop charges invoices and sends reminders.  Some reminders expire behind a slow call, some are
 replaced by a later one, a charge waits for its bank by snoozes and returns what it charged, a
-receipt follows it, and the cancellation of an order takes back its charge at once.  Prints what was promised and what was seen;
-the exit code is 0 only where all of it holds.
+receipt follows it, and the cancellation of an order takes back its charge at once.  Prints what was
+promised and what was seen; the exit code is 0 only where all of it holds.
 """
 
 import sys

@@ -1,9 +1,10 @@
 """The text of a row: a task's data, with the record's other members around it.
 
-An envelope, and behind it links, are the first members of the JSON object; priority, kind, expiry and trace are its last
-ones, in compact form. So the text follows the task wherever its row goes, and nodes of other
-versions read it. If data contains anything that could be taken for one of these, a space is added
-there, which JSON ignores and which no member of ours has. So nothing in the data chooses anything.
+An envelope, and behind it links, are the first members of the JSON object; priority, kind, expiry
+and trace are its last ones, in compact form. So the text follows the task wherever its row goes,
+and nodes of other versions read it. If data contains anything that could be taken for one of
+these, a space is added there, which JSON ignores and which no member of ours has. So nothing in the
+data chooses anything.
 Decides the places of these members, never their meaning.
 """
 

@@ -351,8 +351,8 @@ def _task_of(body: TaskBody | FollowerBody) -> Task:
 
 
 _ONE_OF_THEM = (
-    "the first call wins with `uniqueForMs`, the last one with `debounceMs`, and `replace` moves the"
-    " open task at once: send one of them"
+    "the first call wins with `uniqueForMs`, the last one with `debounceMs`, and `replace` moves"
+    " the open task at once: send one of them"
 )
 
 

@@ -2,7 +2,8 @@
 
 They wait before their starts are made durable, and take no worker.  For each limit and value of its
 key they go by priority, then by fair shares if their kind has these, then in their order of
-arrival: see ``limit_line``.  Never decides the node's part of a limit: see ``shares``.  Used from any thread.
+arrival: see ``limit_line``.  Never decides the node's part of a limit: see ``shares``.  Used from
+any thread.
 """
 
 import heapq

@@ -1,4 +1,4 @@
-"""The recount after kills and power cuts finds each thing that is planted, and excuses a kill alone."""
+"""The recount after kills and power cuts finds what is planted, and excuses a kill alone."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -3,6 +3,7 @@
 import json
 import random
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -50,19 +51,7 @@ def test_p31_a_real_topic_has_each_closed_task(kafka_server: KafkaServer, tmp_pa
         f"{name}-outcomes",
         {"max.message.bytes": "5000"},
     )
-    now = datetime.now(UTC)
-
-    with Scheduler(settings, executors={"returns": Returns}) as scheduler:
-        for place, size in enumerate((10, 20_000, 30)):
-            task = Task(
-                ordering_id="customer-7",
-                scheduled_time=now,
-                uniqueness_key=str(place),
-                data={"bytes": size},
-                kind="returns",
-            )
-            scheduler.schedule_task(task).result(timeout=PATIENCE_S)
-        found = _read(settings, 3)
+    found = _told_of(settings, (10, 20_000, 30))
 
     told = [json.loads(value) for _, value, _ in found]
     assert [each["uniquenessKey"] for each in told] == ["0", "1", "2"]
@@ -74,6 +63,22 @@ def test_p31_a_real_topic_has_each_closed_task(kafka_server: KafkaServer, tmp_pa
     assert headers["ce_specversion"] == b"1.0"
     assert len({each["ce_id"] for _, _, each in found}) == 3
     assert [each.get("leftOut") for each in told] == [None, "too_large", None]
+
+
+def _told_of(settings: Settings, sizes: Sequence[int]) -> list[tuple[Any, Any, dict[str, Any]]]:
+    """Run tasks of one ordering id that return so much; return the records of the topic."""
+    now = datetime.now(UTC)
+    with Scheduler(settings, executors={"returns": Returns}) as scheduler:
+        for place, size in enumerate(sizes):
+            task = Task(
+                ordering_id="customer-7",
+                scheduled_time=now,
+                uniqueness_key=str(place),
+                data={"bytes": size},
+                kind="returns",
+            )
+            scheduler.schedule_task(task).result(timeout=PATIENCE_S)
+        return _read(settings, len(sizes))
 
 
 def _read(settings: Settings, count: int) -> list[tuple[Any, Any, dict[str, Any]]]:

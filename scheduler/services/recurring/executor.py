@@ -61,7 +61,7 @@ from hourhand.scheduler.services.system_tasks import SystemDependencies
 _ENDED_KEPT_MS = 10 * 86_400_000
 _RECENT_MAX = 20
 _CLOSED_MAX = 2
-"""Of the recent tasks, those kept that have ended."""
+"""Recent tasks that are kept although they have ended, at most."""
 _ORDERING_IDS = name_of("").ordering_id
 """Prefix of the ordering ids of schedules."""
 _STORED_WITHIN_MS = 3_600_000
@@ -334,7 +334,7 @@ class RunRecurring(SystemExecutor):
         if known is None:
             return _Step(state, next_ms)
         step = self._ending_ahead(known, _Step(known.state, next_ms), asked_ms + 1)
-        # What is left was made by the rule of before, and runs as any earlier task.
+        # The rest was made by the rule of before, and runs as any earlier task.
         left = (str(occurrence_key(known.name, known.rule, each)) for each in step.state.ahead)
         recent = (*known.state.recent, *left)
         state = replace(state, recent=recent, ended=step.state.ended)

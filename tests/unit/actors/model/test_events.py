@@ -23,7 +23,7 @@ from hourhand.actors.model.ownership import Straggler
 from hourhand.actors.model.status import AttemptResult, CompletionResult
 from tests.builders import NOW_MS, a_key, a_stored_task
 
-_PAST = re.compile(r"(ed|Rebuilt|Stuck|Lost|Shrunk|Held|Began|Split)$")
+_PAST = re.compile(r"(ed|Rebuilt|Stuck|Lost|Shrunk|Held|Began|Split|Told)$")
 """The regular participles, and the irregular ones in use."""
 
 

@@ -120,7 +120,10 @@ def test_p29_moved_and_reopened_are_no_ends(result: CompletionResult) -> None:
         b'{"then":{"task":{"orderingId":""}}}',
         b'{"then":{"task":{"orderingId":"a","uniquenessKey":"b","command":"cancel"}}}',
         b'{"after":[{"key":"x","state":"success","finished":"2026-01-01T00:00:00Z"}]}',
-        b'{"after":[{"key":"2026-01-01T00:00:00.000Z,a,b","state":"?","finished":"2026-01-01T00:00:00Z"}]}',
+        (
+            b'{"after":[{"key":"2026-01-01T00:00:00.000Z,a,b","state":"?",'
+            b'"finished":"2026-01-01T00:00:00Z"}]}'
+        ),
     ],
 )
 def test_p10_links_that_cannot_be_read_are_poison(links: bytes) -> None:
