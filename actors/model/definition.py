@@ -28,6 +28,8 @@ class DefinitionKind(StrEnum):
     """Time of the last task of some ids, of which one is made in a window of time."""
     DEBOUNCED = "debounced"
     """The last call for a debounced task of some ids."""
+    GROUP = "group"
+    """The ends of the tasks that one task follows."""
 
 
 class DefinitionName(NamedTuple):

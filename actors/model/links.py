@@ -127,18 +127,18 @@ def ended_of(completion: Completion, result: bytes | None = None) -> EndRecord:
     )
 
 
-def follower_record(then: Then, ended: EndRecord) -> bytes:
-    """Return the record of a follower that is told how the task before it ended."""
+def follower_record(then: Then, *ends: EndRecord) -> bytes:
+    """Return the record of a follower that is told how each task before it ended."""
     members = _decode_members(then.task)
     name = ordering_id_of(then.task)
     if name.startswith(RESERVED):
         # A report to a system task: a task that is opened again reports each of its ends.
         key = msgspec.json.decode(members["uniquenessKey"], type=str)
-        report = f"{key}:{ended.state}:{ended.attempts}"
+        report = ":".join([key, *(f"{each.state}:{each.attempts}" for each in ends)])
         members["uniquenessKey"] = msgspec.Raw(_encode(report))
-    links = Links(after=(ended,))
+    links = Links(after=ends)
     if "links" in members:
-        links = msgspec.structs.replace(_decode(members["links"]), after=(ended,))
+        links = msgspec.structs.replace(_decode(members["links"]), after=ends)
     return _encode({**members, "links": links})
 
 

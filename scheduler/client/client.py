@@ -6,14 +6,17 @@ means that nothing was sent. It never runs a task, and reads the store only for 
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import date, datetime, timedelta
 from functools import partial
+from itertools import islice
 from threading import Lock, Thread
 from typing import Any, Self, TypedDict, overload
 from zoneinfo import ZoneInfo
 
 from pydantic import JsonValue
 
+from hourhand.actors.kernel.futures import gather
 from hourhand.actors.model.codec import (
     Command,
     CommandKind,
@@ -57,7 +60,7 @@ from hourhand.scheduler.executors.user_executors import (
     kind_complaint,
     payloads_of,
 )
-from hourhand.scheduler.futures.light_future import LightFuture, resolve, then
+from hourhand.scheduler.futures.light_future import LightFuture, and_then, resolve, then
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.process import forking
 from hourhand.scheduler.reading.outcome_stream import OutcomeInfo
@@ -82,6 +85,7 @@ from hourhand.scheduler.records.receipt import (
 )
 from hourhand.scheduler.services.debounced_tasks import debounced_call
 from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.grouped_tasks import MEMBERS_MAX, bare_follower, group_of
 from hourhand.scheduler.services.recurring.backfill import past_occurrences
 from hourhand.scheduler.services.recurring.requests import rule_of
 from hourhand.scheduler.services.recurring.rule import Overlap, RecurringRule
@@ -248,6 +252,30 @@ class SchedulerClient:
         except HourhandError as error:
             future.refuse(error)
         return future
+
+    def group(
+        self, tasks: Iterable[Task], *, then: Task, on: On = "success"
+    ) -> "LightFuture[tuple[Receipt, ...]]":
+        """Append tasks, and a follower that is scheduled once all of them have ended.
+
+        With ``on="success"`` each has to end well, with ``"any"`` in any way.  The follower runs
+        once (P29), no earlier than its own time, and finds in ``task.after`` how each one ended, in
+        the order of ``tasks``.  The future resolves with their receipts once the log holds the
+        group and all of them.  After a failure, some may have been scheduled: the same call again
+        is the same group.
+
+        It fails with InvalidTask for more than 500 tasks, none, or one that is there twice, and as
+        ``schedule_task`` does; nothing was sent then.
+        """
+        try:
+            request, records = self._grouped(tasks, then, on)
+        except HourhandError as error:
+            return refused(error)
+
+        def go_on(_made: Receipt) -> "Future[tuple[Receipt, ...]]":
+            return gather([self._append_record(key, value) for key, value in records])
+
+        return and_then(self._append_own(request), go_on).watch()
 
     def schedule_tasks(
         self,
@@ -698,6 +726,35 @@ class SchedulerClient:
         refuse_large(value, self._limits.record_bytes_max)
         return key, value
 
+    def _grouped(
+        self, tasks: Iterable[Task], then: Task, on: On
+    ) -> tuple[Task, list[tuple[TaskKey, bytes]]]:
+        """Return the request of a group, and its members; raises CallerError."""
+        given: object = tasks
+        if isinstance(given, Task):
+            raise InvalidTask("group takes several tasks, got a Task: write group([task], then=…)")
+        some = list(islice(tasks, MEMBERS_MAX + 1))
+        if len(some) > MEMBERS_MAX:
+            raise InvalidTask(
+                f"a group has at most {MEMBERS_MAX} tasks: let each do more of the work"
+            )
+        members, follower = [self._admitted(each) for each in some], self._admitted(then)
+        request, records = group_of(members, follower, on, self._clock.now_ms())
+        keys, bytes_max = [key for key, _ in members], self._limits.record_bytes_max
+        for record in (*records, bare_follower(keys, follower[1])):
+            refuse_large(record, bytes_max)
+        self._encoded_own(request)
+        return request, list(zip(keys, records, strict=True))
+
+    def _append_record(self, key: TaskKey, value: bytes) -> ReceiptFuture:
+        future = ReceiptFuture(self._clock, self._telemetry)
+        try:
+            self._refuse_when_closed()
+            self._append_value(future, key, value)
+        except HourhandError as error:
+            future.refuse(error)
+        return future
+
     def _append_value(self, future: ReceiptFuture, key: TaskKey, value: bytes) -> None:
         writer = self._task_writer()
         partition = partition_of(key.ordering_id, self._partition_count)
@@ -714,14 +771,12 @@ class SchedulerClient:
         return self._writer
 
     def _append_own(self, task: Task) -> "LightFuture[Receipt]":
-        future = ReceiptFuture(self._clock, self._telemetry)
         try:
             self._refuse_when_closed()
             key, value = self._encoded_own(task)
-            self._append_value(future, key, value)
         except HourhandError as error:
-            future.refuse(error)
-        return future
+            return refused(error)
+        return self._append_record(key, value)
 
     def _encoded_own(self, task: Task) -> tuple[TaskKey, bytes]:
         """Return the key and record of a system task; raises TaskTooLarge."""

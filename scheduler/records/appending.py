@@ -34,6 +34,10 @@ class TaskAppender:
         """Append a task; the future resolves when the log holds it durably."""
         return self._append(task.ordering_id, encode_task(task))
 
+    def append_record(self, ordering_id: str, record: bytes) -> "Future[Position]":
+        """Append a whole record."""
+        return self._append(ordering_id, record)
+
     def append_json(self, key: TaskKey, data: bytes) -> "Future[Position]":
         """Append a task whose data is already JSON text."""
         return self._append(key.ordering_id, encode_json(key, data))

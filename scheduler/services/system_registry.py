@@ -22,6 +22,7 @@ from hourhand.scheduler.ports.messages import MessageWriter
 from hourhand.scheduler.records.appending import TaskAppender
 from hourhand.scheduler.services.debounced_tasks import DecideDebounced
 from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.grouped_tasks import CountGroup
 from hourhand.scheduler.services.recurring.ahead import LateOccurrences
 from hourhand.scheduler.services.recurring.declared import DecideDeclared
 from hourhand.scheduler.services.recurring.executor import RunRecurring
@@ -125,6 +126,7 @@ class SystemTaskRegistry:
             DefinitionKind.TIMER.value: partial(RunTimer, dependencies, status, caller, timers),
             DefinitionKind.UNIQUE.value: partial(DecideUnique, dependencies),
             DefinitionKind.DEBOUNCED.value: partial(DecideDebounced, dependencies),
+            DefinitionKind.GROUP.value: partial(CountGroup, dependencies),
             CALL: partial(CallBack, dependencies, status, caller, timers),
             SEND: partial(
                 DeliverMessage,

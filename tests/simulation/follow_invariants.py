@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hourhand.actors.model.attempts import Ending
+from hourhand.actors.model.definition import RESERVED
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.links import EndRecord
 from hourhand.actors.model.task import StoredTask
@@ -38,22 +39,33 @@ def p29_an_end_has_its_follower(run: Run) -> Complaints:
             if each.result not in _ENDS or (on == "success" and each.result != "success"):
                 continue
             if not any(
-                of.key == follower and of.ended.state == each.result and of.at_ms <= each.at_ms
+                _is_of(of.key, follower)
+                and of.ended.state == each.result
+                and of.at_ms <= each.at_ms
                 for of in sent[key]
             ):
                 yield f"{key} ended as {each.result} at {each.at_ms:.0f} without its follower"
     for key, followers in sent.items():
         wanted = asked.get(key[1:])
         for of in followers:
-            if wanted is None or wanted[0] != of.key:
+            if wanted is None or not _is_of(of.key, wanted[0]):
                 yield f"{of.key} follows {key}, and nobody asked for that"
             elif wanted[1] == "success" and of.ended.state != "success":
                 yield f"{of.key} follows the {of.ended.state} of {key}, only success was asked for"
-            elif of.ended.state == "success" and not _ended_well(run, key, of.at_ms):
+            elif of.ended.state == "success" and not ended_well(run, key, of.at_ms):
                 yield f"{of.key} was told that {key} succeeded, and no attempt had"
 
 
-def _ended_well(run: Run, key: TaskKey, at_ms: float) -> bool:
+def _is_of(sent: TaskKey, asked: TaskKey) -> bool:
+    """True if a key is that of a follower, or of its report to a group about one end."""
+    start, is_report = f"{asked.uniqueness_key}:", asked.ordering_id.startswith(RESERVED)
+    return sent == asked or (
+        is_report and sent[:2] == asked[:2] and sent.uniqueness_key.startswith(start)
+    )
+
+
+def ended_well(run: Run, key: TaskKey, at_ms: float) -> bool:
+    """True if an attempt of a task had succeeded by then."""
     for start in run.started:
         end = run.ended.get(start.id) if start.key == key else None
         # The log cuts its times to milliseconds.
@@ -81,7 +93,9 @@ def _sent(run: Run) -> Mapping[TaskKey, list[_Follower]]:
     found: dict[TaskKey, list[_Follower]] = defaultdict(list)
     for partition in range(run.partitions):
         for offset, entry in run.truth.entries(partition):
-            if isinstance(entry, StoredTask) and (links := entry.links) is not None:
+            links = entry.links if isinstance(entry, StoredTask) else None
+            # The follower of a group is told several.
+            if isinstance(entry, StoredTask) and links is not None and len(links.after) == 1:
                 at_ms = run.truth.appended_ms(partition, offset) - run.wall_at_start_ms
                 for ended in links.after:
                     follower = _Follower(entry.key, ended, at_ms)

@@ -42,6 +42,7 @@ from tests.simulation.flow_invariants import (
     tasks_keep_their_priority,
 )
 from tests.simulation.follow_invariants import p29_an_end_has_its_follower
+from tests.simulation.group_invariants import p29_a_group_has_its_follower
 from tests.simulation.history import (
     HALTS,
     Asked,
@@ -444,6 +445,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p26_no_process_runs_beside_the_next_owner,
     p27_what_has_expired_does_not_start,
     p29_an_end_has_its_follower,
+    p29_a_group_has_its_follower,
     what_has_expired_is_told_of_once,
     a_snooze_uses_up_no_attempt,
     p28_a_success_has_its_result,

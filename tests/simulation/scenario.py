@@ -51,6 +51,8 @@ class Workload(_Part):
     """Share of commands that bring a new task in place of the one that has both ids."""
     followed: float = 0.0
     """Share of tasks that bring a follower, some only where they succeed."""
+    groups_per_s: float = 0.0
+    """Groups of two to five tasks with one follower; commands name their tasks as well."""
     again: float = 0.0
     """Share of tasks that are scheduled once more, with new data, after they fell due."""
     returns_per_s: float = 0.0

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
+from operator import itemgetter
 from typing import Any, Protocol
 
 from pydantic import JsonValue
@@ -19,6 +20,7 @@ from hourhand.actors.model.links import On
 from hourhand.actors.model.task import Task
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.client.client import PairReceipt, Receipt, SchedulerClient
+from hourhand.scheduler.futures.light_future import then as after
 from tests.builders import CHANGING
 from tests.simulation.history import Asked
 from tests.simulation.outside import OutsideWriter
@@ -68,6 +70,7 @@ class WorkloadDriver:
         self._rng = rng
         self._known: list[TaskKey] = []
         self._followers: dict[TaskPair, tuple[Task, On]] = {}
+        self._grouped: list[TaskKey] = []
         self._until_ms = 0.0
 
     def begin(self, until_ms: float) -> None:
@@ -80,6 +83,7 @@ class WorkloadDriver:
             delay_ms = self._rng.uniform(0.0, 5_000.0) * pace
             self._world.after(delay_ms, self.producers.send_backlog_task)
         self._repeat(load.tasks_per_s, self._send_task, until_ms)
+        self._repeat(load.groups_per_s, self._send_group, until_ms)
         self._repeat(load.commands_per_s, self._send_command, until_ms)
         self._repeat(load.strange_per_s, self._send_strange, until_ms)
         self._repeat(load.sized_per_s, self._send_sized, until_ms)
@@ -183,9 +187,36 @@ class WorkloadDriver:
         grace_ms = self._grace_ms
         return then is not None and to_millis(then.scheduled_time) < self._clock.now_ms() - grace_ms
 
+    def _send_group(self) -> None:
+        """Send tasks with one follower, now and then by the same call twice."""
+        keys = [
+            TaskKey(self._due_ms(), self._maker.ordering_id(), self._maker.next_name())
+            for _ in range(self._rng.randrange(2, 6))
+        ]
+        tasks = [self._maker.task(key, self._maker.data(key.ordering_id)) for key in keys]
+        follower = TaskKey(self._due_ms(), self._maker.ordering_id(), self._maker.next_name())
+        then = self._maker.task(follower, self._maker.data(follower.ordering_id))
+        on: On = self._rng.choice(("success", "any"))
+        for _ in range(self._rng.choice((1, 1, 1, 2))):
+            sent = self._client.group(tasks, then=then, on=on)
+            for number, key in enumerate(keys):
+                receipt = after(sent, itemgetter(number))
+                self._asked("schedule", key, key.scheduled_ms, receipt)
+        self._grouped += keys
+        for key in keys:
+            if self._rng.random() < self._workload.races:
+                self._plan_race(key)
+
+    def _due_ms(self) -> int:
+        """Return a time that no client refuses."""
+        return max(self._maker.time_ms(), self._clock.now_ms())
+
     # Commands.
 
     def _send_command(self) -> None:
+        if self._grouped and self._rng.random() < 0.5:
+            self._command(self._rng.choice(self._grouped[-25:]))
+            return
         if not self._known:
             return
         key = self._rng.choice(self._known[-25:])
@@ -244,7 +275,8 @@ class WorkloadDriver:
             case CommandKind.RESCHEDULE:
                 to_ms = self._rng.choice((self._maker.time_ms(), key.scheduled_ms))
                 sent = self._client.reschedule_task(name, from_millis(to_ms))
-                self._known.append(key._replace(scheduled_ms=to_ms))
+                known = self._grouped if key in self._grouped else self._known
+                known.append(key._replace(scheduled_ms=to_ms))
         self._asked(kind, key, to_ms, sent, by_pair=by_pair)
 
     def _send_return(self) -> None:

@@ -1,0 +1,291 @@
+"""P29: the tasks of a group bring one follower, once all of them have ended, however often a node
+dies meanwhile.
+"""
+
+import random
+import string
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from hourhand import Done, RetryPolicy, Task, TaskExecutor
+from hourhand.actors.model.codec import encode_task
+from hourhand.actors.model.errors import CallerError, InvalidTask, StoreUnavailable, TaskTooLarge
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.links import On, with_then
+from hourhand.actors.ports.log import Position
+from hourhand.payloads import AesGcm, PayloadCodecs
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.grouped_tasks import MEMBERS_MAX, group_of
+from hourhand.scheduler.testing import VirtualScheduler
+from hourhand.testing import TaskEnd
+
+Told = tuple[TaskEnd, ...]
+
+
+class Bench:
+    """Pages of a report, which are rendered in orders of their own, and what is told of them."""
+
+    def __init__(self, **fields: Any) -> None:
+        bench = self
+        self.told: list[Told] = []
+        self.says: dict[str, object] = {}
+        """By ordering id: the value that a page ends with, or an error."""
+
+        class Page(TaskExecutor):
+            retry = RetryPolicy(attempts_max=1)
+
+            def execute(self, task: Task) -> Done | None:
+                if task.ordering_id == "report":
+                    bench.told.append(task.after)
+                    return None
+                said = bench.says.get(task.ordering_id)
+                if isinstance(said, Exception):
+                    raise said
+                return Done(said)
+
+        self.scheduler = VirtualScheduler(Page, **fields)
+        self.client = self.scheduler.client
+        self.at = self.scheduler.now + timedelta(minutes=1)
+        self.report = Task(ordering_id="report", scheduled_time=self.at, uniqueness_key="7")
+
+    def page(self, number: int) -> Task:
+        """Return a member; each is due a minute after the one before."""
+        at = self.at + timedelta(minutes=number)
+        return Task(ordering_id=f"page-{number}", scheduled_time=at, uniqueness_key="7")
+
+    def group(self, count: int = 3, on: On = "success") -> list[Task]:
+        """Schedule a group."""
+        pages = [self.page(number) for number in range(count)]
+        receipts = self.client.group(pages, then=self.report, on=on).result(0)
+        assert [each.key for each in receipts] == [each.key for each in pages]
+        return pages
+
+    def states(self) -> list[list[str]]:
+        """Return the states of all members, for each run of the follower."""
+        return [[end.state for end in told] for told in self.told]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_p29_a_follower_runs_once_all_have_ended_and_finds_how_in_their_order(
+    *, sealed: bool
+) -> None:
+    """Whichever ends first; a move changes nothing of that."""
+    payloads = PayloadCodecs(AesGcm({"k": bytes(range(32))})) if sealed else None
+    bench = Bench(payloads=payloads)
+    bench.says = {f"page-{number}": number for number in range(3)}
+    pages = bench.group()
+    later = bench.at + timedelta(minutes=9)
+    bench.client.reschedule_task(pages[0].key, later).result(0)
+    bench.scheduler.advance(minutes=8)
+    assert bench.told == []
+    bench.scheduler.advance(minutes=8)
+
+    (told,) = bench.told
+    moved = pages[0].model_copy(update={"scheduled_time": later}).key
+    assert [end.key for end in told] == [moved, pages[1].key, pages[2].key]
+    assert [(end.state, end.result) for end in told] == [("success", at) for at in range(3)]
+    assert bench.scheduler.result_of(bench.report.key) == "success"
+
+
+@pytest.mark.parametrize("on", ["success", "any"])
+def test_p29_an_end_that_is_not_good_brings_the_follower_of_any_alone(on: On) -> None:
+    """A failure, a cancel and a drop; under ``success`` the group waits for a retry that succeeds.
+
+    What a follower was told stays, and it runs once.
+    """
+    bench = Bench()
+    bench.says["page-0"] = ValueError("no paper")
+    pages = bench.group(4, on)
+    bench.client.cancel_task(pages[1].key).result(0)
+    bench.client.drop_task(pages[2].key).result(0)
+    bench.scheduler.advance(minutes=9)
+    ends = ["failure", "cancelled", "dropped", "success"]
+    assert bench.states() == ([ends] if on == "any" else [])
+
+    bench.says.clear()
+    for page in (pages[0], pages[2]):
+        bench.client.retry_task(page.key).result(0)
+    bench.scheduler.advance(minutes=9)
+    assert bench.states() == ([ends] if on == "any" else [])
+
+
+def test_p29_a_member_that_succeeds_by_a_retry_completes_its_group() -> None:
+    """As long as it can be retried; a second failure changes nothing."""
+    bench = Bench()
+    bench.says["page-1"] = ValueError("no paper")
+    pages = bench.group()
+    bench.scheduler.advance(minutes=9)
+    bench.client.retry_task(pages[1].key).result(0)
+    bench.scheduler.advance(days=6)
+    assert bench.told == []
+
+    bench.says.clear()
+    bench.client.retry_task(pages[1].key).result(0)
+    bench.scheduler.advance(minutes=1)
+    assert bench.states() == [["success"] * 3]
+
+
+def test_p29_the_same_call_again_is_the_same_group() -> None:
+    """As after a crash of the client: before its members were sent, or behind some of their
+    ends.
+    """
+    bench = Bench()
+    pages = [bench.page(number) for number in range(3)]
+    members = [(each.key, encode_task(each)) for each in pages]
+    follower = bench.report.key, encode_task(bench.report)
+    request, _ = group_of(members, follower, "success", bench.scheduler.clock.now_ms())
+    TaskAppender(MemoryWriter(bench.scheduler.broker), 4).append(request).result(0)
+    bench.scheduler.advance(seconds=30)
+    for _ in range(3):
+        bench.group()
+        bench.scheduler.advance(seconds=18)
+    bench.scheduler.advance(minutes=9)
+
+    assert bench.states() == [["success"] * 3]
+
+
+PIECES: tuple[tuple[type, str, int], ...] = (
+    (DefinitionBook, "find", 0),
+    (DefinitionBook, "save", 0),
+    (DefinitionBook, "save", 1),
+    (DefinitionBook, "save", 2),
+    (TaskAppender, "append_record", 0),
+)
+"""Whatever a group of two waits for, and how many of those come before."""
+
+
+@pytest.mark.parametrize("takes_effect", [False, True])
+@pytest.mark.parametrize(("owner", "name", "before"), PIECES)
+def test_p29_a_crash_at_any_await_loses_no_follower(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, before: int, *, takes_effect: bool
+) -> None:
+    """Before and after it was durable; another node goes on."""
+    bench = Bench()
+    real: Callable[..., Future[Any]] = getattr(owner, name)
+    calls: list[str] = []
+
+    def fails_once(own: object, *asked: object) -> Future[Any]:
+        calls.append(name)
+        if len(calls) != before + 1:
+            return real(own, *asked)
+        if takes_effect:
+            real(own, *asked)
+        failed = Future[Any]()
+        failed.set_exception(StoreUnavailable("the node died here"))
+        return failed
+
+    monkeypatch.setattr(owner, name, fails_once)
+    bench.group(2)
+    bench.scheduler.run_due()
+    for _ in range(4):
+        bench.scheduler.crash()
+        bench.scheduler.advance(minutes=1)
+
+    assert len(calls) > before
+    assert bench.states() == [["success"] * 2]
+
+
+def test_p29_members_that_end_weeks_late_complete_their_group() -> None:
+    """A day after the other, a month later, with nodes that come and go."""
+    bench = Bench()
+    bench.group(2)
+    bench.scheduler.advance(seconds=90)
+    bench.scheduler.down_for(days=40)
+    bench.scheduler.advance(minutes=5)
+
+    assert bench.states() == [["success"] * 2]
+
+
+def test_p29_no_member_is_in_the_log_before_its_group_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the log takes no group, nothing was sent, and the call fails."""
+    bench = Bench()
+    refused = Future[Position]()
+    sent: list[str] = []
+
+    def append_for(_own: object, asked: Any, _partition: int, key: bytes, _value: bytes) -> None:
+        sent.append(key.decode())
+        refused.add_done_callback(lambda done: asked.set_exception(done.exception()))
+
+    monkeypatch.setattr(MemoryWriter, "append_for", append_for)
+    grouped = bench.client.group([bench.page(0)], then=bench.report)
+    (name,) = sent
+    assert name.startswith("hourhand:group:") and not grouped.done()
+    refused.set_exception(StoreUnavailable("the broker died here"))
+
+    assert isinstance(grouped.exception(0), StoreUnavailable)
+    assert sent == [name]
+
+
+def test_p29_results_are_told_up_to_a_bound() -> None:
+    """The rest comes without; so does all of it where the log takes no more."""
+    bench = Bench()
+    bench.says = {f"page-{number}": "x" * 60_000 for number in range(6)}
+    bench.group(6)
+    bench.scheduler.advance(minutes=9)
+    (told,) = bench.told
+    assert [end.result is not None for end in told] == [True] * 4 + [False] * 2
+
+    small = Bench()
+    awkward = "".join(random.Random(7).choices(string.ascii_letters, k=60_000))
+    small.says = {f"page-{number}": awkward[number:] for number in range(3)}
+    small.scheduler.broker.batch_bytes_max = 100_000
+    small.group()
+    small.scheduler.advance(minutes=9)
+    (told,) = small.told
+    assert [end.result for end in told] == [None] * 3
+
+
+def test_a_group_that_cannot_be_is_refused_before_anything_is_sent() -> None:
+    """Too many, none, one of them twice, its own follower, a wrong condition, too much text."""
+    bench = Bench()
+    page, group, report = bench.page(0), bench.client.group, bench.report
+    many = [page.model_copy(update={"uniqueness_key": str(n)}) for n in range(MEMBERS_MAX + 1)]
+    long = [page.model_copy(update={"uniqueness_key": f"{n}{'y' * 3_000}"}) for n in range(400)]
+    wrong: Any = "sometimes"
+    refusals: list[tuple[Future[Any], type[CallerError], str]] = [
+        (group(many, then=report), InvalidTask, "at most 500"),
+        (group([], then=report), InvalidTask, "at least"),
+        (group([page, bench.page(1), page], then=report), InvalidTask, "twice"),
+        (group([page], then=page), InvalidTask, "follow itself"),
+        (group([page], then=report, on=wrong), InvalidTask, "on is"),
+        (group(page, then=report), InvalidTask, "got a Task"),  # type: ignore[arg-type]
+        (group(long, then=report), TaskTooLarge, "record_bytes_max"),
+    ]
+    for refused, error, says in refusals:
+        failure = refused.exception(0)
+        assert isinstance(failure, error) and says in str(failure)
+    assert not any(each.end_offset for each in bench.scheduler.broker.partitions)
+
+
+def test_what_another_producer_reports_to_a_group_spoils_nothing() -> None:
+    """Of no group, of a number that it has not, or without an end: each is closed."""
+    bench = Bench()
+    ids = "hourhand:group:00"
+    writer = TaskAppender(MemoryWriter(bench.scheduler.broker), 4)
+    made = Task.model_construct(
+        ordering_id=ids,
+        scheduled_time=bench.scheduler.now,
+        uniqueness_key="1",
+        data={"group": "made", "members": 1, "follower": "{}", "on": "any"},
+    )
+    keys: list[TaskKey] = []
+    for number, data in enumerate(({"group": "ended", "member": 0}, {"group": 1}, {})):
+        task = made.model_copy(update={"uniqueness_key": str(number), "data": data})
+        writer.append(task).result(0)
+        keys.append(task.key)
+    writer.append(made.model_copy(update={"uniqueness_key": "9"})).result(0)
+    report = made.model_copy(
+        update={"uniqueness_key": "10", "data": {"group": "ended", "member": 7}}
+    )
+    record = with_then(encode_task(bench.page(0)), encode_task(report), "any")
+    writer.append_record("page-0", record).result(0)
+    bench.scheduler.advance(minutes=3)
+
+    assert {bench.scheduler.result_of(key) for key in keys} == {"dropped"}
+    assert bench.told == []
