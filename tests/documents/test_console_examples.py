@@ -13,7 +13,7 @@ from hourhand.scheduler.cli.cli import app
 from tests.documents.blocks import commands, named_commands
 from tests.tidy.source import ROOT, documents, report
 
-_SPANS = {"store", "attempt", "complete"}
+_SPANS = {"store", "attempt", "batch", "complete"}
 """Names of traces' spans look like commands in prose."""
 _SHOWN = [
     (page.relative_to(ROOT).as_posix(), line, words)

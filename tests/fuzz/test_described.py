@@ -137,8 +137,16 @@ def _fit_admin(case: Any) -> None:
         body["filter"] |= {"from": STARTED.isoformat(), "to": "2999-01-01T00:00:00Z"}
     if "scheduledTime" in body:
         body["scheduledTime"] = (STARTED + timedelta(hours=1)).isoformat()
-    # A schedule that has ended is none.
-    body.pop("ends", None)
+    if case.path.endswith("/backfill"):
+        body |= {"starts": (STARTED - timedelta(hours=1)).isoformat(), "ends": STARTED.isoformat()}
+    else:
+        # A schedule that has ended is none.
+        body.pop("ends", None)
+    if "everyMs" in body and body.get("jitterMs"):
+        body["jitterMs"] = min(body["jitterMs"], body["everyMs"])
+    for task in (body, body.get("then")):
+        if isinstance(task, dict) and isinstance(task.get("expires"), str):
+            task["expires"] = "PT1H"
     for target in body.get("targets", ()):
         if target.get("partition") is not None:
             target["partition"] %= PARTITIONS

@@ -33,7 +33,7 @@ class Returns(TaskExecutor):
         return Done(random.Random(1).randbytes(size_bytes).hex())
 
 
-def test_p31_a_real_topic_has_each_closed_task(kafka_server: KafkaServer, tmp_path: Path) -> None:
+def test_p30_a_real_topic_has_each_closed_task(kafka_server: KafkaServer, tmp_path: Path) -> None:
     """One whose value is larger than the topic takes comes without it."""
     name = f"told-{uuid.uuid4().hex[:12]}"
     settings = Settings(

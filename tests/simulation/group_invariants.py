@@ -35,7 +35,7 @@ class _Group:
         )
 
 
-def p29_a_group_has_its_follower(run: Run) -> Complaints:
+def a_group_has_its_follower(run: Run) -> Complaints:
     """The follower of each group whose members have reported as its producer asked stands in the
     log; it is told one end of each, in their order, that was reported; nothing else is sent.
     """

@@ -42,7 +42,7 @@ from tests.simulation.flow_invariants import (
     tasks_keep_their_priority,
 )
 from tests.simulation.follow_invariants import p29_an_end_has_its_follower
-from tests.simulation.group_invariants import p29_a_group_has_its_follower
+from tests.simulation.group_invariants import a_group_has_its_follower
 from tests.simulation.history import (
     HALTS,
     Asked,
@@ -70,7 +70,7 @@ from tests.simulation.life_invariants import (
 )
 from tests.simulation.limit_invariants import p24_limits_are_kept
 from tests.simulation.outbox_invariants import p25_what_was_committed_is_scheduled
-from tests.simulation.outcome_invariants import p31_each_closed_task_is_told
+from tests.simulation.outcome_invariants import p30_each_closed_task_is_told
 from tests.simulation.recurring_invariants import p23_each_occurrence_comes_once
 from tests.simulation.relay_invariants import (
     p17_what_the_relay_took_appears,
@@ -444,12 +444,12 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p25_what_was_committed_is_scheduled,
     p26_no_process_runs_beside_the_next_owner,
     p27_what_has_expired_does_not_start,
-    p29_an_end_has_its_follower,
-    p29_a_group_has_its_follower,
     what_has_expired_is_told_of_once,
     a_snooze_uses_up_no_attempt,
     p28_a_success_has_its_result,
-    p31_each_closed_task_is_told,
+    p29_an_end_has_its_follower,
+    a_group_has_its_follower,
+    p30_each_closed_task_is_told,
     one_task_is_made_in_a_window,
     the_last_call_makes_its_task,
     pauses_hold,

@@ -1,4 +1,4 @@
-"""Promise P31: the stream of outcomes has each closed task, and nothing else, in order."""
+"""Promise P30: the stream of outcomes has each closed task, and nothing else, in order."""
 
 from collections import defaultdict
 
@@ -15,7 +15,7 @@ _OF_ATTEMPTS = (CompletionResult.SUCCESS, CompletionResult.FAILURE)
 _End = tuple[TaskKey, str, str, int]
 
 
-def p31_each_closed_task_is_told(run: Run) -> Complaints:
+def p30_each_closed_task_is_told(run: Run) -> Complaints:
     """Each completion that stood is told, none before it was durable, and those of an ordering id
     in the order in which their owner wrote them.
     """

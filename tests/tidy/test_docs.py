@@ -11,7 +11,7 @@ from hourhand.actors.model.errors import HourhandError
 from tests.tidy.generated_docs import PAGES
 from tests.tidy.source import ROOT, documents, report, sources
 
-PROMISES = (*range(1, 30), 31)
+PROMISES = range(1, 31)
 DECISION_WORDS_MAX = 300
 LONG_DECISIONS = {
     8: 328,

@@ -66,7 +66,7 @@ def test_completions_and_attempts_say_what_happened(folder: Path) -> None:
     """With the error of an attempt, and the value that a task ended with."""
     ended = _rows(folder, "SELECT ordering_id FROM completions ORDER BY 1")
     assert ended == [{"ordering_id": "paid"}, {"ordering_id": "refused"}]
-    failed = "SELECT ordering_id, error_class FROM attempts WHERE result <> 'success'"
+    failed = "SELECT ordering_id, error_class FROM attempts WHERE error_class IS NOT NULL"
     assert _rows(folder, failed) == [{"ordering_id": "refused", "error_class": "ValueError"}]
     fees = "SELECT ordering_id, result->>'fee' AS fee FROM tasks WHERE result IS NOT NULL"
     assert _rows(folder, fees) == [{"ordering_id": "paid", "fee": "0.7"}]

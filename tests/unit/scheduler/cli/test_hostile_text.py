@@ -188,7 +188,7 @@ def test_health_in_text_is_a_line_for_each_check() -> None:
 
 
 _PLAIN = {"as_json", "dumps", "get_help", "version_line", "_printed", "printable_text"}
-_PLAIN |= {"printable_lines", "join", "line_text"}
+_PLAIN |= {"printable_lines", "join", "line_text", "logged_stack"}
 
 
 def test_every_command_prints_through_a_door_that_escapes() -> None:

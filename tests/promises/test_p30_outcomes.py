@@ -1,4 +1,4 @@
-"""P31: each closed task is told once its completion is durable, at least once, in order."""
+"""P30: each closed task is told once its completion is durable, at least once, in order."""
 
 import json
 from concurrent.futures import Future
@@ -80,7 +80,7 @@ def a_task(
     )
 
 
-def test_p31_each_way_a_task_closes_is_told_in_order_of_its_id() -> None:
+def test_p30_each_way_a_task_closes_is_told_in_order_of_its_id() -> None:
     """Of the key that a task was moved away from, too; what only waits, or is not one, is not."""
     told = _told_of_all_ends()
 
@@ -123,7 +123,7 @@ def _told_of_all_ends() -> list[OutcomeInfo]:
         return kit.outcomes()
 
 
-def test_p31_an_embedded_client_goes_on_behind_a_position(tmp_path: Path) -> None:
+def test_p30_an_embedded_client_goes_on_behind_a_position(tmp_path: Path) -> None:
     """With a client in another process, after a restart, and for as long as is kept."""
     settings = Settings(
         embedded=EmbeddedSettings(folder=tmp_path),
@@ -226,7 +226,7 @@ def a_closed(unique: str, of: str = "customer", **fields: Any) -> Completion:
     return a_completion(key=a_key(ordering_id=of, uniqueness_key=unique), **fields)
 
 
-def test_p31_nothing_is_told_before_it_is_durable_and_later_writes_wait() -> None:
+def test_p30_nothing_is_told_before_it_is_durable_and_later_writes_wait() -> None:
     """In the order of the writes."""
     bench = Bench()
     bench.holds = ("insert_completions",)
@@ -244,7 +244,7 @@ def test_p31_nothing_is_told_before_it_is_durable_and_later_writes_wait() -> Non
     assert not any(bench.data.outcome_log.values())
 
 
-def test_p31_a_dead_process_leaves_what_was_durable_and_nothing_else() -> None:
+def test_p30_a_dead_process_leaves_what_was_durable_and_nothing_else() -> None:
     """A row whose completion was not written is not told, and not after a second takeover."""
     dead = Bench()
     dead.close_task(1, "a")
@@ -269,7 +269,7 @@ def test_p31_a_dead_process_leaves_what_was_durable_and_nothing_else() -> None:
     ]
 
 
-def test_p31_a_closed_key_that_was_opened_again_is_told_of_both_times() -> None:
+def test_p30_a_closed_key_that_was_opened_again_is_told_of_both_times() -> None:
     """The failure was durable before an operator opened it: it is told, also by a later owner."""
     dead = Bench()
     dead.close_task(1, "a", result=CompletionResult.FAILURE)
@@ -279,7 +279,7 @@ def test_p31_a_closed_key_that_was_opened_again_is_told_of_both_times() -> None:
     assert Bench(dead.data).step(EPOCH + 1) == ["a", "a"]
 
 
-def test_p31_a_row_of_an_earlier_owner_that_comes_late_is_told_if_it_is_durable() -> None:
+def test_p30_a_row_of_an_earlier_owner_that_comes_late_is_told_if_it_is_durable() -> None:
     """Its process did not know that another owner had come."""
     dead = Bench()
     dead.close_task(1, "a")
@@ -294,7 +294,7 @@ def test_p31_a_row_of_an_earlier_owner_that_comes_late_is_told_if_it_is_durable(
     assert heir.step(EPOCH + 1, after_ms=61_000) == ["a", "b"]
 
 
-def test_p31_a_refused_outcome_is_tried_again_and_holds_its_ordering_id_alone() -> None:
+def test_p30_a_refused_outcome_is_tried_again_and_holds_its_ordering_id_alone() -> None:
     """What the topic has is not sent again; completions do not wait."""
     bench = Bench()
     bench.topic.refuses = [("a", LogUnavailable("down"))]
@@ -310,7 +310,7 @@ def test_p31_a_refused_outcome_is_tried_again_and_holds_its_ordering_id_alone() 
     assert held.message == "down"
 
 
-def test_p31_what_is_too_large_is_told_without_its_value() -> None:
+def test_p30_what_is_too_large_is_told_without_its_value() -> None:
     """And what even then is refused is reported, and holds nothing up."""
     bench = Bench()
     large = TaskTooLarge("too large")
@@ -330,7 +330,7 @@ def test_p31_what_is_too_large_is_told_without_its_value() -> None:
     assert bench.step(after_ms=100_000) == ["a", "c"]
 
 
-def test_p31_a_value_stays_as_it_is_stored() -> None:
+def test_p30_a_value_stays_as_it_is_stored() -> None:
     """Sealed or not; one whose time is over is missing, and the record says so."""
     bench = Bench()
     texts = {"a": b'{"value":[1]}', "b": b'{"hourhand.sealed":"x"}', "c": b""}
@@ -352,7 +352,7 @@ def test_p31_a_value_stays_as_it_is_stored() -> None:
     assert [each.get("leftOut") for each in told] == [None, None, "expired", None]
 
 
-def test_p31_a_backlog_is_told_in_windows_and_a_large_write_in_pieces() -> None:
+def test_p30_a_backlog_is_told_in_windows_and_a_large_write_in_pieces() -> None:
     """However long nothing was taken: it waits in the store."""
     bench = Bench()
     for number in range(3 * WINDOW_ROWS):
@@ -368,7 +368,7 @@ def test_p31_a_backlog_is_told_in_windows_and_a_large_write_in_pieces() -> None:
     assert names == sorted(names[: 3 * WINDOW_ROWS]) + [f"m{number:03d}" for number in range(40)]
 
 
-def test_p31_a_failed_write_is_looked_at_before_the_next_one() -> None:
+def test_p30_a_failed_write_is_looked_at_before_the_next_one() -> None:
     """It may have had its effect, or not."""
     bench = Bench()
     bench.holds = ("insert_completions",)
@@ -389,7 +389,7 @@ def test_p31_a_failed_write_is_looked_at_before_the_next_one() -> None:
     assert bench.step() == ["l", "b", "c"]
 
 
-def test_p31_hourhands_own_tasks_are_not_told() -> None:
+def test_p30_hourhands_own_tasks_are_not_told() -> None:
     """They are no business of a reader's."""
     bench = Bench()
     own = a_completion(key=TaskKey(NOW_MS, "hourhand:recurring:x", "tick"))
