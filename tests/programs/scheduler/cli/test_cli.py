@@ -12,12 +12,13 @@ import pytest
 from typer.testing import Result
 
 from tests import command_line
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[4]
 
 
 _EXECUTOR = """
-import time
+import os, pathlib, signal, time
 from hourhand import TaskExecutor
 
 class Printing(TaskExecutor):
@@ -29,6 +30,15 @@ class Endless(TaskExecutor):
         print("began", flush=True)
         while True:
             time.sleep(1)
+
+class EndlessInProcess(Endless):
+    run_in = "process"
+
+    def execute(self, task):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        pathlib.Path("pid.new").write_text(str(os.getpid()))
+        os.rename("pid.new", "pid")
+        super().execute(task)
 """
 
 
@@ -122,3 +132,20 @@ def test_a_second_signal_leaves_at_once(folder: Path, nodes: list[Node]) -> None
     nodes[0].process.send_signal(signal.SIGINT)
 
     assert nodes[0].process.wait(timeout=60) == 130
+
+
+def test_a_second_signal_leaves_no_user_code_behind_in_a_process(
+    folder: Path, nodes: list[Node]
+) -> None:
+    """Not even code that listens to nobody."""
+    scheduled("--in", "0s")
+    nodes.append(Node(folder, "executors:EndlessInProcess"))
+    until((folder / "pid").exists, "user code began")
+    pid = int((folder / "pid").read_text())
+
+    nodes[0].process.send_signal(signal.SIGTERM)
+    nodes[0].says("signal again to stop at once")
+    nodes[0].process.send_signal(signal.SIGTERM)
+
+    assert nodes[0].process.wait(timeout=60) == 130
+    until(lambda: not Path(f"/proc/{pid}").exists(), "its process ended")
