@@ -226,9 +226,8 @@ def _play(console: Console, folder: Path) -> Seen:
         ends_s = begin_s + DEADLINE_S
         infos: dict[str, list[TaskInfo]] = defaultdict(list)
         for task, _ in made:
-            if task.kind != "plain":
-                left_s = max(0.1, ends_s - _clock.monotonic_ms() / 1_000)
-                infos[str(task.kind)].append(scheduler.wait_task(task.key, left_s))
+            left_s = max(0.1, ends_s - _clock.monotonic_ms() / 1_000)
+            infos[str(task.kind)].append(scheduler.wait_task(task.key, left_s))
     due_s = {str(task.key): begin_s + after_s for task, after_s in made}
     return Seen(due_s, list(_starts_in(folder)), infos)
 

@@ -58,4 +58,4 @@ def _fetch(folder: Path) -> None:
         timeout=_TIMEOUT_S,
         check=False,
     )
-    packages[-1].unlink()
+    packages[-1].unlink(missing_ok=True)
