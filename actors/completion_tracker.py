@@ -38,15 +38,16 @@ from hourhand.actors.model.attempts import (
 )
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.known_completions import KnownCompletions
-from hourhand.actors.model.ownership import Ownership
+from hourhand.actors.model.ownership import CLOCKS_APART_MS, Ownership
 from hourhand.actors.model.status import AttemptRecord, Completion, CompletionResult
 from hourhand.actors.model.task import StoredTask
 from hourhand.actors.model.task_checkpoint import TaskCheckpoint
 from hourhand.actors.model.task_result import StoredResult
 from hourhand.actors.ports.effects import Effects
 
-CLOCKS_APART_MS = 10_000
-"""An earlier owner's clock may have been so much ahead: what is due by then may have begun."""
+CHECKPOINTS_AHEAD_MS = 2 * CLOCKS_APART_MS
+"""Checkpoints of tasks that are due within this time are read, too: an earlier owner may have begun
+them.  A range that is read in vain costs little, and a checkpoint that is not read is lost."""
 WRITES_IN_FLIGHT_MAX = 2
 """Writes under way at once: more of them would make groups smaller, not faster."""
 
@@ -365,7 +366,7 @@ class CompletionTracker(Actor):
 
     def _may_have_begun(self, key: TaskKey) -> bool:
         """True if a task of the key may have been attempted (P2), and so may have a checkpoint."""
-        return key.scheduled_ms <= self._context.clock.now_ms() + CLOCKS_APART_MS
+        return key.scheduled_ms <= self._context.clock.now_ms() + CHECKPOINTS_AHEAD_MS
 
     def _answer(self, read: _StatusesRead) -> None:
         """Remember the completions of a read; those that memory got during the read win."""

@@ -1,6 +1,6 @@
-"""Sends the follower of a task that ends to the log, as whoever ends the task asks.
+"""Sends the follower of a task that ends to the log.
 
-Decides what becomes of one that the log refuses for its size: it goes without the result of the
+Decides the way of a follower that the log refuses for its size: it goes without the result of the
 task before it, and else to the dead letters.  Never decides whether there is a follower.
 """
 

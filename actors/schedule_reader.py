@@ -22,15 +22,13 @@ from hourhand.actors.model.codec import Command
 from hourhand.actors.model.events import WindowLoaded
 from hourhand.actors.model.instant import INSTANT_MAX_MS
 from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.ownership import Assignment
+from hourhand.actors.model.ownership import CLOCKS_APART_MS, Assignment
 from hourhand.actors.model.pair_search import PAIR_PAGE_ROWS, PairSearch
 from hourhand.actors.model.status import CommandOutcome
 from hourhand.actors.model.task import StoredTask
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.store import TaskPage
 
-CLOCKS_APART_MS = 5_000
-"""The clock of an earlier owner may have been ahead of this node's by up to this."""
 _LAST = first_key_at(INSTANT_MAX_MS + 1)
 ROWS_FOUND_FIRST = 32
 ROWS_FOUND_MAX = 500

@@ -39,7 +39,7 @@ _clock = SystemClock()
 
 @dataclass
 class Bank:
-    """What the charges ask."""
+    """The bank that the charges ask."""
 
     settled: threading.Event = field(default_factory=threading.Event)
     calls: Counter[str] = field(default_factory=Counter)
@@ -91,7 +91,7 @@ def receipt(task: Task) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What there is to judge."""
+    """The end of the story, for the judge."""
 
     mails: Sequence[tuple[str, str]]
     receipts: Mapping[str, int]
@@ -100,10 +100,10 @@ class Seen:
     """The reminders in the end, by what should become of them."""
     charges: Sequence[TaskInfo]
     results: Mapping[str, Any]
-    """What each charge returned, by order."""
+    """The value that each charge returned, by order."""
     cancelled: Sequence[TaskInfo]
     outcomes: Sequence[str]
-    """What the cancellations came to."""
+    """The outcomes of the cancellations."""
 
 
 def _cents(number: int) -> int:

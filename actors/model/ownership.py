@@ -14,6 +14,8 @@ EPOCH_SHIFT = 40
 """A write time is ``epoch << 40 | counter``, so a new owner's writes beat an old one's.
 64 signed bits leave 2^23 epochs of 2^40 writes each."""
 
+CLOCKS_APART_MS = 5_000
+"""The clock of an earlier owner may have been ahead of this node's by up to this."""
 _ADVANCES_SPREAD = 16
 
 

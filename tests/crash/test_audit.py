@@ -66,7 +66,7 @@ def found(events: list[Event]) -> dict[str, int]:
 
 
 def test_a_good_journal_has_nothing_to_find() -> None:
-    """What ran as its process was killed runs again, and that is counted as excused."""
+    """A task that ran as its process was killed runs again, and that is counted as excused."""
     assert found(a_good_journal()) == {}
     assert repeated(Journal(a_good_journal()))[1] == 1
 

@@ -203,7 +203,7 @@ def test_p29_members_that_end_weeks_late_complete_their_group() -> None:
 
 
 def test_p29_no_member_is_in_the_log_before_its_group_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the log takes no group, nothing was sent, and the call fails."""
+    """The call fails if the log takes no group, and nothing was sent."""
     bench = Bench()
     refused = Future[Position]()
     sent: list[str] = []
@@ -264,7 +264,7 @@ def test_a_group_that_cannot_be_is_refused_before_anything_is_sent() -> None:
 
 
 def test_what_another_producer_reports_to_a_group_spoils_nothing() -> None:
-    """Of no group, of a number that it has not, or without an end: each is closed."""
+    """Reports of no group, with a wrong number, or without an end: each is closed."""
     bench = Bench()
     ids = "hourhand:group:00"
     writer = TaskAppender(MemoryWriter(bench.scheduler.broker), 4)

@@ -199,7 +199,7 @@ def test_p29_a_repeated_end_brings_the_same_follower() -> None:
 
 @pytest.mark.parametrize("pad_chars", [0, 4_000])
 def test_p29_a_follower_that_the_log_refuses_goes_without_the_result(pad_chars: int) -> None:
-    """Where even that is too much, it is a dead letter; its task is closed in any case."""
+    """It is a dead letter if even that is too much; its task is closed in any case."""
     value = "".join(random.Random(7).choices(string.ascii_letters, k=4_000))
     story = Followed(lambda: Done(value))
     group = story.group

@@ -81,7 +81,7 @@ def a_task(
 
 
 def test_p30_each_way_a_task_closes_is_told_in_order_of_its_id() -> None:
-    """Of the key that a task was moved away from, too; what only waits, or is not one, is not."""
+    """The key that a task was moved away from is told of, too; a waiting task is not."""
     told = _told_of_all_ends()
 
     results = {each.key.uniqueness_key: each.result for each in told if each.result != "moved"}
@@ -295,7 +295,7 @@ def test_p30_a_row_of_an_earlier_owner_that_comes_late_is_told_if_it_is_durable(
 
 
 def test_p30_a_refused_outcome_is_tried_again_and_holds_its_ordering_id_alone() -> None:
-    """What the topic has is not sent again; completions do not wait."""
+    """A record that the topic has is not sent again; completions do not wait."""
     bench = Bench()
     bench.topic.refuses = [("a", LogUnavailable("down"))]
     bench.stores.status.insert_completions(

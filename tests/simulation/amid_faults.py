@@ -7,13 +7,13 @@ on the kind of request and on the blow; the next such request of any node has it
 import random
 from collections.abc import Callable
 
-from tests.simulation.faulty_world import FaultyWorld
+from tests.simulation.faulty_world import FaultyWorld, fail_tree, freeze
 from tests.simulation.history import Happened
 from tests.simulation.member import Member
 from tests.simulation.reached import REQUESTS
 
 Blow = Callable[[FaultyWorld, random.Random, Member, int], None]
-"""What is done to a node that waits for an answer about a partition."""
+"""Does something to a node that waits for an answer about a partition."""
 
 
 def amid(world: FaultyWorld, rng: random.Random) -> None:
@@ -33,14 +33,11 @@ def _stop(world: FaultyWorld, rng: random.Random, member: Member, _partition: in
 
 
 def _fail_tree(world: FaultyWorld, _rng: random.Random, member: Member, _partition: int) -> None:
-    world.note(Happened(world.now_ms(), "tree", member.name, world.now_ms()))
-    member.fail_tree()
+    fail_tree(world, member)
 
 
 def _freeze(world: FaultyWorld, rng: random.Random, member: Member, _partition: int) -> None:
-    pause_ms = rng.choice((100.0, 5_200.0, 8_000.0)) * world.pace
-    member.pause_until(world.now_ms() + pause_ms)
-    world.note(Happened(world.now_ms(), "pause", member.name, member.paused_until_ms))
+    freeze(world, member, rng.choice((100.0, 5_200.0, 8_000.0)) * world.pace)
 
 
 def _move(world: FaultyWorld, rng: random.Random, member: Member, partition: int) -> None:

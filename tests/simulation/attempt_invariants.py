@@ -109,7 +109,7 @@ def a_death_counts_as_what_caused_it(run: Run) -> Complaints:
 
 
 def one_attempt_is_at_most_two_starts(run: Run) -> Complaints:
-    """Where a policy allows one attempt, a task runs at most twice although its node dies of it.
+    """A task whose policy allows one attempt runs at most twice although its node dies of it.
 
     P1 judges that what never ran is not given up.
     """

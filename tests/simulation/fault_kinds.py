@@ -18,9 +18,9 @@ from tests.simulation import (
     outbox_faults,
     server_faults,
 )
-from tests.simulation.faulty_world import Fault, FaultyWorld, last
+from tests.simulation.faulty_world import Fault, FaultyWorld, fail_tree, freeze, last
 from tests.simulation.history import CLOCK_FAR, CLOCK_RIGHT, STARVED, Happened
-from tests.simulation.member import Member, Starvation
+from tests.simulation.member import Starvation
 from tests.simulation.task_maker import SICK
 
 _AHEAD_MIN_MS = 8_000
@@ -45,8 +45,7 @@ def _pause(world: FaultyWorld, rng: random.Random) -> None:
     member = rng.choice(world.members)
     # Most are longer than the session: the node wakes up without knowing that it was expelled.
     pause_ms = rng.choice((600.0, 3_000.0, *(rng.uniform(5_200.0, 9_000.0) for _ in range(4))))
-    member.pause_until(world.now_ms() + pause_ms * world.pace)
-    world.note(Happened(world.now_ms(), "pause", member.name, member.paused_until_ms))
+    freeze(world, member, pause_ms * world.pace)
 
 
 def _outage(world: FaultyWorld, rng: random.Random) -> None:
@@ -54,8 +53,7 @@ def _outage(world: FaultyWorld, rng: random.Random) -> None:
     pause_ms = rng.uniform(4_000.0, 25_000.0) * world.pace
     for member in world.members:
         # Machines do not come back at the same moment.
-        member.pause_until(world.now_ms() + pause_ms + rng.uniform(0.0, 500.0) * world.pace)
-        world.note(Happened(world.now_ms(), "pause", member.name, member.paused_until_ms))
+        freeze(world, member, pause_ms + rng.uniform(0.0, 500.0) * world.pace)
 
 
 def _starve(world: FaultyWorld, rng: random.Random) -> None:
@@ -81,18 +79,13 @@ def _leave(world: FaultyWorld, rng: random.Random) -> None:
 
 
 def _tree(world: FaultyWorld, rng: random.Random) -> None:
-    _fail_tree(world, rng.choice(world.members))
+    fail_tree(world, rng.choice(world.members))
 
 
 def _tree_while_blocking(world: FaultyWorld, rng: random.Random) -> None:
     """A tree is rebuilt while user code that nobody can cancel goes on."""
     busy = [member for member in world.members if member.workers.blocking_partitions()]
-    _fail_tree(world, rng.choice(busy or world.members))
-
-
-def _fail_tree(world: FaultyWorld, member: Member) -> None:
-    world.note(Happened(world.now_ms(), "tree", member.name, world.now_ms()))
-    member.fail_tree()
+    fail_tree(world, rng.choice(busy or world.members))
 
 
 def _late_tasks(world: FaultyWorld, rng: random.Random) -> None:
@@ -103,7 +96,7 @@ def _late_tasks(world: FaultyWorld, rng: random.Random) -> None:
     def end_owner() -> None:
         owner = world.owner_of(partition)
         if owner is not None and tree_alone:
-            _fail_tree(world, owner)
+            fail_tree(world, owner)
         elif owner is not None:
             owner.crash_in = rng.randrange(5)
 

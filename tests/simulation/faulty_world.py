@@ -87,3 +87,15 @@ def last(
     duration_ms = rng.uniform(200.0, longest_ms) * world.pace
     world.after(duration_ms, heal)
     return world.now_ms() + duration_ms
+
+
+def freeze(world: FaultyWorld, member: Member, pause_ms: float) -> None:
+    """Have a node do nothing for a while."""
+    member.pause_until(world.now_ms() + pause_ms)
+    world.note(Happened(world.now_ms(), "pause", member.name, member.paused_until_ms))
+
+
+def fail_tree(world: FaultyWorld, member: Member) -> None:
+    """Let an actor of a node's tree fail."""
+    world.note(Happened(world.now_ms(), "tree", member.name, world.now_ms()))
+    member.fail_tree()

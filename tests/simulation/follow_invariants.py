@@ -17,7 +17,7 @@ _ENDS = {"success", "failure", "dropped", "expired", "cancelled"}
 
 
 class _Follower(NamedTuple):
-    """What the log has of followers of one task."""
+    """The followers of one task in the log."""
 
     key: TaskKey
     ended: EndRecord

@@ -25,7 +25,7 @@ class _Group:
     pairs: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Both ids of each member that the log has, by its number."""
     ends: dict[int, list[EndRecord]] = field(default_factory=lambda: defaultdict(list))
-    """What each has reported."""
+    """The reports of each."""
 
     @property
     def is_ready(self) -> bool:

@@ -265,7 +265,7 @@ def _pairs_mean_what_stands_before(run: Run) -> Complaints:
                 if still_open or pair.changed:
                     yield f"{said} there were {pair}"
             case _:
-                # What has expired is closed by the move that comes too late.
+                # A move that comes too late closes an expired task.
                 expired = {outcome.key} if stored.found == CompletionResult.EXPIRED else set()
                 if still_open - {outcome.key} or {*pair.changed} - expired:
                     yield f"{said} there were {pair}"

@@ -84,13 +84,8 @@ def _wrong_snoozes(run: Run, starts: Sequence[Started]) -> Complaints:
         )
         if end is None or end.ending != Ending.SNOOZED or not is_same or is_opened:
             continue
-        # The durable start of an attempt that was refused then has had its number.
-        refused = sum(
-            each.event.key == before.key and before.at_ms <= each.at_ms <= after.at_ms
-            for each in run.noted()
-            if isinstance(each.event, AttemptRefused)
-        )
-        is_next = before.number <= after.number <= before.number + refused
+        skipped = after.number - before.number
+        is_next = skipped == 0 or 0 < skipped <= _refused_between(run, before, after)
         if not is_next or after.snoozed != before.snoozed + 1:
             yield (
                 f"attempt {before.number} of {before.key} was snoozed, and went on as"
@@ -99,3 +94,14 @@ def _wrong_snoozes(run: Run, starts: Sequence[Started]) -> Complaints:
         waited_ms = after.at_ms - end.at_ms
         if not run.clocks_off_ms and waited_ms < SNOOZE_MS - 1:
             yield f"{before.key} was snoozed for {SNOOZE_MS} ms and went on after {waited_ms:.0f}"
+
+
+def _refused_between(run: Run, before: Started, after: Started) -> int:
+    """Count the attempts that were refused between two starts of a task: a durable start of such a
+    one has had its number.
+    """
+    return sum(
+        each.event.key == before.key and before.at_ms <= each.at_ms <= after.at_ms
+        for each in run.noted()
+        if isinstance(each.event, AttemptRefused)
+    )

@@ -155,7 +155,7 @@ class Site:
     silent: float = 0.0
     """Share of tasks that make none all the same."""
     outcomes: OutcomeTopic | None = None
-    """Where closed tasks are told of."""
+    """The stream of closed tasks."""
 
     def stores(self, deliver: Deliver, rng: random.Random, *, is_older: bool) -> Stores:
         """Open a node's way to the store; one of four writes rows where others write segments."""

@@ -203,7 +203,7 @@ class Reached:
         self._requests: dict[str, Counter[tuple[str, int]]] = {}
         """By sender: the requests that have no answer yet, by kind and partition."""
 
-    # What is under way.
+    # Requests under way.
 
     def asked(self, sender: str, request: Request[Any]) -> None:
         """Note a request, until it is answered."""

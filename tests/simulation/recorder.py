@@ -65,9 +65,11 @@ class _Run:
 class Recorder(StoreRecorder):
     """Watches every node of one world, beside what its base watches."""
 
+    _world: RecordedWorld
+
     def __init__(self, world: RecordedWorld) -> None:
         super().__init__(world)
-        self._configs, self._whole = world.configs, world
+        self._configs = world.configs
         self._runs: dict[int, _Run] = {}
         self._ids = 0
         self._held: dict[str, int] = {}
@@ -84,7 +86,7 @@ class Recorder(StoreRecorder):
         self._watch()
 
     def _taken_over(self, partition: int) -> None:
-        for member in self._whole.members:
+        for member in self._world.members:
             self.turned(Turn.TAKEN_OVER, member, partition)
 
     # User code.
@@ -239,7 +241,7 @@ class Recorder(StoreRecorder):
 
     def turned(self, turn: Turn, member: Member, partition: int | None = None) -> None:
         """Count what is under way on a node at a turn."""
-        self._whole.reached.turned(turn, member, self.running(member), partition)
+        self._world.reached.turned(turn, member, self.running(member), partition)
 
     def running(self, member: Member) -> list[RunningAttempt]:
         """Return the attempts that run on a node."""

@@ -17,6 +17,8 @@ from hourhand import Receipt, Scheduler, Settings, Task, TaskExecutor
 from hourhand.actors.model.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import EmbeddedSettings
+from hourhand.scheduler.demo.audit import percentile
+from hourhand.scheduler.process.resident import resident_bytes
 from hourhand.scheduler.wiring import migrate
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
@@ -31,7 +33,6 @@ _FAILING = "failing"
 is late as it should be, so they have ids of their own."""
 _DATA = {"text": "x" * 80}
 _TURN_MS = 20
-_PERCENT = {"p50": 0.5, "p99": 0.99}
 
 
 class Crash(Exception):
@@ -39,7 +40,7 @@ class Crash(Exception):
 
 
 class Seen:
-    """What attempts and futures told since the last look; used from many threads."""
+    """Counts the reports of attempts and futures since the last look; used from many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -156,7 +157,7 @@ def _looks(
 
 def _sample(hours: float, seen: Seen, folder: Path | None) -> Sample:
     late_ms = seen.take() or [0.0]
-    p50, p99 = (late_ms[int(share * (len(late_ms) - 1))] for share in _PERCENT.values())
+    p50, p99 = (percentile(late_ms, percent) for percent in (50, 99))
     files = {} if folder is None else {each.name: each for each in sorted(folder.glob("*.db*"))}
     return Sample(
         hours,
@@ -165,14 +166,9 @@ def _sample(hours: float, seen: Seen, folder: Path | None) -> Sample:
         p50,
         p99,
         late_ms[-1],
-        _resident_bytes(),
+        resident_bytes(os.getpid()),
         {name: path.stat().st_size for name, path in files.items() if not name.endswith("-shm")},
     )
-
-
-def _resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a soak looks at each time, and what it says of all of it.
+"""The looks of a soak, and the judgement of all of them.
 
 It decides what counts as growth; it never measures.
 """
@@ -29,9 +29,9 @@ class Sample:
     late_p50_ms: float
     late_p99_ms: float
     late_max_ms: float
-    """Of the attempts of this stretch that were first ones."""
+    """The lateness of this stretch's first attempts."""
     resident_bytes: int
-    """Of the node's process."""
+    """Memory of the node's process."""
     disk_bytes: Mapping[str, int]
     """By file of the folder; empty on servers."""
 

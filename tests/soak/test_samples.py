@@ -1,4 +1,4 @@
-"""What counts as growth in a soak, and that a short one runs."""
+"""Growth in a soak, and a short one that runs."""
 
 import subprocess
 import sys

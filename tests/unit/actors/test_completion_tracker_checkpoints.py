@@ -1,6 +1,6 @@
 """CompletionTracker: checkpoints are durable before the outcome, and read with the attempts."""
 
-from hourhand.actors.completion_tracker import CLOCKS_APART_MS
+from hourhand.actors.completion_tracker import CHECKPOINTS_AHEAD_MS
 from hourhand.actors.messages import (
     FindStatuses,
     LoadStatuses,
@@ -75,10 +75,10 @@ def test_a_later_epochs_checkpoint_stands_against_one_that_comes_late() -> None:
 def test_loads_bring_the_checkpoints_of_what_may_have_been_attempted() -> None:
     """By an earlier owner, too, whose clock is ahead.  What lies further ahead costs no read."""
     bench = Bench()
-    late = TaskCheckpoint(TaskKey(NOW_MS + CLOCKS_APART_MS, "a", "u"), 1, NOW_MS, b"1")
+    late = TaskCheckpoint(TaskKey(NOW_MS + CHECKPOINTS_AHEAD_MS, "a", "u"), 1, NOW_MS, b"1")
     bench.harness.data.checkpoints.insert(PARTITION, late.key, late, 1)
-    begin, end = first_key_at(NOW_MS + CLOCKS_APART_MS), first_key_at(NOW_MS + HOUR_MS)
-    ahead_ms = NOW_MS + CLOCKS_APART_MS + 1
+    begin, end = first_key_at(NOW_MS + CHECKPOINTS_AHEAD_MS), first_key_at(NOW_MS + HOUR_MS)
+    ahead_ms = NOW_MS + CHECKPOINTS_AHEAD_MS + 1
 
     bench.tell(LoadStatuses(begin, end))
     bench.tell(FindStatuses((late.key,), with_checkpoints=True))

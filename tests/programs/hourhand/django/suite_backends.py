@@ -57,7 +57,7 @@ class RecordedBackend(HourhandBackend):
 
 
 class AtOnceBackend(RecordedBackend):
-    """What is enqueued runs before ``enqueue`` returns."""
+    """An enqueued task runs before ``enqueue`` returns."""
 
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """Enqueue, run, and read the result."""

@@ -42,7 +42,7 @@ class _File:
 
 
 def test_a_file_creates_changes_and_removes_its_own_schedules(tmp_path: Path) -> None:
-    """What others set stays, what is paused stays paused, and a dry run changes nothing."""
+    """Schedules of others stay, paused ones stay paused, and a dry run changes nothing."""
     file = _File(tmp_path)
     with Scheduler(settings_of(file.folder), executor=Nothing) as node:
         node.schedule_recurring("by_hand", every=timedelta(hours=1)).result(30)

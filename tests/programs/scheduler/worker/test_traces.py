@@ -47,7 +47,7 @@ if __name__ == "__main__":
 
 
 def test_spans_in_a_process_are_children_of_their_attempt(tmp_path: Path) -> None:
-    """Of blocking and of async code, as in the node."""
+    """Blocking and async code alike, as in the node."""
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, "script.py"]
     ran = subprocess.run(

@@ -91,7 +91,7 @@ def test_p29_a_follower_is_told_one_end_and_keeps_its_own_follower() -> None:
 
 
 def test_p29_a_report_of_each_end_has_a_key_of_its_own() -> None:
-    """Of a task of Hourhand's own: else what failed and is retried would report once."""
+    """A task of Hourhand's own: else one that fails and is retried would report once."""
     own = encode_task(FOLLOWER).replace(b'"b"', b'"hourhand:group:1"', 1)
     keys = {
         msgspec.json.decode(

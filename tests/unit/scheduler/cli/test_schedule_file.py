@@ -89,7 +89,7 @@ def test_a_file_says_all_that_the_library_does(tmp_path: Path) -> None:
     ],
 )
 def test_an_error_names_the_place(tmp_path: Path, text: str, told: str) -> None:
-    """Of the member, with what to write."""
+    """The complaint names the member, and says what to write."""
     with pytest.raises(InvalidInput, match=told):
         read_schedule_file(written(tmp_path, text))
 

@@ -310,7 +310,7 @@ def test_what_waits_for_a_limit_goes_by_priority() -> None:
 
 
 def test_priority_goes_before_fair_shares_and_they_before_time() -> None:
-    """Of one priority each tenant has its part, and of a tenant what came first goes first."""
+    """Each tenant has its part of one priority, and the first task of a tenant goes first."""
     bench = LimitsBench(Limit(rate=1, burst=1), fair=FairShare(key="tenant"))
     for tenant, count in (("first", 1), ("big", 6), ("small", 2)):
         for number in range(count):

@@ -118,7 +118,7 @@ def test_what_falls_due_and_what_comes_due_wait_for_one_limit(
 
 
 def test_what_waits_for_a_limit_goes_by_priority() -> None:
-    """What comes later goes first where it is more urgent, and what was cancelled never goes."""
+    """A later, more urgent task goes first, and a cancelled one never goes."""
     app, began = Hourhand(), list[int]()
 
     @app.task("mail", limits=Limit(rate=1, burst=1), priority=0)

@@ -1,4 +1,4 @@
-"""What the backend promises, as tests of Django: ``run_suite.py`` runs them on each Django."""
+"""The backend's promises, as tests of Django: ``run_suite.py`` runs them on each Django."""
 
 import threading
 from collections.abc import Iterator
@@ -181,7 +181,7 @@ class EnqueuedCase(SimpleTestCase):
         assert str(tasks.answer_largely.get_result(larger.id).status) == "FAILED"
 
     def test_a_task_has_its_priority_and_its_kind_has_priorities_count(self) -> None:
-        """What starts first is decided by the node, where a kind declares a priority."""
+        """The node decides which one starts first, if a kind declares a priority."""
         later = tasks.add.using(run_after=self.scheduler.now + timedelta(hours=1))
         plain, urgent = later.enqueue(1), later.using(priority=100).enqueue(2)
         self.scheduler.run_due()
@@ -205,7 +205,7 @@ class EnqueuedCase(SimpleTestCase):
         assert tasks.add.get_result(apart[0].id).task.ordering_id == "bo"
 
     def test_a_long_path_has_a_kind_and_another_backends_task_runs(self) -> None:
-        """Where the project enqueues it here."""
+        """The project may enqueue it here."""
         results = [
             tasks.function_of_a_name_that_is_longer_than_a_kind_may_be_and_then_some_more.enqueue(),
             tasks.at_home_elsewhere.using(backend="default").enqueue(),

@@ -51,7 +51,7 @@ def test_a_backfill_makes_each_past_time_once_however_often_it_is_asked_for() ->
 
 @pytest.mark.parametrize("overlap", ["skip", "buffer_one", "allow"])
 def test_no_policy_leaves_a_time_of_a_backfill_out(overlap: Any) -> None:
-    """What has one ordering id runs one after the other, in the order of the times."""
+    """The tasks of one ordering id run one after the other, in the order of the times."""
     bench = Bench()
     bench.client.schedule_recurring("n", cron="@daily", overlap=overlap).result()
     bench.advance(minutes=1)
@@ -95,7 +95,7 @@ def test_the_expiry_of_a_backfilled_task_counts_from_now() -> None:
 
 
 def test_sealed_data_stays_sealed() -> None:
-    """Whoever asks for the backfill needs no key."""
+    """The caller of a backfill needs no key."""
     bench = Bench()
     sealing = PayloadCodecs(AesGcm({"k": b"k" * 32}))
     client = SchedulerClient(Settings(), ports=bench.ports(), payloads=sealing)
