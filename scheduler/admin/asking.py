@@ -273,22 +273,28 @@ class RecurringBody(_ChangeBody):
     wait_s: Wait = Field(5.0, alias="waitS")
 
 
-class FollowerBody(_Body):
-    """The task that follows another one."""
-
+class _NewTaskBody(_Body):
     ordering_id: Text = Field(alias="orderingId", min_length=1)
     scheduled_time: TimeField = Field(alias="scheduledTime")
-    """It does not start before this time."""
     uniqueness_key: Text = Field(alias="uniquenessKey")
     data: dict[str, JsonValue] = Field(default_factory=dict)
     kind: KindText | None = None
+    """The kind, which chooses the executor; without it the default executor."""
     priority: Priority | None = None
+    """The task's own priority; without it the kind's."""
     expires: Expires | None = None
+    """The time from which on no attempt starts: an instant, or a duration from the scheduled time
+    such as PT1H30M; without it the kind's."""
+
+
+class FollowerBody(_NewTaskBody):
+    """The task that follows another one; it does not start before its ``scheduledTime``."""
+
     on: Literal["success", "any"] = "success"
     """The ends of the task before it that bring it."""
 
 
-class TaskBody(_ChangeBody):
+class TaskBody(_NewTaskBody, _ChangeBody):
     """A task to schedule."""
 
     model_config = ConfigDict(
@@ -305,17 +311,6 @@ class TaskBody(_ChangeBody):
         },
     )
 
-    ordering_id: Text = Field(alias="orderingId", min_length=1)
-    scheduled_time: TimeField = Field(alias="scheduledTime")
-    uniqueness_key: Text = Field(alias="uniquenessKey")
-    data: dict[str, JsonValue] = Field(default_factory=dict)
-    kind: KindText | None = None
-    """The kind, which chooses the executor; without it the default executor."""
-    priority: Priority | None = None
-    """The task's own priority; without it the kind's."""
-    expires: Expires | None = None
-    """The time from which on no attempt starts: an instant, or a duration from the scheduled time
-    such as PT1H30M; without it the kind's."""
     unique_for_ms: Annotated[int, Field(ge=1, le=WINDOW_MS_MAX)] | None = Field(
         None, alias="uniqueForMs"
     )
