@@ -7,7 +7,9 @@ one that is refused.  Never holds up a completion for the sink: what it does not
 store, so memory is bounded however long that is.
 """
 
+import itertools
 import threading
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -55,7 +57,7 @@ DOUBT_MS = 30_000.0
 """A write that failed, or of an owner that is gone, has its effect within this time or never."""
 _LOOK_MS = 60_000.0
 """An earlier owner that is still at work may write a row after this one has read the log."""
-_TELLING_MAX = 4
+TELLING_MAX = 4
 """Most partitions that are told of at once, which bounds memory."""
 
 _Told = tuple[ClosedTask, OutcomeRecord]
@@ -147,6 +149,9 @@ class OutcomeFeed:
         self._lock = threading.RLock()
         self._partitions: dict[int, _Partition] = {}
         self._telling = 0
+        self._turn = itertools.count(1)
+        self._turns: defaultdict[int, int] = defaultdict(int)
+        """By partition: the turn in which it was told of last; 0 if it never was."""
 
     def publishing(self, stores: Stores) -> Stores:
         """Return stores whose completions are told; closing them closes the feed."""
@@ -304,16 +309,18 @@ class OutcomeFeed:
     def step(self, owned: Mapping[int, int]) -> None:
         """Go on with the partitions that this node works on, by their owner epochs; never waits."""
         now_ms = self._clock.monotonic_ms()
-        for partition, epoch in owned.items():
+        # Where all have more to tell, those that were told of last wait for the others.
+        for partition, epoch in sorted(owned.items(), key=lambda each: self._turns[each[0]]):
             with self._lock:
                 held = self._held(partition, epoch)
-                if held.epoch != epoch or self._telling >= _TELLING_MAX:
+                if held.epoch != epoch or self._telling >= TELLING_MAX:
                     continue
                 steps = self._next(held, now_ms)
                 if steps is None:
                     continue
                 held.is_idle = False
                 self._telling += 1
+                self._turns[partition] = next(self._turn)
             begun(steps).add_done_callback(partial(self._end_telling, held))
 
     def _next(self, held: _Partition, now_ms: float) -> "Steps[int] | None":

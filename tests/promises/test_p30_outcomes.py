@@ -33,7 +33,7 @@ from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_
 from hourhand.scheduler.configuration.door_settings import OutcomeSettings
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from hourhand.scheduler.reading.outcome_stream import OutcomeInfo
-from hourhand.scheduler.services.outcome_feed import DOUBT_MS, WINDOW_ROWS, OutcomeFeed
+from hourhand.scheduler.services.outcome_feed import DOUBT_MS, TELLING_MAX, WINDOW_ROWS, OutcomeFeed
 from hourhand.scheduler.services.outcome_sinks import TopicSink
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import NOW_MS, a_completion, a_key
@@ -308,6 +308,22 @@ def test_p30_a_refused_outcome_is_tried_again_and_holds_its_ordering_id_alone() 
     assert bench.step(after_ms=1_000) == ["c", "a", "b", "d"]
     (held,) = [each for each in bench.events if isinstance(each, OutcomesHeld)]
     assert held.message == "down"
+
+
+def test_p30_partitions_take_turns_where_all_have_more_to_tell() -> None:
+    """A node tells of a few at once: those that were told of last wait for the others."""
+    bench = Bench()
+    partitions = range(2 * TELLING_MAX)
+    bench.holds = ("load_closed",)
+    for each in range(2):
+        for partition in partitions:
+            closed = [a_closed(f"{each} of {partition}")]
+            bench.stores.status.insert_completions(partition, closed, FIRST + each + 1)
+        bench.feed.step(dict.fromkeys(partitions, EPOCH))
+        while bench.held:
+            bench.held.pop(0)()
+
+    assert {name.partition(" of ")[2] for name in bench.topic.names()} == set(map(str, partitions))
 
 
 def test_p30_what_is_too_large_is_told_without_its_value() -> None:
