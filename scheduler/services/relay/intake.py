@@ -51,8 +51,10 @@ from hourhand.scheduler.services.system_tasks import unique_in_order
 
 logger = logging.getLogger("hourhand.relay")
 
-STAMP_AGE_MS_MAX = 30_000
-"""Oldest record time that is used; older records count as of now."""
+STAMP_OFF_MS_MAX = 30_000
+"""Greatest distance of a record's time from this node's clock at which it is used; others count as
+of now. A record may be ahead: where only this clock is behind, a record that counted as of now
+would seem to have come while the message before it still waited, and be left out."""
 COMMIT_INTERVAL_MS = 1_000
 _DAY_MS = 86_400_000
 _encode = msgspec.json.Encoder().encode
@@ -295,7 +297,7 @@ class RelayIntake:
         self, record: LogRecord, held: _InTopicReading, inline_bytes_max: int
     ) -> _TakenRecord:
         now_ms = self._ports.clock.now_ms()
-        believed = now_ms - STAMP_AGE_MS_MAX <= record.timestamp_ms <= now_ms
+        believed = abs(record.timestamp_ms - now_ms) <= STAMP_OFF_MS_MAX
         # It never decreases, so that claims of one id are decided in the order of the in-topic.
         held.stamp_ms = max(held.stamp_ms, record.timestamp_ms if believed else now_ms)
         try:

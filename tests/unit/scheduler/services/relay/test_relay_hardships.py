@@ -84,6 +84,22 @@ def test_reading_everything_again_changes_nothing() -> None:
     assert sorted(map(bytes, filter(None, bench.values))) == [b"late", b"waiting"]
 
 
+@pytest.mark.parametrize("behind_ms", [1, 6_000, 29_000])
+def test_p17_a_relay_whose_clock_is_behind_leaves_out_no_message_of_a_free_id(
+    behind_ms: int,
+) -> None:
+    """The message came after the one before it had been passed on, as its own stamp says."""
+    bench = RelayBench()
+    bench.put(b"first", due_in_s=1)
+    bench.advance(1)
+    bench.put(b"second", due_in_s=1)
+
+    bench.clock.step_wall(-behind_ms)
+    bench.advance(1 + behind_ms / 1000)
+
+    assert bench.values == [b"first", b"second"]
+
+
 def test_what_the_log_did_not_take_is_read_again() -> None:
     """After a pause; nothing of the in-topic is committed before it is durable."""
     bench = RelayBench()
