@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.links import On
 from hourhand.actors.model.task import Task
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.outbox.mover import OutboxMover
@@ -27,6 +28,8 @@ __all__ = [
     "OutboxMover",
     "cancel",
     "cancel_async",
+    "group",
+    "group_async",
     "migration_statements",
     "schedule",
     "schedule_async",
@@ -34,14 +37,17 @@ __all__ = [
 ]
 
 
-def schedule(connection: Any, task: Task) -> TaskKey:
+def schedule(
+    connection: Any, task: Task, *, then: Task | None = None, on: On = "success"
+) -> TaskKey:
     """Schedule a task when the transaction of ``connection`` is committed; return its key.
 
+    ``then`` follows the task once it has ended: well, or with ``on="any"`` in any way.
     ``connection`` is one of sqlite3, psycopg, psycopg2, SQLAlchemy (Connection, Session) or Django.
     Raises InvalidTask, TaskInThePast, TaskTooLarge and UnknownConnection, and what the database
     raises.
     """
-    return _outbox().schedule(connection, task)
+    return _outbox().schedule(connection, task, then=then, on=on)
 
 
 def schedule_many(connection: Any, tasks: Iterable[Task]) -> list[TaskKey]:
@@ -49,14 +55,32 @@ def schedule_many(connection: Any, tasks: Iterable[Task]) -> list[TaskKey]:
     return _outbox().schedule_many(connection, tasks)
 
 
+def group(
+    connection: Any, tasks: Iterable[Task], *, then: Task, on: On = "success"
+) -> list[TaskKey]:
+    """Schedule tasks when the transaction is committed, and a follower once all have ended; return
+    the keys of the tasks in the same order.
+    """
+    return _outbox().group(connection, tasks, then=then, on=on)
+
+
 def cancel(connection: Any, key: TaskKey) -> TaskKey:
     """Cancel a task when the transaction is committed; return its key."""
     return _outbox().cancel(connection, key)
 
 
-async def schedule_async(connection: Any, task: Task) -> TaskKey:
+async def schedule_async(
+    connection: Any, task: Task, *, then: Task | None = None, on: On = "success"
+) -> TaskKey:
     """Do what ``schedule`` does on an async connection of psycopg or SQLAlchemy."""
-    return await _outbox().schedule_async(connection, task)
+    return await _outbox().schedule_async(connection, task, then=then, on=on)
+
+
+async def group_async(
+    connection: Any, tasks: Iterable[Task], *, then: Task, on: On = "success"
+) -> list[TaskKey]:
+    """Do what ``group`` does on an async connection of psycopg or SQLAlchemy."""
+    return await _outbox().group_async(connection, tasks, then=then, on=on)
 
 
 async def cancel_async(connection: Any, key: TaskKey) -> TaskKey:

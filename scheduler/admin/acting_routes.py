@@ -36,7 +36,9 @@ from hourhand.scheduler.admin.asking import (
     BackfillBody,
     FilterBody,
     FollowerBody,
+    GroupBody,
     LimitBody,
+    MemberBody,
     PauseBody,
     ReplayBody,
     ResetBody,
@@ -85,6 +87,14 @@ class TaskScheduled(Answer, frozen=True):
     receipt: ShownReceipt
 
 
+class GroupScheduled(Answer, frozen=True):
+    """A group that is in the log."""
+
+    receipts: list[ShownReceipt]
+    """In the order of its tasks."""
+    then: KeyText
+
+
 class SchedulePreview(Answer, frozen=True):
     """The recurring schedule that would be made, and its next times; nothing was done."""
 
@@ -105,6 +115,7 @@ def acting_routes(service: AdminService) -> TypedRouter:
     _add_limits(router, service)
     _add_replay(router, service)
     _add_task(router, service)
+    _add_group(router, service)
     _add_recurring(router, service)
     _add_backfill(router, service)
     return router
@@ -338,7 +349,7 @@ def _expires_of(text: str | None) -> datetime | timedelta | None:
         raise InvalidTask(f"expires: {error}") from None
 
 
-def _task_of(body: TaskBody | FollowerBody) -> Task:
+def _task_of(body: TaskBody | MemberBody | FollowerBody) -> Task:
     return Task(
         ordering_id=body.ordering_id,
         scheduled_time=from_millis(parsed_ms("scheduledTime", body.scheduled_time)),
@@ -388,6 +399,32 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
         told = {name: value for name, value in named.items() if value is not None}
         detail = {"reason": body.reason, **told}
         return service.audit.audited(who_asks(request), "schedule", str(task.key), detail, act)
+
+
+def _add_group(router: TypedRouter, service: AdminService) -> None:
+    @router.post(
+        "/groups", tags=["tasks"], summary="Schedule tasks, and one that follows all of them"
+    )
+    def group(body: GroupBody, request: Request) -> Preview | GroupScheduled:
+        tasks, then = [_task_of(each) for each in body.tasks], _task_of(body.then)
+        keys = [each.key for each in tasks]
+        if body.dry_run:
+            return Preview.of(keys)
+
+        def act() -> tuple[GroupScheduled, str]:
+            try:
+                sent = service.client.group(tasks, then=then, on=body.then.on)
+                receipts = sent.result(ACKNOWLEDGED_S)
+            except TimeoutError:
+                raise LogUnavailable("the log did not acknowledge the group in time") from None
+            shown = [ShownReceipt.of(each) for each in receipts]
+            return GroupScheduled(receipts=shown, then=str(then.key)), "accepted"
+
+        told = [str(each) for each in keys[:_SHOWN_MAX]]
+        detail = {"count": len(keys), "keys": told, "then": str(then.key), "reason": body.reason}
+        return service.audit.audited(
+            who_asks(request), "schedule group", _target(keys), detail, act
+        )
 
 
 def _add_recurring(router: TypedRouter, service: AdminService) -> None:

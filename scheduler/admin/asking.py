@@ -22,6 +22,7 @@ from hourhand.scheduler.admin.dead_letters import LetterFilter
 from hourhand.scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
 from hourhand.scheduler.client.client import ScheduleCall
 from hourhand.scheduler.reading.inspector import TaskState
+from hourhand.scheduler.records.grouping import MEMBERS_MAX
 from hourhand.scheduler.services.recurring.rule import (
     EXCEPT_DATES_MAX,
     INTERVAL_MS_MIN,
@@ -292,6 +293,18 @@ class FollowerBody(_NewTaskBody):
 
     on: Literal["success", "any"] = "success"
     """The ends of the task before it that bring it."""
+
+
+class MemberBody(_NewTaskBody):
+    """A task of a group."""
+
+
+class GroupBody(_ChangeBody):
+    """Tasks to schedule, and one that is scheduled once all of them have ended."""
+
+    tasks: list[MemberBody] = Field(min_length=1, max_length=MEMBERS_MAX)
+    """Each has a key of its own; the same tasks again, in the same order, are the same group."""
+    then: FollowerBody
 
 
 class TaskBody(_NewTaskBody, _ChangeBody):

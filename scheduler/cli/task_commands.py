@@ -36,8 +36,10 @@ from hourhand.scheduler.cli.operating import ReasonOption, act_on_tasks, operato
 from hourhand.scheduler.cli.rendering import OutputFormat, as_json
 from hourhand.scheduler.cli.session import ResultOptions, command_session
 from hourhand.scheduler.cli.text_output import print_text
-from hourhand.scheduler.client.client import Receipt, ScheduleCall, SchedulerClient
+from hourhand.scheduler.client.client import ScheduleCall, SchedulerClient
 from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.futures.awaiting import Answer
+from hourhand.scheduler.records.admission import checked_end
 from hourhand.scheduler.records.receipt import CommandReceipt
 
 KeyArgument = Annotated[
@@ -132,10 +134,31 @@ class TaskOptions(ResultOptions):
             help="Take the place of the open task with the same ordering id and uniqueness key.",
         ),
     ] = False
+    then: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            help="The task that follows once it has ended, or all of --from-file have: a line of"
+            " such a file, or @file, or @- for stdin.",
+        ),
+    ] = None
+    on: Annotated[
+        str, typer.Option(metavar="END", help="The ends that bring the follower: success, or any.")
+    ] = "success"
     from_file: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Many tasks: a JSON object a line; - is stdin."),
     ] = None
+
+    def follower(self) -> Task | None:
+        """Return the task that follows; InvalidTask if the options do not make one."""
+        if self.then is None:
+            if self.on != "success":
+                raise InvalidTask("--on is for --then, which is missing")
+            return None
+        if self.then == "@-" and "-" in (self.from_file, self.data.removeprefix("@")):
+            raise InvalidTask("standard input is read once: give --then as text or @file")
+        return task_input.parse_follower(self.then)
 
     def window(self) -> ScheduleCall:
         """Return the window in which calls for the same ids become one task; InvalidTask if options
@@ -162,6 +185,20 @@ class TaskOptions(ResultOptions):
         if self.debounce is not None:
             window["debounce"] = _window_of(self.debounce)
         return window
+
+    def refuse_fields(self) -> None:
+        """Raise InvalidTask for options of one task, beside a file of tasks."""
+        if (
+            self.ordering_id
+            or self.at
+            or self.delay
+            or self.uniqueness_key
+            or self.kind
+            or self.priority is not None
+            or self.expires
+            or self.data != "{}"
+        ):
+            raise InvalidTask("--from-file takes everything about its tasks from the file")
 
     def task(self, ordering_id: str, now_ms: int) -> Task:
         """Return the one task; InvalidTask if the options do not make one."""
@@ -196,34 +233,33 @@ def schedule(
     one task.  A node decides that, so the key that is printed is that of the request.  With
     --replace the task takes the place of the open one with the same two ids, whatever its time.
 
+    With --then another task is scheduled once this one has ended, or once all tasks of the file
+    have: at most 500 then, of which none is scheduled if one is refused.
+
     \b
     Examples:
       hourhand schedule --kind send-invoice --ordering-id customer-7 --in 10s --data '{"id": 42}'
       hourhand schedule --ordering-id customer-7 --at 2027-01-01T09:00:00+01:00 --data @task.json
       hourhand schedule --ordering-id page-4 --uniqueness-key index --at now --debounce 1m
       hourhand schedule --from-file tasks.jsonl
+      hourhand schedule --from-file pages.jsonl --then @report.json --on any
     """
     with command_session(given) as settings:
-        window = given.window()
+        window, then = given.window(), given.follower()
         if given.from_file is not None:
-            if (
-                given.ordering_id
-                or given.at
-                or given.delay
-                or given.uniqueness_key
-                or given.kind
-                or given.priority is not None
-                or given.expires
-                or given.data != "{}"
-            ):
-                raise InvalidTask("--from-file takes everything about its tasks from the file")
-            schedule_file(settings, given.from_file, given.output, window)
+            given.refuse_fields()
+            if then is None:
+                schedule_file(settings, given.from_file, given.output, window)
+            else:
+                _schedule_group(settings, given, then, window)
             return
         if given.ordering_id is None:
             raise InvalidTask("--ordering-id is missing (or --from-file for many tasks)")
         task = given.task(given.ordering_id, wiring.open_clock().now_ms())
         with SchedulerClient(settings) as client:
-            receipt = _acknowledged(client.schedule_task(task, **window), settings)
+            on = checked_end(given.on)
+            sent = client.schedule_task(task, **window, then=then, on=on)
+            receipt = _acknowledged(sent, settings)
         if given.wants_json:
             typer.echo(as_json(ShownReceipt.of(receipt)))
         else:
@@ -236,6 +272,32 @@ def schedule(
                 "this is the key of the request, which a node decides: `hourhand list"
                 f" --ordering-id {shlex.quote(task.ordering_id)}` shows the task"
             )
+
+
+def _schedule_group(
+    settings: Settings, given: TaskOptions, then: Task, window: ScheduleCall
+) -> None:
+    """Schedule all tasks of a file, and the one that follows them; none if one is refused."""
+    if window:
+        raise InvalidTask(
+            "--unique-for, --debounce and --replace are for tasks without a group: leave out --then"
+        )
+
+    def refuse(number: int, error: HourhandError) -> None:
+        raise InvalidTask(f"line {number} is not a task, and nothing was scheduled: {error}")
+
+    assert given.from_file is not None, "a group comes from a file"
+    with _opened(given.from_file) as lines, SchedulerClient(settings) as client:
+        tasks = task_input.read_tasks(lines, refuse)
+        sent = client.group(tasks, then=then, on=checked_end(given.on))
+        receipts = _acknowledged(sent, settings)
+    if given.wants_json:
+        shown = [ShownReceipt.of(each) for each in receipts]
+        typer.echo(as_json({"receipts": shown, "then": str(then.key)}))
+        return
+    for each in receipts:
+        print_text(str(each.key))
+    say(f"{then.key} follows once all of them have ended")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -405,7 +467,7 @@ def _for_key(next_step: str, key: TaskKey) -> str:
     return re.sub(r"\b(KEY|ID)\b", lambda found: named[found[0]], next_step)
 
 
-def _acknowledged(future: "Future[Receipt]", settings: Settings) -> Receipt:
+def _acknowledged(future: "Future[Answer]", settings: Settings) -> Answer:
     timeout_s = settings.kafka.delivery_timeout_ms / 1000 + _ACKNOWLEDGED_MARGIN_S
     try:
         return future.result(timeout=timeout_s)

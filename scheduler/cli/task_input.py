@@ -5,6 +5,7 @@ and the client judge everything about the task itself.
 """
 
 import codecs
+import io
 import json
 import re
 import sys
@@ -121,6 +122,24 @@ def parse_data(text: str) -> dict[str, Any]:
     return data
 
 
+def parse_follower(text: str) -> Task:
+    """Read the task that follows others, as a line of a file has it, or ``@file`` (``@-``: standard
+    input) that holds one.
+    """
+    where = "--then" if not text.startswith("@") else text[1:]
+    if text.startswith("@"):
+        text = _file_text(where)
+
+    def refuse(_number: int, error: HourhandError) -> None:
+        raise InvalidTask(f"{where} is not a task: {error}")
+
+    # A task may be written over several lines here.
+    found = list(read_tasks(io.BytesIO(b" ".join(text.encode().splitlines())), refuse))
+    if not found:
+        raise InvalidTask(f"{where} is empty: it has the task that follows, as a JSON object")
+    return found[0]
+
+
 def read_tasks(lines: BinaryIO, on_invalid: OnInvalidLine) -> Iterator[Task]:
     """Yield the tasks of a file that holds one record of the log's format a line.
 
@@ -143,7 +162,7 @@ def read_tasks(lines: BinaryIO, on_invalid: OnInvalidLine) -> Iterator[Task]:
             if isinstance(record, Command):
                 raise PoisonRecord(f"a {record.kind} is not a task; use `hourhand {record.kind}`")
             if record.links is not None:
-                raise PoisonRecord("a file's tasks have no links: schedule it by the library")
+                raise PoisonRecord("a file's tasks have no links: a follower is given with --then")
         except PoisonRecord as error:
             on_invalid(number, error)
             continue

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future
 from datetime import date, datetime, timedelta
 from functools import partial
-from itertools import islice
 from threading import Lock, Thread
 from typing import Any, Self, TypedDict, overload
 from zoneinfo import ZoneInfo
@@ -76,6 +75,7 @@ from hourhand.scheduler.records.admission import (
     refuse_the_past,
     target_ms,
 )
+from hourhand.scheduler.records.grouping import grouped
 from hourhand.scheduler.records.receipt import (
     CommandReceipt,
     PairReceipt,
@@ -85,7 +85,6 @@ from hourhand.scheduler.records.receipt import (
 )
 from hourhand.scheduler.services.debounced_tasks import debounced_call
 from hourhand.scheduler.services.definition_book import DefinitionBook
-from hourhand.scheduler.services.grouped_tasks import MEMBERS_MAX, bare_follower, group_of
 from hourhand.scheduler.services.recurring.backfill import past_occurrences
 from hourhand.scheduler.services.recurring.requests import rule_of
 from hourhand.scheduler.services.recurring.rule import Overlap, RecurringRule
@@ -268,14 +267,21 @@ class SchedulerClient:
         ``schedule_task`` does; nothing was sent then.
         """
         try:
-            request, records = self._grouped(tasks, then, on)
+            request, members = grouped(
+                self._admitted,
+                tasks,
+                then,
+                on,
+                now_ms=self._clock.now_ms(),
+                record_bytes_max=self._limits.record_bytes_max,
+            )
         except HourhandError as error:
             return refused(error)
 
         def go_on(_made: Receipt) -> "Future[tuple[Receipt, ...]]":
-            return gather([self._append_record(key, value) for key, value in records])
+            return gather([self._append_record(key, value) for key, value in members])
 
-        return and_then(self._append_own(request), go_on).watch()
+        return and_then(self._append_record(*request), go_on).watch()
 
     def schedule_tasks(
         self,
@@ -725,26 +731,6 @@ class SchedulerClient:
         value = followed(key, value, following, record, on)
         refuse_large(value, self._limits.record_bytes_max)
         return key, value
-
-    def _grouped(
-        self, tasks: Iterable[Task], then: Task, on: On
-    ) -> tuple[Task, list[tuple[TaskKey, bytes]]]:
-        """Return the request of a group, and its members; raises CallerError."""
-        given: object = tasks
-        if isinstance(given, Task):
-            raise InvalidTask("group takes several tasks, got a Task: write group([task], then=…)")
-        some = list(islice(tasks, MEMBERS_MAX + 1))
-        if len(some) > MEMBERS_MAX:
-            raise InvalidTask(
-                f"a group has at most {MEMBERS_MAX} tasks: let each do more of the work"
-            )
-        members, follower = [self._admitted(each) for each in some], self._admitted(then)
-        request, records = group_of(members, follower, on, self._clock.now_ms())
-        keys, bytes_max = [key for key, _ in members], self._limits.record_bytes_max
-        for record in (*records, bare_follower(keys, follower[1])):
-            refuse_large(record, bytes_max)
-        self._encoded_own(request)
-        return request, list(zip(keys, records, strict=True))
 
     def _append_record(self, key: TaskKey, value: bytes) -> ReceiptFuture:
         future = ReceiptFuture(self._clock, self._telemetry)

@@ -28,6 +28,7 @@ from hourhand.scheduler.outbox.table import (
 )
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.records.admission import admission, checked_key, followed, refuse_large
+from hourhand.scheduler.records.grouping import GroupRecords, grouped
 
 _TAKEN = (
     "hourhand.outbox takes a connection of sqlite3, psycopg, psycopg2, SQLAlchemy (Connection or"
@@ -173,6 +174,18 @@ class Outbox:
         """
         return self._write(connection, [self._admission.admit(task) for task in tasks])
 
+    def group(
+        self, connection: Any, tasks: Iterable[Task], *, then: Task, on: On = "success"
+    ) -> list[TaskKey]:
+        """Write tasks into the outbox, and a follower that is scheduled once all of them have
+        ended, as the client's ``group`` says; return the keys of the tasks in the same order.
+
+        All are checked before the first is written. Raises as ``schedule`` does.
+        """
+        group = self._grouped(tasks, then, on)
+        self._write(connection, [group.request, *group.members])
+        return [key for key, _ in group.members]
+
     def cancel(self, connection: Any, key: TaskKey) -> TaskKey:
         """Cancel a key once the transaction is committed.
 
@@ -189,6 +202,16 @@ class Outbox:
         keys = await self._write_async(connection, [self._admitted(task, then, on)])
         return keys[0]
 
+    async def group_async(
+        self, connection: Any, tasks: Iterable[Task], *, then: Task, on: On = "success"
+    ) -> list[TaskKey]:
+        """Write a group as ``group`` does, on a connection for coroutines: psycopg's or
+        SQLAlchemy's.
+        """
+        group = self._grouped(tasks, then, on)
+        await self._write_async(connection, [group.request, *group.members])
+        return [key for key, _ in group.members]
+
     async def cancel_async(self, connection: Any, key: TaskKey) -> TaskKey:
         """Cancel a key as ``cancel`` does, on a connection for coroutines: psycopg's or
         SQLAlchemy's.
@@ -203,6 +226,16 @@ class Outbox:
         record = followed(key, record, *self._admission.admit(then), on)
         refuse_large(record, self._record_bytes_max)
         return key, record
+
+    def _grouped(self, tasks: Iterable[Task], then: Task, on: On) -> GroupRecords:
+        return grouped(
+            self._admission.admit,
+            tasks,
+            then,
+            on,
+            now_ms=self._clock.now_ms(),
+            record_bytes_max=self._record_bytes_max,
+        )
 
     def _cancellation(self, key: TaskKey) -> tuple[TaskKey, bytes]:
         value = encode_command(Command(CommandKind.CANCEL, checked_key(key)))

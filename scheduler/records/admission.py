@@ -16,7 +16,7 @@ from hourhand.actors.model.expiry import Expiry
 from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
 from hourhand.actors.model.key import TaskKey, TaskPair
 from hourhand.actors.model.kind import checked_kind
-from hourhand.actors.model.links import checked_on, with_then
+from hourhand.actors.model.links import On, checked_on, with_then
 from hourhand.actors.model.priority import checked_priority
 from hourhand.actors.model.task import ID_BYTES_MAX, Task, checked_expires, expiry_of
 from hourhand.actors.ports.clock import Clock
@@ -136,8 +136,13 @@ def followed(key: TaskKey, record: bytes, then: TaskKey, follower: bytes, on: ob
     """Return the record of a task that brings a follower; InvalidTask for one it cannot bring."""
     if then == key:
         raise InvalidTask(f"a task cannot follow itself: both have the key {key}")
+    return with_then(record, follower, checked_end(on))
+
+
+def checked_end(on: object) -> On:
+    """Return the ends that bring a follower; InvalidTask for another value."""
     try:
-        return with_then(record, follower, checked_on(on))
+        return checked_on(on)
     except ValueError as error:
         raise InvalidTask(str(error)) from None
 

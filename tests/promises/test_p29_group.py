@@ -3,10 +3,13 @@ dies meanwhile.
 """
 
 import random
+import sqlite3
 import string
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +22,15 @@ from hourhand.actors.model.links import On, with_then
 from hourhand.actors.ports.log import Position
 from hourhand.payloads import AesGcm, PayloadCodecs
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.configuration.settings import Settings
+from hourhand.scheduler.outbox.mover import Mover
+from hourhand.scheduler.outbox.ports import OutboxRow
+from hourhand.scheduler.outbox.refused import key_of
+from hourhand.scheduler.outbox.scheduling import Outbox
+from hourhand.scheduler.outbox.sqlite import SqliteOutbox
 from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.records.grouping import MEMBERS_MAX, GroupRecords, group_of
 from hourhand.scheduler.services.definition_book import DefinitionBook
-from hourhand.scheduler.services.grouped_tasks import MEMBERS_MAX, group_of
 from hourhand.scheduler.testing import VirtualScheduler
 from hourhand.testing import TaskEnd
 
@@ -65,6 +74,18 @@ class Bench:
         receipts = self.client.group(pages, then=self.report, on=on).result(0)
         assert [each.key for each in receipts] == [each.key for each in pages]
         return pages
+
+    def records(self, pages: list[Task], on: On = "success") -> GroupRecords:
+        """Return what is sent for a group."""
+        members = [(each.key, encode_task(each)) for each in pages]
+        follower = self.report.key, encode_task(self.report)
+        return group_of(members, follower, on, self.scheduler.clock.now_ms())
+
+    def append(self, *records: tuple[TaskKey, bytes]) -> None:
+        """Append records as a mover of an outbox does."""
+        appender = TaskAppender(MemoryWriter(self.scheduler.broker), 4)
+        for key, record in records:
+            appender.append_record(key.ordering_id, record).result(0)
 
     def states(self) -> list[list[str]]:
         """Return the states of all members, for each run of the follower."""
@@ -137,14 +158,62 @@ def test_p29_the_same_call_again_is_the_same_group() -> None:
     """
     bench = Bench()
     pages = [bench.page(number) for number in range(3)]
-    members = [(each.key, encode_task(each)) for each in pages]
-    follower = bench.report.key, encode_task(bench.report)
-    request, _ = group_of(members, follower, "success", bench.scheduler.clock.now_ms())
-    TaskAppender(MemoryWriter(bench.scheduler.broker), 4).append(request).result(0)
+    bench.append(bench.records(pages).request)
     bench.scheduler.advance(seconds=30)
     for _ in range(3):
         bench.group()
         bench.scheduler.advance(seconds=18)
+    bench.scheduler.advance(minutes=9)
+
+    assert bench.states() == [["success"] * 3]
+
+
+@pytest.mark.parametrize("ended", [1, 3])
+@pytest.mark.parametrize("on", ["success", "any"])
+def test_p29_a_group_counts_what_ended_before_it_was_made(ended: int, on: On) -> None:
+    """As from an outbox, whose rows of several ordering ids have no order among them."""
+    bench = Bench()
+    bench.says["page-0"] = ValueError("no paper")
+    records = bench.records([bench.page(number) for number in range(3)], on)
+    bench.append(*records.members)
+    bench.scheduler.advance(minutes=ended, seconds=30)
+    assert bench.told == []
+
+    bench.scheduler.crash()
+    bench.append(records.request, records.request)
+    bench.scheduler.advance(minutes=9)
+    assert bench.states() == ([["failure", "success", "success"]] if on == "any" else [])
+
+    bench.says.clear()
+    bench.client.retry_task(bench.page(0).key).result(0)
+    bench.scheduler.advance(minutes=9)
+    assert [told[1].state for told in bench.told] == ["success"]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_p29_a_group_of_an_outbox_follows_its_transaction(tmp_path: Path, *, sealed: bool) -> None:
+    """Nothing of one that was rolled back; rows may be moved in any order, and twice."""
+    payloads = PayloadCodecs(AesGcm({"k": bytes(range(32))})) if sealed else None
+    bench = Bench(payloads=payloads)
+    outbox = Outbox(Settings(), bench.scheduler.clock, payloads=payloads)
+    path = tmp_path / "shop.db"
+    path.touch()
+    table = SqliteOutbox(path, "hourhand_outbox")
+    table.migrate()
+    pages = [bench.page(number) for number in range(3)]
+    with closing(sqlite3.connect(path)) as shop:
+        outbox.group(shop, [bench.page(7)], then=bench.report, on="any")
+        shop.rollback()
+        keys = outbox.group(shop, pages, then=bench.report)
+        shop.commit()
+        rows = [record for (record,) in shop.execute("SELECT record FROM hourhand_outbox")]
+    assert keys == [each.key for each in pages]
+    mover = Mover(
+        table, MemoryWriter(bench.scheduler.broker), bench.scheduler.clock, rows_max=2, poll_ms=1
+    )
+    while mover.move():
+        bench.scheduler.advance(minutes=1)
+    bench.append(*((key_of(OutboxRow(0, row, 0)), row) for row in rows))
     bench.scheduler.advance(minutes=9)
 
     assert bench.states() == [["success"] * 3]

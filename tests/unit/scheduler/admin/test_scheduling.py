@@ -171,6 +171,62 @@ def test_a_task_brings_another_one_and_both_name_each_other() -> None:
     assert api.get("/audit")[1]["entries"][0]["detail"]["then"] == follower
 
 
+def test_a_group_brings_its_follower() -> None:
+    """After a preview; in what is sent, shown and written down."""
+    scheduler = VirtualScheduler(Nothing)
+    api = api_of(scheduler)
+    due = format_instant(to_millis(scheduler.now) + 60_000)
+    task = {"scheduledTime": due, "uniquenessKey": "may"}
+    pages = [{**task, "orderingId": f"page-{number}", "data": {"n": number}} for number in (1, 2)]
+    body = {"tasks": pages, "then": {**task, "orderingId": "report", "on": "any"}}
+    keys = [f"{due},page-{number},may" for number in (1, 2)]
+
+    assert api.post("/groups", {**body, "dryRun": True})[1]["first"] == keys
+    assert api.get("/audit")[1]["entries"] == []
+    status, told = api.post("/groups", {**body, "reason": "by hand"})
+    assert status == 200, told
+    scheduler.advance(minutes=2)
+
+    assert [each["key"] for each in told["receipts"]] == keys
+    assert told["then"] == f"{due},report,may"
+    shown = api.get("/task", key=told["then"])[1]
+    assert shown["task"]["state"] == "success"
+    assert [(end["key"], end["state"]) for end in shown["task"]["after"]] == [
+        (key, "success") for key in keys
+    ]
+    (entry,) = api.get("/audit")[1]["entries"]
+    assert (entry["action"], entry["target"]) == ("schedule group", "2 tasks")
+    assert entry["detail"] == {
+        "count": 2,
+        "keys": keys,
+        "then": told["then"],
+        "reason": "by hand",
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tasks": []},
+        {"tasks": [TASK] * 501},
+        {"tasks": [TASK, TASK]},
+        {"tasks": [{**TASK, "orderingId": "hourhand:group:1"}]},
+        {"tasks": [{**TASK, "then": TASK}]},
+        {"then": TASK},
+        {"then": {**TASK, "uniquenessKey": "2", "on": "never"}},
+        {"then": None},
+    ],
+)
+def test_a_group_that_cannot_be_is_refused(untouched: World, wrong: dict[str, object]) -> None:
+    """With 400 and what is wrong; nothing is scheduled."""
+    body = {"tasks": [TASK], "then": {**TASK, "uniquenessKey": "2"}, **wrong}
+    status, told = untouched.post("/groups", body)
+
+    assert status == 400, told
+    assert told["detail"]
+    assert not any(each.end_offset for each in untouched.broker.partitions)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -1,9 +1,12 @@
 """``hourhand recurring``, ``relay`` and ``timers`` as a user meets them, over a folder."""
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import Result
@@ -94,6 +97,66 @@ def test_a_task_and_a_file_are_scheduled_with_priorities(folder: Path) -> None:
 
     assert shown() == [0, -5, None]
     assert "\nexpires " in hourhand("show", keys[0]).stdout
+
+
+FOLLOWER = '{"orderingId":"%s",\n"scheduledTime":"2999-01-01T00:00:00Z","uniquenessKey":"may"}'
+
+
+def test_a_task_and_a_file_bring_followers(folder: Path) -> None:
+    """Those of the file one, once all have ended."""
+    at = "2999-01-01T00:00:00.000Z"
+    line = '{"orderingId":"page-%d","scheduledTime":"2999-01-01T00:00:00Z","uniquenessKey":"may"}\n'
+    pages = "".join(line % number for number in (1, 2))
+    (folder / "report.json").write_text(FOLLOWER % "report")
+    then = ("--then", "@report.json", "--on", "any")
+    made = command_line.run("schedule", "--from-file", "-", *then, "-o", "json", stdin=pages)
+    assert made.exit_code == 0, made.output
+    told = json.loads(made.stdout)
+    keys = [each["key"] for each in told["receipts"]]
+    assert keys == [f"{at},page-1,may", f"{at},page-2,may"]
+    assert told["then"] == f"{at},report,may"
+    given = ("--ordering-id", "page-3", "--uniqueness-key", "may", "--at", at)
+    one = hourhand("schedule", *given, "--then", FOLLOWER % "mail", "--on", "any")
+    keys.append(one.stdout.strip())
+    for key in keys:
+        assert hourhand("cancel", key, "--wait", "0").exit_code == 0
+
+    def shown(name: str) -> Any:
+        return json.loads(hourhand("show", f"{at},{name},may", "-o", "json").stdout)
+
+    applied(lambda: all(shown(name)["state"] == "pending" for name in ("mail", "report")))
+
+    ends = [(each["key"], each["state"]) for each in shown("report")["after"]]
+    assert ends == [(key, "cancelled") for key in keys[:2]]
+    assert [each["key"] for each in shown("mail")["after"]] == keys[2:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--on", "any"], "--then, which is missing"),
+        (["--then", "nonsense"], "--then is not a task"),
+        (["--then", ""], "--then is empty"),
+        (["--then", "@gone.json"], "cannot read gone.json"),
+        (["--then", "@-"], "read once"),
+        (["--then", FOLLOWER % "r", "--on", "never"], "on is 'success' or 'any', got 'never'"),
+        (["--then", FOLLOWER % "r", "--replace"], "leave out --then"),
+        (["--then", FOLLOWER % "r"], "line 2 is not a task, and nothing was scheduled"),
+    ],
+)
+def test_a_group_that_cannot_be_is_refused_before_anything_is_sent(
+    arguments: list[str], says: str
+) -> None:
+    """No line of the file is scheduled then."""
+    good = '{"orderingId":"a","scheduledTime":"2999-01-01T00:00:00Z","uniquenessKey":"1"}'
+    made = command_line.run("schedule", "--from-file", "-", *arguments, stdin=f"{good}\nnonsense\n")
+
+    assert (made.exit_code, made.stdout) == (2, "")
+    assert says in made.stderr
+    log = Settings().embedded.folder / "log.db"
+    if log.exists():
+        with closing(sqlite3.connect(log)) as database:
+            assert database.execute("SELECT count(*) FROM record").fetchall() == [(0,)]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,17 @@
 """Which connections are taken, on real SQLite files and the libraries that users have."""
 
+import inspect
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from hourhand.actors.model.errors import InvalidKey, SettingsInvalid, UnknownConnection
+from hourhand import outbox as outbox_module
+from hourhand.actors.model.errors import InvalidKey, InvalidTask, SettingsInvalid, UnknownConnection
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.outbox.scheduling import Outbox, executing
 from hourhand.scheduler.outbox.table import Dialect, migration_statements
@@ -64,3 +67,36 @@ def test_p25_a_pair_cannot_be_cancelled_through_an_outbox() -> None:
 
     with closing(sqlite3.connect(":memory:")) as database, pytest.raises(InvalidKey):
         outbox.cancel(database, ("customer-7", "invoice-42"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [each for each in outbox_module.__all__ if each[0].islower()])
+def test_each_function_takes_what_its_method_takes(name: str) -> None:
+    """A user of the module's functions has everything that ``Outbox`` has."""
+    method = getattr(Outbox, name, None)
+    if method is None:
+        assert name == "migration_statements"
+        return
+    taken = dict(inspect.signature(method).parameters)
+    del taken["self"]
+
+    assert dict(inspect.signature(getattr(outbox_module, name)).parameters) == taken
+
+
+def test_a_group_that_cannot_be_is_refused_before_a_row_is_written() -> None:
+    """With the client's errors."""
+    outbox, page = Outbox(Settings(), StandingClock()), a_task(uniqueness_key="1")
+    wrong: Any = "sometimes"
+    with closing(sqlite3.connect(":memory:")) as database:
+        for statement in migration_statements(Dialect.SQLITE, "hourhand_outbox"):
+            database.execute(statement)
+        for tasks, then, on in (
+            ([], page, "any"),
+            ([page, page], a_task(uniqueness_key="2"), "any"),
+            ([page], page, "any"),
+            ([page], a_task(uniqueness_key="2"), wrong),
+            (page, a_task(uniqueness_key="2"), "any"),
+        ):
+            with pytest.raises(InvalidTask):
+                outbox.group(database, tasks, then=then, on=on)  # type: ignore[arg-type]
+        ((count,),) = database.execute("SELECT count(*) FROM hourhand_outbox").fetchall()
+    assert count == 0
