@@ -1,7 +1,7 @@
 """What the other doors keep: recurring schedules, timers, messages; looked at and acted on."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -76,6 +76,30 @@ def test_a_recurring_schedule_is_triggered_shown_and_deleted(
     looking.press("Delete", looking.page.locator(".bulk"))
     assert "1: ended for good" in looking.confirm(1)
     looking.row(name).wait_for(state="detached")
+
+
+def test_past_times_of_a_recurring_schedule_are_made(looking: Looking, node: Scheduler) -> None:
+    """After a preview of their tasks; those that are there are not made again."""
+    name, now = an_id("past"), datetime.now(UTC)
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
+    node.schedule_recurring(name, cron="0 12 * * *", time_zone="UTC").result(ACCEPTED_S)
+    looking.until(lambda: node.find_recurring(name) is not None)
+    looking.open("recurring")
+    dialog = looking.page.locator("dialog[open]")
+    for made, there in ((3, 0), (0, 3)):
+        looking.press("Backfill", looking.row(name))
+        dialog.get_by_label("From").fill((day - timedelta(days=3)).strftime("%Y-%m-%dT%H:%M"))
+        dialog.get_by_label("To").fill(day.strftime("%Y-%m-%dT%H:%M"))
+        dialog.get_by_label("Reason").focus()
+        if made:
+            dialog.locator(".preview .count", has_text="3 tasks").wait_for()
+            said = looking.confirm(made, reason="outage")
+            assert f"made: {made}" in said and f"there already: {there}" in said
+        else:
+            dialog.get_by_text("3 tasks there already").wait_for()
+            assert dialog.locator("button.main").is_disabled()
+            looking.page.keyboard.press("Escape")
+        looking.until(lambda: len(list(node.list_tasks(ordering_id=name))) >= 3)
 
 
 def test_a_recurring_schedule_is_made_and_changed(looking: Looking, node: Scheduler) -> None:

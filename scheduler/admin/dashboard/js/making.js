@@ -7,9 +7,11 @@
 import { outcomes, soon } from "./acts.js";
 import { act } from "./api.js";
 import { confirmed, Unreadable } from "./dialog.js";
-import { durationMs, moment, nowMs, shortDuration, zoneName } from "./format.js";
+import { count, counted, durationMs, moment, nowMs, shortDuration, zoneName } from "./format.js";
 import { indented, JsonText } from "./json_text.js";
 import { stateWord } from "./parts.js";
+
+const SHOWN_MAX = 20;
 
 /** Schedule a task; resolves to whether it was done. */
 export function scheduleTask() {
@@ -87,6 +89,35 @@ export function setRecurring(known = null) {
       outcomes(
         await act("recurring/schedule", { ...ruleBody(known, values), reason: values.reason }),
       ),
+  });
+}
+
+/** Make the tasks of past times of a recurring schedule; resolves to whether it was done. */
+export function backfillRecurring(name) {
+  const body = ({ starts, ends }) => ({ name, starts, ends });
+  const past = (each, label, ms) => ({
+    name: each,
+    label: `${label}, ${zoneName()}`,
+    type: "moment",
+    value: soon(-ms),
+    required: true,
+  });
+  return confirmed({
+    title: `Backfill ${name}`,
+    words:
+      "The tasks of past times are made, by its rule of today. Those that are there, open or done, are not made again.",
+    verb: "Backfill",
+    live: true,
+    fields: [past("starts", "From", 86_400_000), past("ends", "To, left out", 60_000)],
+    preview: async (values) => {
+      const seen = await act("recurring/backfill", { ...body(values), dryRun: true });
+      const there = seen.there.length ? `${counted(seen.there.length, "task")} there already` : null;
+      return { count: seen.made.length, first: seen.made.slice(0, SHOWN_MAX), note: there };
+    },
+    run: async (values) => {
+      const done = await act("recurring/backfill", { ...body(values), reason: values.reason });
+      return [`made: ${count(done.made.length)}`, `there already: ${count(done.there.length)}`];
+    },
   });
 }
 

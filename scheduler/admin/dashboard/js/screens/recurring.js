@@ -5,7 +5,7 @@ import { ask } from "../api.js";
 import { shown, toast } from "../dialog.js";
 import { h } from "../dom.js";
 import { count, duration, moment, when } from "../format.js";
-import { setRecurring } from "../making.js";
+import { backfillRecurring, setRecurring } from "../making.js";
 import { makePaged } from "../paged.js";
 import { button, json, pairs, pill } from "../parts.js";
 import { address } from "../router.js";
@@ -87,6 +87,7 @@ function open() {
             edit(row),
             act(row.paused ? "resume" : "pause", [row.name]),
             act("trigger", [row.name]),
+            backfill(row),
           ),
       },
     ],
@@ -96,6 +97,15 @@ function open() {
     },
     bulk: (names) => ["pause", "resume", "trigger", "delete"].map((change) => act(change, names)),
   });
+
+  function backfill(row) {
+    return button("Backfill", {
+      kind: "small",
+      disabled: whyNot() !== null,
+      title: whyNot() ?? "Make the tasks of past times",
+      act: () => list.done(backfillRecurring(row.name)),
+    });
+  }
 
   function edit(row) {
     return button("Edit", {
