@@ -1,11 +1,9 @@
 """Runs the doomed process under the recorder, and reads what it did to its files.
 
-It decides which compiler makes the recorder, and that a trace which does not tell all is refused.
+It decides that a trace which does not tell all is refused.
 """
 
-import importlib.util
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,16 +12,12 @@ from pathlib import Path
 
 from tests.power_cut.disk import Disk, differences
 from tests.power_cut.trace import Event, read_trace
+from tests.servers.preload import compile_library
 
 _SOURCE = Path(__file__).with_name("recorder.c")
-_COMPILERS = ("cc", "gcc", "clang")
 NOT_KEPT = "-shm"
 """SQLite's index of a write-ahead file: mapped memory, made anew by the first who opens it."""
 _WAIT_S = 300.0
-
-
-class NoRecorder(Exception):
-    """This machine cannot record; the text says what it lacks."""
 
 
 class NotRecorded(Exception):
@@ -31,29 +25,8 @@ class NotRecorded(Exception):
 
 
 def compile_recorder(folder: Path) -> Path:
-    """Compile the recorder into a folder and return the library; raises NoRecorder."""
-    if sys.platform != "linux":
-        raise NoRecorder(f"the recorder is for Linux, and this is {sys.platform}")
-    library = folder / "recorder.so"
-    flags = ["-shared", "-fPIC", "-O1", "-U_FORTIFY_SOURCE", "-pthread", "-o", str(library)]
-    done = subprocess.run(
-        [*_compiler(), *flags, str(_SOURCE)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise NoRecorder(f"the compiler refuses {_SOURCE.name}: {done.stderr.strip()}")
-    return library
-
-
-def _compiler() -> list[str]:
-    for name in _COMPILERS:
-        if (path := shutil.which(name)) is not None:
-            return [path]
-    if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc"]
-    raise NoRecorder(
-        "no C compiler is there: install gcc or clang (Debian: gcc), or one in a wheel,"
-        " pip install ziglang"
-    )
+    """Compile the recorder into a folder and return the library; raises CannotPreload."""
+    return compile_library(_SOURCE, folder)
 
 
 @dataclass(frozen=True, slots=True)

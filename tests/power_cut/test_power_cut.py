@@ -13,8 +13,9 @@ import pytest
 
 from tests.power_cut.__main__ import cut_power
 from tests.power_cut.cutting import Tally, power_cuts
-from tests.power_cut.recording import NoRecorder, Recording, compile_recorder, record
+from tests.power_cut.recording import Recording, compile_recorder, record
 from tests.power_cut.trace import Event
+from tests.servers.preload import CannotPreload
 
 CUTS_OF_A_FIRST_RUN = 20
 CUTS_OF_A_STORY = 30
@@ -28,7 +29,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorder; CI has to have a compiler."""
     try:
         return compile_recorder(tmp_path_factory.mktemp("recorder"))
-    except NoRecorder as error:
+    except CannotPreload as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
