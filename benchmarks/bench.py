@@ -5,7 +5,7 @@ It knows how to schedule a load, run a node over it and wait for the end; never 
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -40,6 +40,8 @@ class Bench:
     """What several families use, until the end of the call."""
     with_rivals: bool = True
     """False if nothing is compared with other systems."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Of nodes and clients, besides what this process has."""
     backlogs: dict[int, Settings] = field(default_factory=dict)
     """Installations with so many far tasks, by that number."""
 
@@ -90,7 +92,8 @@ class Bench:
             "work": work,
             "database": database,
         }
-        return Program("benchmarks.programs.node", spec, self.folder)
+        module = "benchmarks.programs.node"
+        return Program(module, spec, self.folder, environment=self.environment)
 
     def client(
         self, settings: Settings, load: Load, kind: str = "bulk", *, ahead_s: float = 0.0
@@ -102,7 +105,8 @@ class Bench:
         """
         told = settings.model_dump(mode="json")
         spec = {"settings": told, "load": asdict(load), "kind": kind, "ahead_s": ahead_s}
-        client = Program("benchmarks.programs.client", spec, self.folder)
+        module = "benchmarks.programs.client"
+        client = Program(module, spec, self.folder, environment=self.environment)
         client.expect("ready", READY_S)
         return client
 

@@ -29,6 +29,7 @@ from benchmarks.families import (
     throughput,
     timers,
     user_processes,
+    writes,
 )
 
 ENGINE: tuple[ModuleType, ...] = (
@@ -52,6 +53,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     occurrences,
     outbox,
     idle,
+    writes,
     batches,
     herd,
     metrics_cost,
@@ -69,6 +71,7 @@ WITHOUT_CLUSTER = frozenset(
         "embedded",
         "batch",
         "memory_bytes",
+        *writes.MEASURES,
         *shapes.MEASURES,
         *compute_beside.MEASURES,
         *user_processes.MEASURES,

@@ -29,7 +29,8 @@ class ProgramFailed(RuntimeError):
 class Program:
     """A running program; a context manager that ends it, whatever happens.
 
-    ``command`` starts it where it is not the Python module of that name.
+    ``command`` starts it where it is not the Python module of that name; ``environment`` is added
+    to this process's.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Program:
         folder: Path,
         *,
         command: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = module.rpartition(".")[2]
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +54,7 @@ class Program:
                 stderr=errors,
                 # Ctrl-C ends the benchmark, which then ends its programs in order.
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
             )
         self._events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -15,6 +15,7 @@ from benchmarks.families import (
     startup,
     throughput,
     user_processes,
+    writes,
 )
 from benchmarks.families.blocked import BLOCKED_ID, block_one_id
 from benchmarks.servers import open_servers
@@ -81,6 +82,20 @@ def test_what_a_node_makes_itself_gives_lines(tmp_path: Path) -> None:
     assert {"ms, p50", "ms, p99"} <= {line.unit for line in lines}
     if sys.platform == "linux":
         assert {line.measure for line in lines} == set(occurrences.MEASURES)
+
+
+def test_writes_are_counted_at_every_pace(tmp_path: Path) -> None:
+    """Of node and client; a drain shares its syncs, and tasks that come alone have their own."""
+    sizes = replace(SMOKE, drain_tasks=2_000, drain_ids=400, enqueue_tasks=2_000, lateness_s=2.0)
+    with open_servers(tmp_path / "servers", cluster=False, rivals=False) as servers:
+        lines = writes.run(Bench(servers, sizes, frozenset(writes.MEASURES)))
+
+    found = {line.unit: line.figure.value for line in lines}
+    if sys.platform == "linux":
+        drain, alone = (
+            found[f"syncs a thousand tasks, {how}, node"] for how in ("drain", "1,000 a second")
+        )
+        assert 0 < drain < alone
 
 
 def test_a_herd_gives_a_line_a_phase(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ front alone: a gap anywhere else is Damage.
 import sqlite3
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 import msgspec
 
 from hourhand.actors.model.codec import Headers, LogRecord, record_bytes
 from hourhand.actors.ports.log import StartPosition
+from hourhand.scheduler.adapters.embedded.many_rows import write_rows
 from hourhand.scheduler.adapters.embedded.seal import Damage, opened, sealed
 from hourhand.scheduler.adapters.embedded.seal import Row as AnyRow
 
@@ -19,6 +21,10 @@ _OFFSET_BITS = 48
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 _PRUNE_STEP = 2_000
 
+_NOW_DAYS = "julianday('now') - 2440587.5"
+_ENDS = "json_group_array(json_array(partition, next_offset)) FROM log_end"
+_NOW_AND_ENDS = f"SELECT {_NOW_DAYS}, {_ENDS} WHERE partition IN (SELECT value FROM json_each(?))"
+_decode_ends = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _headers_decoder = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
 _headers_encoder = msgspec.msgpack.Encoder()
 
@@ -53,23 +59,42 @@ def insert_records(
     appended: Iterable[tuple[int, bytes, bytes, bytes | None]],
 ) -> list[int]:
     """Append (partition, key, value, headers), dated now; return their offsets in order."""
-    timestamp_ms = now_ms(connection)
-    ends: dict[int, int] = {}
+    rows = list(appended)
+    timestamp_ms, ends = _now_and_ends(connection, {row[0] for row in rows})
     offsets: list[int] = []
-    rows: list[AnyRow] = []
-    for partition, key, value, headers in appended:
-        offset = ends.get(partition)
-        if offset is None:
-            offset = _next_offset(connection, "log_end", partition) or 0
+    records: list[AnyRow] = []
+    for partition, key, value, headers in rows:
+        offset = ends.get(partition, 0)
         ends[partition] = offset + 1
         offsets.append(offset)
-        row = (partition << _OFFSET_BITS | offset, timestamp_ms, key, value, headers)
-        rows.append(sealed(row))
+        record = (partition << _OFFSET_BITS | offset, timestamp_ms, key, value, headers)
+        records.append(sealed(record))
     # In the order of ids SQLite walks the B-tree from page to page instead of jumping.
-    rows.sort(key=_by_id)
-    connection.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?)", rows)
-    connection.executemany("INSERT OR REPLACE INTO log_end VALUES (?, ?)", ends.items())
+    records.sort(key=_by_id)
+    write_rows(connection, _insertion, records)
+    write_rows(connection, _end_insertion, list(ends.items()))
     return offsets
+
+
+@cache
+def _insertion(count: int) -> str:
+    return f"INSERT INTO record VALUES {', '.join(['(?, ?, ?, ?, ?, ?)'] * count)}"
+
+
+@cache
+def _end_insertion(count: int) -> str:
+    return f"INSERT OR REPLACE INTO log_end VALUES {', '.join(['(?, ?)'] * count)}"
+
+
+def _now_and_ends(
+    connection: sqlite3.Connection, partitions: Iterable[int]
+) -> tuple[int, dict[int, int]]:
+    """Return ``now_ms``, and the next offsets of those of these partitions that have records."""
+    days: float
+    ends: str
+    # One row for all: for each row sqlite3 releases the interpreter's lock and waits for it again.
+    ((days, ends),) = connection.execute(_NOW_AND_ENDS, (str(list(partitions)),))
+    return _as_ms(days), dict(_decode_ends(ends))
 
 
 def now_ms(connection: sqlite3.Connection) -> int:
@@ -78,7 +103,11 @@ def now_ms(connection: sqlite3.Connection) -> int:
     A record is dated when it is appended, so dates grow with offsets unless the clock steps.
     """
     days: float
-    (days,) = connection.execute("SELECT julianday('now') - 2440587.5").fetchone()
+    (days,) = connection.execute(f"SELECT {_NOW_DAYS}").fetchone()
+    return _as_ms(days)
+
+
+def _as_ms(days: float) -> int:
     return round(days * 86_400_000)
 
 
@@ -89,7 +118,9 @@ def _by_id(row: AnyRow) -> int:
 
 def read_ends(connection: sqlite3.Connection) -> dict[int, int]:
     """Return partition to next offset, for every partition that ever had a record."""
-    return dict(connection.execute("SELECT partition, next_offset FROM log_end"))
+    # One row for all, as above.
+    ((ends,),) = connection.execute(f"SELECT {_ENDS}")
+    return dict(_decode_ends(ends))
 
 
 def read_records(
