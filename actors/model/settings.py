@@ -37,16 +37,15 @@ class WindowSettings(Group):
     executing_tasks_max: int = Field(default=2_000, ge=1, le=1_000_000)
     """Due tasks of a partition handed to its ordering executors at a time."""
     ordering_queue_tasks_max: int = Field(default=100, ge=1, le=100_000)
-    """Tasks of one ordering id in memory behind the running one, or half of the free slots if that
-    is more; the rest stay stored."""
+    """Tasks of one ordering id in memory behind the running one, or half of the free slots if
+    that is more."""
     slow_attempt_ms: int = Field(default=1_000, ge=1, le=3_600_000)
     """During an attempt that runs longer, the queue behind it is left to the store."""
     memory_bytes_max: int | None = Field(default=None, ge=1_048_576, le=1_099_511_627_776)
-    """Bytes of tasks that a node holds: half in its windows, a quarter on their way to the store, a
-    quarter as known completions. By default a quarter of the limit of the container or machine."""
+    """Bytes of tasks that a node holds; by default a quarter of the memory of the container or
+    machine."""
     completions_max: int = Field(default=10_000, ge=100, le=100_000_000)
-    """Completions of a partition in memory; older ones are read when needed. Twice ``tasks_max`` is
-    enough for a herd of one moment."""
+    """Completions of a partition in memory; older ones are read when needed."""
     clock_check_ms: int = Field(default=1_000, ge=1, le=60_000)
     """Longest sleep of the due timer, so a stepped wall clock is noticed."""
 
@@ -64,20 +63,18 @@ class WatermarkSettings(Group):
     interval_ms: int = Field(default=5_000, ge=1, le=3_600_000)
     """Pause between two advances."""
     lag_ms: int = Field(default=15_000, ge=0, le=86_400_000)
-    """The watermark stays this far behind the wall clock, so tasks for now, and within the grace
-    window, need not lower it; a new owner reads as much again."""
+    """The watermark stays this far behind the wall clock; a new owner reads this much again."""
     stragglers_max: int = Field(default=100, ge=0, le=10_000)
     """Blocked ordering ids that the watermark may pass; with more it waits."""
     completion_retention_ms: int = Field(default=14 * 86_400_000, ge=0)
     """Time for which a done key stays done after its hour was deleted (P5)."""
     failed_retention_ms: int = Field(default=7 * 86_400_000, ge=0)
-    """Minimum time for which a failed or dropped task keeps its data after its end: until then a
-    retry or a replay can bring it back (P5). With 0 it loses them with its hour, as all others
-    do."""
+    """Time for which a failed or dropped task can be retried or replayed (P5); with 0 until its
+    hour is deleted."""
 
     result_retention_ms: int = Field(default=86_400_000, ge=1_000, le=315_360_000_000)
-    """Time for which the value that a task returned with ``Done`` can be read after its end, at
-    most as long as its completion is kept."""
+    """Time for which the value of a task can be read after its end, at most as long as its
+    completion."""
 
     @property
     def drained_lag_ms(self) -> int:
@@ -105,8 +102,8 @@ class ExecutionSettings(Group):
     timeout_ms: int | None = Field(default=None, ge=1)
     """Longest attempt, if the executor class declares none."""
     stuck_after_ms: int | None = Field(default=None, ge=1)
-    """Longest time of an attempt without a checkpoint, if the executor class declares none. By
-    default there is no limit."""
+    """Longest time of an attempt without a checkpoint, if its executor declares none; by
+    default no limit."""
     row_bytes_max: int = Field(default=8_388_608, ge=1_024, le=15_000_000)
     """A longer record can never be stored and goes to the dead-letter topic (P10)."""
     lease_retry_ms: int = Field(default=200, ge=1, le=60_000)
@@ -115,21 +112,21 @@ class ExecutionSettings(Group):
     """The place of user code that declares none: the node's threads and event loop, or
     processes."""
     processes: int | None = Field(default=None, ge=1, le=256)
-    """Processes for user code, each of which runs one attempt or batch at a time. By default the
-    number of cores of the container or machine, which the nodes of ``run --processes`` share."""
+    """Processes for user code, which the nodes of `run --processes` share; by default the
+    number of cores."""
     process_niceness: int = Field(default=5, ge=0, le=19)
-    """Added to the niceness of processes for user code, so that the node goes first where cores are
-    short. With 0 both have the same priority."""
+    """Added to the niceness of processes for user code, so that the node goes first where cores
+    are short."""
     kill_grace_ms: int = Field(default=5_000, ge=0, le=3_600_000)
-    """From the moment an attempt in a process is asked to end until its process is killed."""
+    """Time from the request to end an attempt in a process until the process is killed."""
     tasks_per_process_max: int | None = Field(default=None, ge=1)
-    """A process that has run this number of tasks is replaced. By default there is no limit."""
+    """A process that has run this number of tasks is replaced; by default no limit."""
     memory_bytes_per_process_max: int | None = Field(default=None, ge=16_777_216)
-    """A process with more resident memory is replaced; an attempt that it runs then fails. By
-    default there is no limit. Needs Linux."""
+    """A process with more resident memory is replaced, and its attempt fails; by default no
+    limit; Linux only."""
     lend_limits: bool = True
-    """True if nodes lend each other parts of the rates of limits that they do not use (P24). It
-    must be the same on all nodes of a cluster."""
+    """True if nodes lend each other parts of rates that they do not use (P24); the same on all
+    nodes."""
 
 
 class RecoverySettings(Group):
@@ -142,8 +139,8 @@ class RecoverySettings(Group):
     persist_deadline_ms: int = Field(default=30_000, ge=1, le=3_600_000)
     """A tree that has not answered a batch for this time is rebuilt."""
     rebuild_pause_min_ms: int = Field(default=100, ge=1, le=3_600_000)
-    """First pause before a failed tree is rebuilt, or a failed read or dead letter retried;
-    doubles, half jittered."""
+    """First pause before a failed tree is rebuilt, or a failed read retried; it doubles, half
+    jittered."""
     rebuild_pause_max_ms: int = Field(default=30_000, ge=1, le=3_600_000)
     """Longest such pause."""
 

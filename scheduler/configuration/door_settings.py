@@ -19,8 +19,8 @@ class EventSettings(Group):
     """Lifecycle events: what happens to tasks, as records of a Kafka topic (docs/pipeline.md)."""
 
     topic: str | None = Field(default=None, pattern=TOPIC_NAME, max_length=249)
-    """Topic for events about tasks, which nodes and bulk loads write before the store is written;
-    without a name no events are written. `hourhand migrate` creates it."""
+    """Topic for events about tasks, which `hourhand migrate` creates; without a name no events
+    are written."""
     partitions: int = Field(default=16, ge=1, le=1_000)
     """Partitions of the topic when it is created; any number works."""
 
@@ -29,13 +29,12 @@ class OutcomeSettings(Group):
     """The stream of outcomes: one record for each closed task (docs/guides/outcomes.md)."""
 
     topic: str | None = Field(default=None, pattern=TOPIC_NAME, max_length=249)
-    """Topic for outcomes, which nodes write once a completion is durable; without a name there is
-    no stream. `hourhand migrate` creates it."""
+    """Topic for outcomes, which `hourhand migrate` creates; without a name there is no stream."""
     partitions: int = Field(default=16, ge=1, le=1_000)
     """Partitions of the topic when it is created; any number works."""
     kept_ms: int = Field(default=0, ge=0, le=31_536_000_000)
-    """With an embedded store: outcomes are kept there for this time in place of a topic, and
-    `client.outcomes()` reads them. 0 keeps none."""
+    """With an embedded store: time for which `client.outcomes()` can read an outcome; 0 keeps
+    none."""
 
     @property
     def are_told(self) -> bool:
@@ -49,15 +48,15 @@ class ObserveSettings(Group):
     host: str = Field(default="127.0.0.1", min_length=1)
     """Address of metrics and health; they hold no task, but name partitions and errors."""
     port: int | None = Field(default=None, ge=0, le=65_535)
-    """Port of /metrics, /livez, /readyz and /healthz; without a port they are not served, 0 takes
+    """Port of /metrics, /livez, /readyz and /healthz; without a port they are not served, 0 is
     any free one."""
     metrics: bool = False
     """True counts events even if no port is served."""
     traces: bool = False
     """Traces tasks with the OpenTelemetry of this process; needs `hourhand[otel]`."""
     trace_link_after_ms: int = Field(default=60_000, ge=0, le=86_400_000)
-    """The attempt of a task that is due later than this after it was stored begins a trace of its
-    own, with a link to that of its caller. 0: each attempt does."""
+    """An attempt that is due later than this after its task was stored begins its own trace,
+    linked to its caller's."""
     trace_messaging: bool = False
     """Spans also have OpenTelemetry's attributes for messaging, `messaging.*`."""
     hang_ms: int = Field(default=30_000, ge=100, le=3_600_000)
@@ -128,21 +127,25 @@ class RelaySettings(Group):
     out_topic: str = Field(default="hourhand-relay-out", pattern=TOPIC_NAME, max_length=249)
     """Topic for a message at its deadline, unless it names another topic."""
     target_topics: tuple[str, ...] = ()
-    """Other topics that a message may name; `*` allows all except Hourhand's own. If any are
-    listed, `send_later` may name no others."""
+    """Other topics that messages and `send_later` may name; `*` allows all except Hourhand's
+    own."""
     group_id: str = Field(default="hourhand-relay", min_length=1)
     """Consumer group of the in-topic."""
     id_header: str = Field(default="chronosMessageId", min_length=1)
+    """Header that holds the id of a message."""
     deadline_header: str = Field(default="chronosDeadline", min_length=1)
+    """Header that holds the deadline."""
     action_header: str = Field(default="hourhandAction", min_length=1)
+    """Header that asks for a cancel or reschedule."""
     topic_header: str = Field(default="hourhandTopic", min_length=1)
+    """Header that names the target topic."""
     malformed: Literal["dead_letter", "drop"] = "dead_letter"
     """Treatment of a message with unusable headers; both are logged and counted."""
     timing_advance_ms: int = Field(default=0, ge=0, le=60_000)
     """Messages are passed on this long before their deadline."""
     inline_bytes_max: int = Field(default=400_000, ge=0, le=700_000)
-    """A message that takes more, encoded in its task, is stored beside it. A relay needs a
-    `client.record_bytes_max` that is 1,024 larger than the larger of this and 100,000."""
+    """Larger messages are stored beside their task; `client.record_bytes_max` must be at least
+    1,024 larger than this, and than 100,000."""
     in_flight_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Messages read and not yet durable."""
 
@@ -175,8 +178,8 @@ class OutboxSettings(Group):
     """Tasks scheduled within a transaction of your own database (docs/guides/outbox.md)."""
 
     url: SecretStr | None = None
-    """The database from which `hourhand outbox` moves rows: `postgresql://user@host/shop` or
-    `sqlite:///shop.db`; a password may be part of it, or where PostgreSQL's programs find it."""
+    """Database from which `hourhand outbox` moves rows: `postgresql://user@host/shop` or
+    `sqlite:///shop.db`."""
     table: str = Field(default="hourhand_outbox", pattern=r"^[a-z_][a-z0-9_]{0,39}$")
     """Name of the table, for the writers of rows and the mover."""
     batch_rows_max: int = Field(default=1_000, ge=1, le=10_000)
@@ -197,11 +200,11 @@ class BucketSettings(Group):
     factor: float = Field(default=2.0, ge=1.1, le=100.0)
     """Each bucket reaches this many times as far as the one before; used at creation."""
     partitions: int = Field(default=21, ge=2, le=200)
-    """Partitions of the topic when it is created: one bucket per partition after the first bucket;
-    the last is unbounded."""
+    """Partitions of the topic when it is created; each after the first bucket is one bucket,
+    the last unbounded."""
     first_partitions: int = Field(default=4, ge=1, le=100)
-    """Partitions of the first bucket, over which it is spread by key, so that as many owners pass
-    messages on; best if it divides the number of the targets' partitions. Used at creation."""
+    """Partitions of the first bucket at creation; best a divisor of the number of the targets'
+    partitions."""
     longest_delay_ms: int = Field(default=604_800_000, ge=1_000, le=3_153_600_000_000)
     """A longer delay is refused; the pending topic's retention must cover it."""
     outage_ms: int = Field(default=86_400_000, ge=0, le=31_536_000_000)
@@ -209,14 +212,17 @@ class BucketSettings(Group):
     split_records_max: int = Field(default=200_000, ge=0, le=1_000_000_000)
     """A bucket with more in one partition is split, without stopping; 0 splits none."""
     split_check_ms: int = Field(default=10_000, ge=100, le=3_600_000)
+    """Time between two checks for buckets to split."""
     partitions_max: int = Field(default=64, ge=2, le=1_000)
     """Most partitions of the topic: above it no bucket is split."""
     held_records_max: int = Field(default=50_000, ge=100, le=10_000_000)
     """Records of one partition in its owner's memory."""
     held_bytes_max: int = Field(default=64_000_000, ge=1_000_000, le=10_000_000_000)
+    """Bytes of one partition in its owner's memory."""
     batch_records_max: int = Field(default=5_000, ge=1, le=100_000)
     """Records of one transaction."""
     batch_bytes_max: int = Field(default=4_000_000, ge=10_000, le=100_000_000)
+    """Bytes of one transaction."""
     transaction_timeout_ms: int = Field(default=10_000, ge=1_000, le=900_000)
     """The broker ends a dead owner's transaction after this, if no new owner does before."""
 
@@ -253,10 +259,11 @@ class HttpDoorSettings(Group):
     host_names: tuple[str, ...] = ()
     """Names besides loopback's under which it may be reached if no tokens are set."""
     certificate_file: Path | None = None
+    """Certificate in PEM, with its chain, to take requests over TLS."""
     key_file: Path | None = None
-    """With `certificate_file`: requests are taken over TLS."""
+    """Private key in PEM of `certificate_file`."""
     connections_max: int = Field(default=1_000, ge=10, le=100_000)
-    """Requests above this number of connections are answered with 503."""
+    """Requests above this number of connections get a 503."""
 
     @field_validator("read_tokens", "write_tokens", check_fields=False)
     @classmethod
@@ -279,6 +286,7 @@ class TimerSettings(HttpDoorSettings):
     """The HTTP timer service, and the callbacks that every node makes for it."""
 
     port: int = Field(default=7253, ge=0, le=65_535)
+    """Port for requests; 0: any free one."""
     read_tokens: tuple[SecretStr, ...] = ()
     """Bearer tokens that may read timers, of 16 characters or more."""
     write_tokens: tuple[SecretStr, ...] = ()
@@ -286,20 +294,20 @@ class TimerSettings(HttpDoorSettings):
     request_bytes_max: int = Field(default=200_000, ge=1_000, le=700_000)
     """Longest body of a request."""
     requests_per_s_max: int = Field(default=5_000, ge=0, le=1_000_000)
-    """For each token, and for each address without one: requests above it are answered with 503; 0
-    sets no limit."""
+    """Limit for each token, or address without one: requests above it get a 503; 0 sets no
+    limit."""
     requests_burst: int = Field(default=1_000, ge=1, le=1_000_000)
     """Most requests at once."""
     callback_targets: tuple[str, ...] = ("localhost", "127.0.0.0/8", "::1/128")
     """Host names and networks that callbacks may go to; `*` allows every one."""
     callback_timeout_ms: int = Field(default=2_000, ge=10, le=60_000)
+    """Longest time of one callback."""
     callback_answer_bytes_max: int = Field(default=65_536, ge=0, le=10_000_000)
     """A longer answer is not read, and counts as a failure."""
     callback_retry_ms: int = Field(default=2_000, ge=10, le=3_600_000)
-    """A callback is given up after this number of failures; the timer continues with its next
-    one."""
+    """Pause before a failed callback is tried again."""
     callback_tries_max: int = Field(default=30, ge=1, le=1_000_000)
-    """A callback that failed so often is given up; the timer goes on with its next one."""
+    """A callback that failed this often is given up; the timer goes on with its next one."""
     signing_key: SecretStr | None = None
     """Signs callbacks: header `X-Hourhand-Signature`, see docs/timers.md."""
 
@@ -329,9 +337,10 @@ class AdminSettings(HttpDoorSettings):
     """The admin API and the dashboard."""
 
     port: int = Field(default=7254, ge=0, le=65_535)
+    """Port for requests; 0: any free one."""
     read_tokens: dict[str, SecretStr] = Field(default_factory=dict)
-    """Names of people or programs, each with a bearer token of 16 characters or more that may
-    read."""
+    """Names of people or programs that may read, each with a bearer token of 16 characters or
+    more."""
     write_tokens: dict[str, SecretStr] = Field(default_factory=dict)
     """The same, for tokens that may also act; the audit log keeps the name."""
     show_data: bool = True
@@ -339,8 +348,8 @@ class AdminSettings(HttpDoorSettings):
     request_bytes_max: int = Field(default=400_000, ge=1_000, le=10_000_000)
     """Longest body of a request."""
     requests_per_s_max: int = Field(default=200, ge=0, le=1_000_000)
-    """For each token, and for each address without one: requests above it are answered with 429; 0
-    sets no limit."""
+    """Limit for each token, or address without one: requests above it get a 429; 0 sets no
+    limit."""
     requests_burst: int = Field(default=400, ge=1, le=1_000_000)
     """Most requests at once."""
     streams_max: int = Field(default=100, ge=1, le=10_000)
@@ -350,7 +359,7 @@ class AdminSettings(HttpDoorSettings):
     audit_kept_days: int = Field(default=400, ge=1, le=7_000)
     """Days for which the audit log keeps an entry."""
     report_interval_ms: int = Field(default=1_000, ge=100, le=60_000)
-    """Time between two reports of a node, and between two checks for pauses; 0.1 to 60 s."""
+    """Time between two reports of a node, and between two checks for pauses."""
 
     @model_validator(mode="after")
     def _is_safe(self) -> "AdminSettings":

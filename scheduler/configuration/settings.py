@@ -78,9 +78,11 @@ class TopicSettings(Group):
     """The log's topics; with the embedded log only ``partitions`` matters."""
 
     name: str = Field(default="hourhand", pattern=TOPIC_NAME, max_length=240)
+    """Topic of the log; different installations on one Kafka need different names."""
     dead_letter: str = Field(default="hourhand-dead-letter", pattern=TOPIC_NAME, max_length=249)
+    """Topic of dead letters."""
     partitions: int = Field(default=16, ge=1, le=1_024)
-    """Used when a topic is created and as the embedded log's number; fixed from then on."""
+    """Partitions of a new topic or folder, fixed from then on."""
     replication: int = Field(default=1, ge=1, le=9)
     """Replicas of a topic that ``hourhand migrate`` creates."""
 
@@ -98,22 +100,23 @@ class GroupSettings(Group):
     """Membership in the consumer group, and the lease that follows from it."""
 
     id: str = Field(default="hourhand", min_length=1)
+    """Consumer group of the nodes."""
     protocol: Literal["classic", "consumer"] = "classic"
-    """Protocol between members and brokers: ``consumer`` is KIP-848, of Kafka 4.0 and newer. There
-    the broker decides about session and heartbeats, and its session must not be the shorter one."""
+    """Group protocol: `consumer` is KIP-848 (Kafka 4.0), whose broker-side session must not be
+    shorter than ``session_timeout_ms``."""
     assignor: Literal["cooperative-sticky", "range", "roundrobin"] = "cooperative-sticky"
     """Assignor of the classic protocol; under ``consumer`` brokers assign partitions."""
     session_timeout_ms: int = Field(default=8_000, ge=1_000, le=1_800_000)
-    """A node that is silent for this time has died: others take over its partitions. Brokers refuse
-    less than 6,000, unless their ``group.min.session.timeout.ms`` says otherwise."""
+    """Others take over the partitions of a node that is silent for this time; brokers refuse
+    less than their ``group.min.session.timeout.ms``, 6,000."""
     heartbeat_interval_ms: int = Field(default=250, ge=50, le=600_000)
-    """Time between two heartbeats, by which a member learns of moved partitions: half the duration
-    of a graceful stop."""
+    """Time between two heartbeats, by which a member learns of moved partitions."""
     max_poll_interval_ms: int = Field(default=300_000, ge=1_000, le=86_400_000)
+    """A node that does not poll for this time loses its partitions."""
     lease_margin_ms: int = Field(default=1_000, ge=0, le=600_000)
     """The lease ends this much before another member could own the partitions."""
     commit_interval_ms: int = Field(default=1_000, ge=50, le=60_000)
-    """Time between two commits of offsets, changed or not: an accepted commit renews the lease."""
+    """Time between two commits of offsets; an accepted commit renews the lease."""
 
     @model_validator(mode="after")
     def _brokers_assign_under_consumer(self) -> "GroupSettings":
@@ -152,6 +155,7 @@ class KafkaSettings(LoginSettings):
     """Mechanism of the login with ``username``; without a username there is no login."""
     oauth: OAuthSettings = OAuthSettings()
     bootstrap_servers: str = Field(default="localhost:9092", min_length=1)
+    """Brokers to connect to first, as `host:port,host:port`."""
     connect_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
     """Longest wait for a first answer; the error then names the servers."""
     delivery_timeout_ms: int = Field(default=30_000, ge=1_000, le=3_600_000)
@@ -192,8 +196,11 @@ class CassandraSettings(LoginSettings):
 
     tls: TlsSettings = TlsSettings()
     contact_points: tuple[str, ...] = ("127.0.0.1",)
+    """Nodes to connect to first."""
     port: int = Field(default=9042, ge=1, le=65_535)
+    """Port of all nodes."""
     keyspace: str = Field(default="hourhand", pattern=r"^[a-z][a-z0-9_]{0,47}$")
+    """Keyspace of the tables; different installations need different ones."""
     datacenter: str | None = None
     """Local datacenter; by default the first contact point's."""
     replication: dict[str, int] = Field(default_factory=dict)
@@ -201,14 +208,16 @@ class CassandraSettings(LoginSettings):
     consistency: Literal["LOCAL_QUORUM", "QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ONE"] = (
         "LOCAL_QUORUM"
     )
+    """Consistency of reads and writes; the promises need a quorum."""
     connect_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
+    """Longest wait for a connection."""
     request_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
+    """Longest wait for one answer."""
     batch_bytes: int = Field(default=65_536, ge=1_024, le=8_388_608)
     """Same-row batches are cut near this size."""
     completion_segments: Literal["auto", "on", "off"] = "auto"
-    """``auto``: many successes of an hour are one row, from half a minute after a node's start,
-    while the reports of all nodes say that they can read such rows. ``on``: at once. ``off``:
-    never, and ``hourhand migrate`` turns them into rows of their own."""
+    """Many successes of an hour are one row: `auto` once all nodes can read such rows, `on` at
+    once, `off` never, and `hourhand migrate` turns them back."""
 
 
 _NAME_BYTES_MAX = 255
@@ -220,9 +229,10 @@ class EmbeddedSettings(Group):
     """The folder of the embedded log and store."""
 
     folder: Path = Path("hourhand-data")
+    """Folder of the files; give an absolute path to programs with different working folders."""
     completion_segments: bool = True
-    """True: many successes of an hour are one row. False turns them into rows of their own when the
-    folder is opened: versions that do not know segments may then open it again."""
+    """True: many successes of an hour are one row; false turns them back when the folder is
+    opened, for versions that do not know them."""
 
     @field_validator("folder")
     @classmethod
@@ -264,8 +274,9 @@ class Settings(BaseSettings):
     )
 
     log: Literal["embedded", "kafka"] = "embedded"
+    """Place of accepted tasks until they are stored: a file of ``embedded.folder``, or Kafka."""
     store: Literal["embedded", "cassandra", "kafka"] = "embedded"
-    """`kafka` stores only messages of the relay and of `send_later`, and no tasks."""
+    """Place of waiting tasks; `kafka` holds only messages of the relay and of `send_later`."""
     topic: TopicSettings = TopicSettings()
     group: GroupSettings = GroupSettings()
     kafka: KafkaSettings = KafkaSettings()
@@ -282,9 +293,8 @@ class Settings(BaseSettings):
     observe: ObserveSettings = ObserveSettings()
     tree: TreeSettings = TreeSettings()
     calm_collector: bool = True
-    """True makes a running node reduce how often Python's cyclic collector looks at young objects,
-    in the whole process; otherwise the collector takes half of a busy node's time. A client alone
-    changes nothing."""
+    """True makes a running node's process collect garbage less often, which saves up to half of
+    its time."""
 
     @model_validator(mode="after")
     def _kafka_stores_for_its_own_log(self) -> "Settings":

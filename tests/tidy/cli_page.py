@@ -1,6 +1,8 @@
 """Writes docs/cli.md: every command with the help it gives itself."""
 
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import typer
@@ -12,24 +14,42 @@ _COLUMNS = 96
 _HEAD = """\
 # Commands
 
-`hourhand COMMAND -h` says the same as this page, which `make docs` writes from it. Every command
-takes its settings from the environment and `hourhand.toml`, and `--set NAME=VALUE` for one of them:
-[settings](settings.md).
+`hourhand COMMAND -h` shows the help of one command; `make docs` writes this page from it.
+[Which command when](operations/commands.md) goes by the situation.
+
+Many commands share these options, which are left out below:
+
+| option | meaning |
+|---|---|
+| `--config FILE` | settings file in TOML, instead of `hourhand.toml` |
+| `--set NAME=VALUE` | one [setting](settings.md), such as `group.id=blue`; repeatable |
+| `-o json` | results and errors for programs |
+| `--debug` | show a trace with every error |
+| `-y`, `--yes` | do not ask for confirmation |
+| `--reason TEXT` | reason for the audit log |
+| `--wait SECONDS` | time to wait for the outcome; 5 by default |
+
+`KEY` is a task's key, `TIME,ORDERING_ID,UNIQUENESS_KEY`, as `schedule` and `list` print it. `TASK`
+is a key, or `ORDERING_ID,UNIQUENESS_KEY` for the one open task that has both.
 
 | exit code | meaning |
 |---|---|
 | 0 | done |
 | 1 | a bug in Hourhand; also a demo or an audit that found something wrong |
-| 2 | the request cannot be carried out: wrong usage, refused, or an unknown name or key |
+| 2 | refused: wrong usage, or an unknown name or key |
 | 3 | the installation is not ready: a setting, a server, or a node that is not healthy |
-| 4 | the command was sent, and no node decided it while it waited (`--wait`, if not 0) |
+| 4 | the command was sent, and no node decided it within `--wait` |
 | 130 | interrupted |
 
-An error is one line on standard error, with its [code](errors.md); `usage` is the code of an
-option or value that the command does not take. With `-o json` that line is an object,
-`{"error":{"code":"…","message":"…","exitCode":2}}`. Colours are for terminals; `NO_COLOR` turns
-them off.
+An error is one line on standard error with its [code](errors.md), which is `usage` for a wrong
+option. With `-o json` it is `{"error":{"code":"…","message":"…","exitCode":2}}`. `NO_COLOR` turns
+colours off.
 """
+_SHARED = re.compile(
+    r"  (?:--config|--set|--debug|-o, --output FORMAT +text|-h, --help|-y, --yes|--reason|--wait SECONDS"
+    r"|KEY  |TASK  )"
+)
+"""Begins of the lines that the head of the page explains once."""
 
 
 def cli_page() -> str:
@@ -58,5 +78,20 @@ def _contexts(
 
 
 def _section(context: typer.Context) -> str:
-    text = "\n".join(line.rstrip() for line in context.get_help().splitlines())
+    text = "\n".join(_own(context.get_help().removeprefix("Usage: ").splitlines())).rstrip()
     return f"## {context.command_path}\n\n```text\n{text}\n```\n"
+
+
+def _own(lines: list[str]) -> Iterator[str]:
+    """Yield the lines of a help text without shared options, and without a heading of none."""
+    kept: list[str] = []
+    shared = False
+    for line in lines:
+        # A line that is indented further goes on with the option above it.
+        shared = bool(_SHARED.match(line)) or (shared and line.startswith("   "))
+        if not shared:
+            kept.append(line.rstrip())
+    for line, following in pairwise([*kept, ""]):
+        empty = line in ("Arguments:", "Options:") and not following
+        if not empty and (line or following):
+            yield line

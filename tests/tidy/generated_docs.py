@@ -72,26 +72,67 @@ def _declared_errors() -> list[type[HourhandError]]:
     ]
 
 
+_CHANGED_OFTEN = {
+    "log": "`kafka` for several nodes",
+    "store": "`cassandra` for several nodes",
+    "embedded.folder": "programs with different working folders share it",
+    "kafka.bootstrap_servers": "your brokers",
+    "cassandra.contact_points": "your Cassandra",
+    "topic.partitions": "before the first `migrate`: they bound the number of nodes",
+    "tree.execution.workers": "blocking code waits most of its time",
+    "tree.execution.timeout_ms": "no attempt may run for ever",
+    "tree.recovery.drain_deadline_ms": "attempts need longer to end at a stop",
+    "observe.port": "metrics and health checks",
+}
+"""The settings that most installations change, with the reason or the new value."""
+
+
 def settings_page() -> str:
     """Return docs/settings.md: every setting with its type, default, range and meaning."""
     lines = [
         "# Settings",
         "",
-        "A value comes from code (`Settings(topic={...})`), else from the environment, else from",
-        f"the file `{CONFIG_FILE}` in the working folder (or the one that `config_file` in code or",
-        f"`{CONFIG_VARIABLE}` in the environment names),",
-        "else it is the default below, which needs no server. A wrong name, type or value is",
-        "refused with an error that says which it was and what is allowed. This page is written",
-        "by `make docs` from the models.",
+        "Ten settings that most installations change:",
         "",
-        "In the file, each heading below is a table: `[tree.window]`, then `tick_ms = 200`. In the",
-        "environment, a list or a mapping is written as JSON.",
+        "| setting | default | change it for, or if |",
+        "|---|---|---|",
+        *(
+            f"| `{path}` | {_default(_field(path))} | {why} |"
+            for path, why in _CHANGED_OFTEN.items()
+        ),
+        "",
+        "A value comes from code (`Settings(topic={...})`), else from the environment, else from the",
+        f"file `{CONFIG_FILE}` in the working folder, else it is the default. `config_file` in code or",
+        f"`{CONFIG_VARIABLE}` in the environment names another file. `hourhand settings` shows what is in",
+        "effect. A wrong name, type or value is refused with an error that says what is allowed.",
+        "",
+        "In the file each heading below is a table: `[tree.window]`, then `tick_ms = 200`. In the",
+        "environment that is `HOURHAND_TREE__WINDOW__TICK_MS=200`; a list or a mapping is JSON.",
+        "`make docs` writes this page from the models.",
     ]
-    lines += ["", "## Which log, which store", "", *_table(Settings, ())]
+    lines += ["", "## Which log, which store", "", *_list(Settings)]
+    shown: dict[type[BaseModel], str] = {}
     for path, group in _groups(Settings, ()):
-        lines += ["", f"## {'.'.join(path)}", "", _one_line(inspect.getdoc(group)), ""]
-        lines += _table(group, path)
+        name = ".".join(path)
+        lines += ["", f"## {name}", "", _one_line(inspect.getdoc(group)), ""]
+        if group in shown:
+            lines.append(f"The settings are those of `{shown[group]}`.")
+        else:
+            lines += _list(group)
+        shown.setdefault(group, name)
     return "\n".join(lines) + "\n"
+
+
+def _field(path: str) -> FieldInfo:
+    """Return the setting that a path such as ``topic.partitions`` names."""
+    *groups, name = path.split(".")
+    model: type[BaseModel] = Settings
+    for group in groups:
+        found = model.model_fields[group].annotation
+        assert isinstance(found, type)
+        assert issubclass(found, BaseModel)
+        model = found
+    return model.model_fields[name]
 
 
 def _groups(
@@ -111,17 +152,23 @@ def _is_group(field: FieldInfo) -> bool:
     return isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
 
 
-def _table(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
+def setting_variables() -> set[str]:
+    """Return the names that the environment may have: one for each setting, one for the file."""
+    return {CONFIG_VARIABLE} | {
+        _PREFIX + "__".join((*path, name)).upper()
+        for path, group in [((), Settings), *_groups(Settings, ())]
+        for name, field in group.model_fields.items()
+        if not _is_group(field)
+    }
+
+
+def _list(model: type[BaseModel]) -> list[str]:
     meanings = _attribute_docstrings(model)
-    rows = ["| setting, environment | type | default | meaning |", "|---|---|---|---|"]
-    for name, field in model.model_fields.items():
-        if not _is_group(field):
-            variable = _PREFIX + "__".join((*path, name)).upper()
-            rows.append(
-                f"| `{name}`<br>`{variable}` | {_type(field)} | {_default(field)} |"
-                f" {meanings.get(name, '')} |"
-            )
-    return rows
+    return [
+        f"- `{name}` = {_default(field)} ({_type(field)}): {meanings[name]}"
+        for name, field in model.model_fields.items()
+        if not _is_group(field)
+    ]
 
 
 def _attribute_docstrings(model: type[BaseModel]) -> dict[str, str]:
@@ -152,7 +199,7 @@ def _type(field: FieldInfo) -> str:
     bounds = {
         sign: getattr(bound, name)
         for bound in field.metadata
-        for name, sign in (("ge", "≥"), ("le", "≤"), ("pattern", "matches"))
+        for name, sign in (("ge", "≥"), ("le", "≤"))
         if getattr(bound, name, None) is not None
     }
     if "≥" in bounds and "≤" in bounds:

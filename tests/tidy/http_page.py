@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from tests.tidy.openapi_page import openapi_page
@@ -9,37 +10,50 @@ from tests.tidy.openapi_page import openapi_page
 _HEAD = """\
 # HTTP
 
-The admin API, as `make docs` reads it from its OpenAPI description, `schema/http/admin.json`. What
-it answers, who may ask and what an action does is in [admin](admin.md). The timer service has
-[a page of its own](timers.md), with recurring schedules over HTTP; a running one describes itself
-under `/openapi.json`. Health and metrics of a node are in [metrics](metrics.md).
+The paths of the admin API with their parameters. Their OpenAPI description has the fields of each
+answer; `GET /api/v1/openapi.json` serves it, and `schema/http/admin.json` is its file, from which
+`make docs` writes this page. [Admin](admin.md) says who may ask and how an action is confirmed.
+The [timer service](timers.md) describes itself under `/openapi.json`. [Metrics](metrics.md) has
+health and metrics of a node.
 
-Times are RFC 3339. A refusal is `application/problem+json` with a stable `code`. A star marks what
-must be given.
+Times are RFC 3339. A refusal is `application/problem+json` with a stable `code`. A star marks a
+value that is required. These mean the same on each path:
 """
+_SHARED = {
+    "dryRun": "true for a preview that changes nothing",
+    "expected": "the number of the preview; another number by now is refused",
+    "reason": "text for the audit log",
+    "waitS": "seconds to wait for the outcomes, 0 to 30; 5 without",
+}
+"""Fields with one meaning on every path, of which a path repeats only the name."""
 
 
 def http_page() -> str:
-    """Return the page: a section for each path and method."""
+    """Return the page: a section for each path and method, then the parts of bodies."""
     described = json.loads(openapi_page())
     schemas = described["components"]["schemas"]
-    lines = [_HEAD]
+    lines = [_HEAD, *(f"- `{name}`: {meaning}" for name, meaning in _SHARED.items()), ""]
+    bodies = []
     for path, methods in sorted(described["paths"].items()):
         for method, operation in sorted(methods.items()):
             lines += [f"## {method.upper()} {path}", "", f"{operation['summary']}.", ""]
-            lines += _table("parameter", _parameters(operation, schemas))
-            lines += _table("field of the body", _fields(operation, schemas))
-            lines += [f"Answers {_answered(operation, schemas)}.", ""]
-    lines += ["## Parts of bodies and answers", ""]
-    for name in sorted(_named(described["paths"], schemas)):
+            lines += _listed(chain(_parameters(operation, schemas), _fields(operation, schemas)))
+            bodies.append(operation.get("requestBody", {}))
+    lines += ["## Parts of bodies", ""]
+    for name in sorted(_named(bodies, schemas) - _bodies(bodies)):
         lines += [f"### {name}", "", _plain(schemas[name]["description"]), ""]
-        lines += _table("field", _properties(schemas[name], schemas))
+        lines += _listed(_properties(schemas[name], schemas))
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(what: str, rows: Iterator[tuple[str, str]]) -> list[str]:
-    shown = [f"| {name} | {meaning} |" for name, meaning in rows]
-    return [f"| {what} | |", "|---|---|", *shown, ""] if shown else []
+def _listed(rows: Iterator[tuple[str, str]]) -> list[str]:
+    """Return a list of what belongs to a path or part, and a line that names what is shared."""
+    every = [*rows]
+    own = [f"- {name}: {meaning}" for name, meaning in every if name.strip("`") not in _SHARED]
+    shared = [name for name, _ in every if name.strip("`") in _SHARED]
+    if shared:
+        own.append(f"- {', '.join(shared)}")
+    return [*own, ""] if own else []
 
 
 def _parameters(
@@ -63,9 +77,13 @@ def _properties(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterat
         yield _name(name, required=required), _shape(each, each.get("description", ""), schemas)
 
 
-def _answered(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    (content,) = operation["responses"]["200"]["content"].values()
-    return _type(content["schema"], schemas)
+def _bodies(bodies: list[Any]) -> set[str]:
+    """Return the objects that are a whole body, whose fields stand at its path."""
+    return {
+        _referred(content["schema"])
+        for body in bodies
+        for content in body.get("content", {}).values()
+    }
 
 
 def _named(paths: object, schemas: Mapping[str, Any]) -> set[str]:
@@ -108,7 +126,7 @@ def _shape(schema: Mapping[str, Any], meaning: str, schemas: Mapping[str, Any]) 
         words.append(f"default {json.dumps(schema['default'])}")
     if meaning:
         words.append(_plain(meaning))
-    return "; ".join(words).replace("|", "\\|")
+    return "; ".join(words)
 
 
 def _plain(text: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from hourhand.actors.model import errors
 from hourhand.actors.model.errors import HourhandError
-from tests.tidy.generated_docs import PAGES
+from tests.tidy.generated_docs import PAGES, setting_variables
 from tests.tidy.source import ROOT, documents, report, sources
 
 PROMISES = range(1, 31)
@@ -210,7 +210,7 @@ def test_every_make_target_for_people_is_described() -> None:
 
 def test_every_setting_that_is_mentioned_exists() -> None:
     """An environment variable in a document is one that is read."""
-    known = set(re.findall(r"HOURHAND_[A-Z_]+", _text("docs/settings.md")))
+    known = setting_variables()
     report(
         f"{_name(path)} mentions {variable}"
         for path in documents()
