@@ -101,10 +101,11 @@ def settings_page() -> str:
             for path, why in _CHANGED_OFTEN.items()
         ),
         "",
-        "A value comes from code (`Settings(topic={...})`), else from the environment, else from the",
-        f"file `{CONFIG_FILE}` in the working folder, else it is the default. `config_file` in code or",
-        f"`{CONFIG_VARIABLE}` in the environment names another file. `hourhand settings` shows what is in",
-        "effect. A wrong name, type or value is refused with an error that says what is allowed.",
+        "A value comes from code (`Settings(topic={...})`), else from the environment, else from",
+        f"the file `{CONFIG_FILE}` in the working folder, else it is the default. `config_file` in",
+        f"code or `{CONFIG_VARIABLE}` in the environment names another file. `hourhand settings`",
+        "shows what is in effect. A wrong name, type or value is refused with an error that says",
+        "what is allowed.",
         "",
         "In the file each heading below is a table: `[tree.window]`, then `tick_ms = 200`. In the",
         "environment that is `HOURHAND_TREE__WINDOW__TICK_MS=200`; a list or a mapping is JSON.",
@@ -154,9 +155,11 @@ def _is_group(field: FieldInfo) -> bool:
 
 def setting_variables() -> set[str]:
     """Return the names that the environment may have: one for each setting, one for the file."""
+    every: list[tuple[tuple[str, ...], type[BaseModel]]] = [((), Settings)]
+    every += _groups(Settings, ())
     return {CONFIG_VARIABLE} | {
         _PREFIX + "__".join((*path, name)).upper()
-        for path, group in [((), Settings), *_groups(Settings, ())]
+        for path, group in every
         for name, field in group.model_fields.items()
         if not _is_group(field)
     }
