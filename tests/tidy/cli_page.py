@@ -42,12 +42,12 @@ is a key, or `ORDERING_ID,UNIQUENESS_KEY` for the one open task that has both.
 | 130 | interrupted |
 
 An error is one line on standard error with its [code](errors.md), which is `usage` for a wrong
-option. With `-o json` it is `{"error":{"code":"…","message":"…","exitCode":2}}`. `NO_COLOR` turns
-colours off.
+option. With `-o json` it is `{"error":{"code":"…","message":"…","exitCode":2}}`. `NO_COLOR`
+turns colours off.
 """
 _SHARED = re.compile(
-    r"  (?:--config|--set|--debug|-o, --output FORMAT +text|-h, --help|-y, --yes|--reason|--wait SECONDS"
-    r"|KEY  |TASK  )"
+    r"  (?:--config|--set|--debug|-o, --output FORMAT +text|-h, --help|-y, --yes|--reason"
+    r"|--wait SECONDS|KEY  |TASK  )"
 )
 """Begins of the lines that the head of the page explains once."""
 
