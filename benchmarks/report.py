@@ -4,7 +4,8 @@ The page's section between two markers is replaced as a whole; nothing else of i
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +96,53 @@ def _section(rows: Sequence[Row], images: Sequence[tuple[str, str]]) -> str:
         f"Machine: {first['machine']}. Version `{first['version']}`. {_commits(rows)}",
         "Client, node and servers share the machine.",
         "",
-        "| measure | value | spread | unit | against | value | ratio | goal | met |",
-        "|---|---:|---|---|---|---:|---:|---|---|",
-        *(f"| {' | '.join([*_cells(row), _verdict(row['met'])])} |" for row in rows),
+        "| measure | value | beside, and goal |",
+        "|---|---|---|",
+        *(f"| {' | '.join(cells)} |" for cells in _lines_of_page(rows)),
         "",
         *(f"![{title}]({path})\n" for title, path in images),
     ]
     return "\n".join(lines)
+
+
+def _lines_of_page(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
+    """Yield the cells of each line.
+
+    A value that is compared with several systems has one line.  Neighbours that are compared with
+    none share a line if they have the same goal.
+    """
+    lines: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        lines.setdefault((row["measure"], _value(row)), []).append(row)
+    cells = [
+        (measure, value, "; ".join(filter(None, map(_comparison, of_line))))
+        for (measure, value), of_line in lines.items()
+    ]
+    for (measure, _, comparison), alike in groupby(cells, key=_shared):
+        yield measure, "; ".join(value for _, value, _ in alike), comparison
+
+
+def _shared(cells: tuple[str, str, str]) -> tuple[str, str, str]:
+    """Return what is equal in neighbours that share a line."""
+    measure, value, comparison = cells
+    return measure, value if " x " in comparison else "", comparison
+
+
+def _value(row: Row) -> str:
+    low, high = row["spread"]
+    spread = "" if row["rounds"] == 1 else f" ({_number(low)} to {_number(high)})"
+    return f"{_number(row['value'])} {row['unit']}{spread}"
+
+
+def _comparison(row: Row) -> str:
+    beside = ""
+    if row["ratio"] is not None:
+        beside = f"{_number(row['ratio'])} x {row['against']} ({_number(row['against_value'])})"
+    return ", ".join(filter(None, (beside, _goal(row))))
+
+
+def _goal(row: Row) -> str:
+    return f"{row['goal'].removeprefix('ratio ')}: {_verdict(row['met'])}" if row["goal"] else ""
 
 
 def _commits(rows: Sequence[Row]) -> str:
