@@ -85,7 +85,7 @@ def _add_problems(app: FastAPI) -> None:
     handlers: dict[type[Exception], Callable[[Any], Response]] = {
         Problem: refused,
         RequestValidationError: lambda error: refused(_invalid(error)),
-        HTTPException: _no_such_path,
+        HTTPException: _of_framework,
         HourhandError: lambda error: refused(Problem.of(error)),
         TimeoutError: lambda error: refused(Problem.of(error)),
     }
@@ -100,9 +100,11 @@ def _handler(respond: Callable[[Any], Response]) -> Callable[[Request, Exception
     return handle
 
 
-def _no_such_path(error: HTTPException) -> Response:
+def _of_framework(error: HTTPException) -> Response:
+    """Return the answer to a path or method that is not there, and to a body that is not read."""
     text = f"{error.detail}; see {PREFIX}/openapi.json"
-    problem = Problem(error.status_code, "no-such-path", text)
+    code = "no-such-path" if error.status_code in {404, 405} else "invalid-request"
+    problem = Problem(error.status_code, code, text)
     answer = encoded(problem.details(), problem.status, MEDIA_TYPE)
     # The answer to a wrong method has the header ``Allow``.
     answer.headers.update(error.headers or {})

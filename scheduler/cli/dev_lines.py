@@ -1,7 +1,7 @@
 """The log of ``hourhand dev``: short coloured lines for the person who writes the code.
 
-Decides which events are shown: the end of each attempt, and all that is told from INFO on. Colours
-are left out where the output is not a terminal, or the environment says so (``NO_COLOR``).
+Decides which events are shown: the end of each attempt of the person's own tasks, and all that is
+told from INFO on. Colours are left out where the output is not a terminal, or the environment says so (``NO_COLOR``).
 """
 
 import logging
@@ -9,8 +9,10 @@ import logging
 from rich.console import Console
 from rich.text import Text
 
+from hourhand.actors.model.definition import RESERVED
 from hourhand.actors.model.display import duration_text, logged_stack, printable_text
 from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.status import AttemptResult
 
 _ENDED, _FAILED = "AttemptFinished", "AttemptFailed"
@@ -48,8 +50,8 @@ class DevLines(logging.Handler):
         line = Text.assemble((f"{time} ", "dim"))
         fields = getattr(record, "event_fields", {})
         if event == _ENDED:
-            if fields["error_class"] is not None:
-                # AttemptFailed has told more of it.
+            if fields["error_class"] is not None or _is_own(record):
+                # AttemptFailed has told more of it; a task of Hourhand itself is no news.
                 return None
             line.append(f"{fields['result']:8} ", "green" if _is_success(fields) else "cyan")
             line.append(f"{_task_words(record, fields)} in {duration_text(fields['duration_ms'])}")
@@ -69,6 +71,11 @@ class DevLines(logging.Handler):
 
 def _is_success(fields: "dict[str, object]") -> bool:
     return fields["result"] == AttemptResult.SUCCESS
+
+
+def _is_own(record: logging.LogRecord) -> bool:
+    key = getattr(record, "event_key", None)
+    return isinstance(key, TaskKey) and key.ordering_id.startswith(RESERVED)
 
 
 def _task_words(record: logging.LogRecord, fields: "dict[str, object]") -> str:

@@ -37,7 +37,13 @@ from hourhand.scheduler.reading.outcomes import found_outcome
 from hourhand.scheduler.reading.pairs import no_task, open_keys, several_tasks
 from hourhand.scheduler.reading.placing import placing_count, require_home
 from hourhand.scheduler.reading.task_info import Absence, AttemptInfo, TaskInfo, shown_attempts
-from hourhand.scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView, view_of
+from hourhand.scheduler.reading.task_state import (
+    OPEN_STATES,
+    TaskState,
+    TaskView,
+    view_of,
+    with_last_end,
+)
 from hourhand.scheduler.records.admission import checked_key, checked_pair, checked_place, target_ms
 from hourhand.scheduler.records.receipt import CommandReceipt, Receipt
 
@@ -465,7 +471,13 @@ def found_attempts(
 ) -> Steps[tuple[AttemptInfo, ...]]:
     """Return the attempts of a key by their numbers; an empty tuple if none is stored."""
     partition = partition_of(key.ordering_id, partition_count)
-    return shown_attempts((yield stores.status.find_attempts(partition, [key])))
+    asked: Sequence[Future[Any]] = (
+        stores.status.find_attempts(partition, [key]),
+        stores.status.find_completions(partition, [key]),
+    )
+    attempts, completions = (yield asked[0]), (yield asked[1])
+    completion = completions.get(key)
+    return shown_attempts(attempts if completion is None else with_last_end(attempts, completion))
 
 
 def _has_read(claim: Claim | None, offset: int) -> bool:

@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from msgspec import structs
+
 from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.public import public
 from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
@@ -106,7 +108,24 @@ def view_of(
 ) -> TaskView:
     """Return a key with its stored rows, attempts sorted by number."""
     state = state_of(task, completion, attempts)
-    return TaskView(key, partition, state, task, completion, tuple(attempts), checkpoint)
+    ended = tuple(attempts) if completion is None else with_last_end(attempts, completion)
+    return TaskView(key, partition, state, task, completion, ended, checkpoint)
+
+
+def with_last_end(
+    attempts: Sequence[AttemptRecord], completion: Completion
+) -> tuple[AttemptRecord, ...]:
+    """Return the attempts of a key, the last of them with the end that its completion has.
+
+    The row of an attempt that ends well is not written again: the completion says so.
+    """
+    last = attempts[-1] if attempts else None
+    if last is None or last.result is not AttemptResult.STARTED:
+        return tuple(attempts)
+    if completion.result is not CompletionResult.SUCCESS or last.attempt != completion.attempts:
+        return tuple(attempts)
+    ended = structs.replace(last, result=AttemptResult.SUCCESS, finished_ms=completion.finished_ms)
+    return (*attempts[:-1], ended)
 
 
 @dataclass(frozen=True, slots=True)

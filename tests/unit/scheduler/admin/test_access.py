@@ -95,6 +95,14 @@ def test_sizes_are_limited() -> None:
     assert world.http.get("/task", params={"key": "x" * 61_000}).status_code == 400
 
 
+def test_a_body_too_deep_to_be_read_is_the_fault_of_who_sent_it() -> None:
+    """The path is there."""
+    kind = {"Content-Type": "application/json"}
+    refused = World().http.post("/tasks", content=b"[" * 100_000, headers=kind)
+
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid-request")
+
+
 def test_p13_a_body_that_is_sent_in_pieces_is_read_no_further_than_its_limit() -> None:
     """It is refused with the first byte too many, however much would come behind that."""
     world = World(request_bytes_max=1_000)

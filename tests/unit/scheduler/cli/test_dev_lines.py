@@ -50,6 +50,19 @@ def test_an_attempt_is_a_line_when_it_ends(shown: io.StringIO) -> None:
     assert lines(shown) == [f"success  send-invoice {a_key()}, attempt 2 in 3 s"]
 
 
+def test_tasks_of_hourhand_itself_are_no_news(shown: io.StringIO) -> None:
+    """Unless they fail."""
+    telemetry = LoggingTelemetry(VirtualClock(NOW_MS))
+    tick = a_key(ordering_id="hourhand:recurring:nightly", uniqueness_key="tick")
+    telemetry.emit(events.AttemptFinished(0, tick, 1, AttemptResult.SUCCESS, 3, NOW_MS))
+    telemetry.emit(
+        events.AttemptFailed(0, tick, 1, AttemptResult.FAILURE, 5, ValueError("no"), True, "", None)
+    )
+
+    (told,) = lines(shown)
+    assert told.startswith("failure  task ") and told.endswith("tick: ValueError: no")
+
+
 @pytest.mark.parametrize("result", [AttemptResult.FAILURE, AttemptResult.TIMEOUT])
 def test_a_failed_attempt_is_told_once(shown: io.StringIO, result: AttemptResult) -> None:
     """With its error, and the stack of the user's code."""

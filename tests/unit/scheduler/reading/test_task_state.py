@@ -60,3 +60,22 @@ def test_what_runs_is_running_whatever_was_stored_of_it() -> None:
     assert as_executed(pending, RUNS).state is TaskState.RUNNING
     assert as_executed(started(AttemptResult.FAILURE), RUNS).state is TaskState.RUNNING
     assert as_executed(closed, RUNS).state is TaskState.SUCCESS
+
+
+def test_the_last_attempt_of_a_task_that_ended_well_has_ended_well() -> None:
+    """Its row says that it started: what ends well is written once, as a completion."""
+    started = AttemptRecord(a_key(), 2, AttemptResult.STARTED, NOW_MS)
+    done = a_completion(attempts=2)
+
+    (ended,) = view_of(a_key(), PARTITION, None, done, [started]).attempts
+    (cancelled,) = view_of(
+        a_key(),
+        PARTITION,
+        None,
+        a_completion(attempts=2, result=CompletionResult.CANCELLED),
+        [started],
+    ).attempts
+    (of_before,) = view_of(a_key(), PARTITION, None, a_completion(attempts=3), [started]).attempts
+
+    assert (ended.result, ended.finished_ms) == (AttemptResult.SUCCESS, done.finished_ms)
+    assert cancelled == of_before == started
