@@ -371,7 +371,9 @@ def _row_body(fields: _Record, record: LogRecord) -> bytes:
         envelope = _checked_data(fields.seal)
         if SEALED_MEMBER in _decode_object(data):
             raise ValueError(f'taskData has the member "{SEALED_MEMBER}" beside a seal')
-    links = None if bytes(fields.links) in _NOT_SEALED else _checked_links(fields, envelope)
+    links = None
+    if bytes(fields.links) not in _NOT_SEALED:
+        links = checked_links(bytes(fields.links), data, sealed=envelope is not None)
     return row_text(
         data,
         None if fields.kind is None else checked_kind(fields.kind),
@@ -383,11 +385,10 @@ def _row_body(fields: _Record, record: LogRecord) -> bytes:
     )
 
 
-def _checked_links(fields: _Record, envelope: bytes | None) -> bytes:
-    """Return links as JSON; a follower that could not be read is poison with its task."""
-    text = bytes(fields.links)
+def checked_links(text: bytes, data: bytes, *, sealed: bool) -> bytes:
+    """Return links beside such data; ValueError where they, or a follower, cannot be read."""
     links = read_links(text)
-    if envelope is not None and LINKS_MEMBER in _decode_object(fields.task_data):
+    if sealed and LINKS_MEMBER in _decode_object(msgspec.Raw(data)):
         raise ValueError(f'taskData has the member "{LINKS_MEMBER}" beside a seal and links')
     if links.then is not None:
         try:

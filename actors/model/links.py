@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.definition import RESERVED, DefinitionKind, ordering_id_parts
 from hourhand.actors.model.display import shown
 from hourhand.actors.model.instant import format_instant, parse_instant
 from hourhand.actors.model.key import TaskKey
@@ -77,11 +77,22 @@ class Links(msgspec.Struct, frozen=True, omit_defaults=True):
     then: Then | None = None
     after: tuple[EndRecord, ...] = ()
 
+    @property
+    def follower(self) -> TaskKey | None:
+        """The key of the task that follows; None if there is none."""
+        return None if self.then is None else self.then.key
+
 
 _BRINGING: dict[str, On] = {"success": "success", "any": "any"}
 _decode = msgspec.json.Decoder(Links).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
+
+
+def group_id_of(follower: TaskKey | None) -> str | None:
+    """Return the id of the group that counts the end of a task, which its follower names."""
+    parts = None if follower is None else ordering_id_parts(follower.ordering_id)
+    return parts[1] if parts is not None and parts[0] == DefinitionKind.GROUP else None
 
 
 def read_links(text: bytes) -> Links:

@@ -4,7 +4,7 @@ Decides how rows of the store become Arrow batches. Times are timestamps in UTC,
 no column is a number ``_ms``, so nobody has to convert.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -25,10 +25,13 @@ from hourhand.actors.model.bucket import HOUR_MS
 from hourhand.actors.model.display import shown
 from hourhand.actors.model.errors import SettingsInvalid
 from hourhand.actors.model.expiry import HOLDING_KIND, carried_expiry
+from hourhand.actors.model.key import TaskKey
 from hourhand.actors.model.kind import MEMBER as KIND_MEMBER
 from hourhand.actors.model.kind import carried_kind
+from hourhand.actors.model.links import group_id_of, read_links
+from hourhand.actors.model.links_text import HOLDING_KIND as LINKED_KIND
 from hourhand.actors.model.priority import MEMBER as PRIORITY_MEMBER
-from hourhand.actors.model.priority import carried_priority
+from hourhand.actors.model.priority import carried_links, carried_priority
 from hourhand.actors.model.row_text import data_of
 from hourhand.actors.model.sealed import MEMBER as SEAL_MEMBER
 from hourhand.actors.model.sealed import split_envelope
@@ -134,6 +137,7 @@ _TABLES: dict[str, tuple[Column, ...]] = {
         _STARTED,
         _FINISHED._replace(nullable=True),
         _REASON,
+        Column("snoozed", *_INT, "times that its last attempt was put off"),
     ),
 }
 
@@ -145,6 +149,16 @@ _EXPIRES = Column(
     "its own expiry, an instant or a duration from scheduled_time; null: its kind's",
     nullable=True,
 )
+_LINKS = Column(
+    "links",
+    *_TEXT,
+    "the task that follows it, with its whole record, and the ends of those before it, as JSON",
+    nullable=True,
+)
+_FOLLOWER = Column("follower", *_TEXT, "key of the task that follows it", nullable=True)
+_GROUP_ID = Column(
+    "group_id", *_TEXT, "the group that counts its end; its follower is a report", nullable=True
+)
 _SEAL = Column(
     "seal",
     *_TEXT,
@@ -155,15 +169,17 @@ _RESERVED = RESERVED.decode()
 _HELD = f'"{HOLDING_KIND}"'
 _OPENS_KIND, _OPENS_PRIORITY = f'"{KIND_MEMBER}":', f'"{PRIORITY_MEMBER}":'
 _OPENS_SEALED = f'{{"{SEAL_MEMBER}":'
+_LINKED = f'"{LINKED_KIND}"'
+_COMPUTED = (_KIND, _PRIORITY, _SEAL, _EXPIRES, _LINKS, _FOLLOWER, _GROUP_ID)
 _DERIVED: dict[str, tuple[Column, ...]] = {
-    BulkTable.TASKS.value: (_KIND, _PRIORITY, _SEAL, _EXPIRES),
-    STATES: (_KIND, _PRIORITY, _SEAL, _EXPIRES),
+    BulkTable.TASKS.value: _COMPUTED,
+    STATES: _COMPUTED,
 }
 """Columns that no store has: they are computed from others at reading."""
 
 WRITTEN = (*KEY, _DATA)
-"""Columns that a DataFrame of tasks needs; ``kind``, ``priority``, ``seal`` and ``expires`` are
-optional, others are ignored."""
+"""Columns that a DataFrame of tasks needs; ``kind``, ``priority``, ``seal``, ``expires`` and
+``links`` are optional, others are ignored."""
 
 
 def columns_of(table: str, chosen: Sequence[str] | None = None) -> tuple[Column, ...]:
@@ -224,14 +240,8 @@ def batch_of_columns(
 def _array_of(field: pa.Field, values: Sequence[Any], *, stored: bool) -> pa.Array:
     if field.name == _DATA.name and not stored:
         values = data_of_texts(values)
-    if field.name == _KIND.name:
-        return pa.array(kinds_of(values), field.type)
-    if field.name == _PRIORITY.name:
-        return pa.array(priorities_of(values), field.type)
-    if field.name == _EXPIRES.name:
-        return pa.array(expiries_of(values), field.type)
-    if field.name == _SEAL.name:
-        return pa.array(seals_of(values), field.type)
+    if field.name in _COMPUTE:
+        return pa.array(_COMPUTE[field.name](values), field.type)
     if not pa.types.is_timestamp(field.type):
         return pa.array(values, field.type)
     millis = pa.array(values, pa.int64())
@@ -299,6 +309,45 @@ def _priority_of(tail: str) -> int | None:
 def _kind_of(tail: str) -> str | None:
     # Most tasks have one of few kinds and no trace, so their data ends alike.
     return carried_kind(tail.encode())
+
+
+def links_of(texts: Sequence[str | None]) -> list[str | None]:
+    """Return the links in the text of each row, as JSON; None if it has none."""
+    return [
+        None if text is None or _LINKED not in text else _links_of(text.encode()) for text in texts
+    ]
+
+
+def _links_of(text: bytes) -> str | None:
+    links = carried_links(text)
+    return None if links is None else links.decode()
+
+
+def followers_of(texts: Sequence[str | None]) -> list[str | None]:
+    """Return the key of the follower in the text of each row; None if it has none."""
+    return [None if key is None else str(key) for key in _follower_keys(texts)]
+
+
+def group_ids_of(texts: Sequence[str | None]) -> list[str | None]:
+    """Return the id of the group that the task of each row is in; None if it is in none."""
+    return list(map(group_id_of, _follower_keys(texts)))
+
+
+def _follower_keys(texts: Sequence[str | None]) -> Iterator[TaskKey | None]:
+    for links in links_of(texts):
+        yield None if links is None else read_links(links.encode()).follower
+
+
+_COMPUTE: Mapping[str, Callable[[Sequence[str | None]], list[Any]]] = {
+    _KIND.name: kinds_of,
+    _PRIORITY.name: priorities_of,
+    _SEAL.name: seals_of,
+    _EXPIRES.name: expiries_of,
+    _LINKS.name: links_of,
+    _FOLLOWER.name: followers_of,
+    _GROUP_ID.name: group_ids_of,
+}
+"""What makes each computed column of the texts of rows."""
 
 
 class BucketCount:

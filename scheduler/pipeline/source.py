@@ -47,7 +47,7 @@ from hourhand.scheduler.pipeline.sink import (
     bulk_write_time,
 )
 from hourhand.scheduler.pipeline.transform_load import times_of
-from hourhand.scheduler.pipeline.validation import LoadRules, plain_tasks, validate
+from hourhand.scheduler.pipeline.validation import BESIDE, LoadRules, plain_tasks, validate
 from hourhand.scheduler.ports.bulk import BulkTable
 from hourhand.scheduler.process.pause import pause
 
@@ -76,6 +76,7 @@ def require_columns(schema: StructType) -> None:
         "priority": (IntegralType,),
         "seal": (StringType,),
         "expires": (StringType,),
+        "links": (StringType,),
     }
     allowed |= {name: types for name, types in further.items() if name in schema.names}
     missing = [each.name for each in WRITTEN if each.name not in schema.names]
@@ -232,7 +233,7 @@ def tasks_of(batch: pa.RecordBatch, rules: LoadRules) -> list[StoredTask]:
         batch.column("data"),
         *(
             batch.column(name).cast(pa.string()) if name in batch.schema.names else nothing
-            for name in ("kind", "priority", "seal", "expires")
+            for name in BESIDE
         ),
     )
     plain = plain_tasks(rules, *columns)

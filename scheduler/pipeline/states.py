@@ -75,6 +75,7 @@ def _state_row(rows: list[tuple[int, Any]]) -> tuple[Any, ...]:
         else:
             stored = AttemptRecord(key, row[3], AttemptResult(row[4]), *row[5:14])
             attempts.append(read_attempt(stored))
+    newest = max(attempts, key=lambda each: each.attempt, default=None)
     last = max([completion.attempts if completion else 0] + [each.attempt for each in attempts])
     return (
         *rows[0][1][:3],
@@ -85,4 +86,5 @@ def _state_row(rows: list[tuple[int, Any]]) -> tuple[Any, ...]:
         None if completion is None else completion.started_ms,
         None if completion is None else completion.finished_ms,
         None if completion is None else completion.reason,
+        0 if newest is None else newest.snoozed,
     )

@@ -26,6 +26,7 @@ from hourhand.actors.model.partition import partition_of
 from hourhand.actors.model.public import public
 from hourhand.scheduler.pipeline.columns import hours_of, instants_of
 from hourhand.scheduler.pipeline.validation import (
+    BESIDE,
     FIELDS,
     OPTIONAL,
     LoadRules,
@@ -46,8 +47,7 @@ _JUDGED = (
     "partition int, hour timestamp, scheduled_time timestamp, ordering_id string,"
     " uniqueness_key string, data string, row string, reason string"
 )
-_OPTIONAL = ("kind", "priority", "seal", "expires")
-_JUDGED_FIELDS = ("time", "ordering_id", "uniqueness_key", "data", *_OPTIONAL)
+_JUDGED_FIELDS = ("time", "ordering_id", "uniqueness_key", "data", *BESIDE)
 _NEEDED = {
     "scheduled_time": "a timestamp, text or milliseconds",
     "priority": "a whole number or text",
@@ -97,7 +97,7 @@ def judged_columns(
         _data(rows.schema, columns).alias("data"),
         *(
             (f.col(columns[name]).cast("string") if name in columns else no_text).alias(name)
-            for name in _OPTIONAL
+            for name in BESIDE
         ),
         (f.to_json(f.struct("*")) if keep_rows else no_text).alias("row"),
         (f.col(CORRUPT) if CORRUPT in rows.columns else no_text).alias("torn"),
@@ -174,6 +174,7 @@ def _require_types(schema: StructType, chosen: Mapping[str, str]) -> None:
         "kind": (StringType,),
         "seal": (StringType,),
         "expires": (StringType,),
+        "links": (StringType,),
         "priority": texts,
     }
     for field, types in allowed.items():

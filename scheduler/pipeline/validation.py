@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hourhand.actors.model.codec import letter_of
+from hourhand.actors.model.codec import checked_links, letter_of
 from hourhand.actors.model.display import shown
 from hourhand.actors.model.errors import InvalidTask
 from hourhand.actors.model.expiry import read_expiry
@@ -49,9 +49,12 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "priority": ("priority",),
     "seal": ("seal",),
     "expires": ("expires",),
+    "links": ("links",),
 }
 """The fields of a task, and their default names in a file."""
-OPTIONAL = frozenset({"data", "kind", "priority", "seal", "expires"})
+BESIDE = ("kind", "priority", "seal", "expires", "links")
+"""Fields that stand beside the data, in the order in which a row is judged."""
+OPTIONAL = frozenset({"data", *BESIDE})
 """Fields that a file may lack."""
 
 _object_decoder = msgspec.json.Decoder(dict[str, object])
@@ -104,6 +107,7 @@ def validate(
     priority: object = None,
     seal: object = None,
     expires: object = None,
+    links: object = None,
 ) -> Verdict:
     """Judge one row; its time is text, a datetime, or whole UTC milliseconds."""
     try:
@@ -113,7 +117,7 @@ def validate(
             _identifier("ordering_id", ordering_id, empty=False),
             _identifier("uniqueness_key", uniqueness_key, empty=True),
         )
-        encoded = _row_text(rules, _object(data), kind, priority, seal, expires)
+        encoded = _row_text(rules, _object(data), kind, priority, seal, expires, links)
         if time_ms < rules.oldest_ms:
             raise ValueError(
                 f"scheduled_time {format_instant(time_ms)} is in the past: --past run accepts it"
@@ -138,14 +142,14 @@ def validate_line(rules: LoadRules, line: str, names: Mapping[str, str]) -> Verd
     try:
         found = _line_decoder.decode(line)
         values = {field: _raw(found, field, names.get(field)) for field in FIELDS}
-        data, seal = values.pop("data"), values.pop("seal")
+        texts = {field: values.pop(field) for field in ("data", "seal", "links")}
         decoded = {
             field: None if raw is None else msgspec.json.decode(raw)
             for field, raw in values.items()
         }
     except (ValueError, RecursionError) as error:
         return Verdict(None, f"the line is not a JSON object: {error}"[:_REASON_CHARS_MAX])
-    return validate(rules, data=data and bytes(data), seal=seal and bytes(seal), **decoded)
+    return validate(rules, **{name: raw and bytes(raw) for name, raw in texts.items()}, **decoded)
 
 
 def record_bytes_bound(ids_chars: int, data_bytes: int) -> int:
@@ -234,17 +238,25 @@ def _object(data: str | bytes | None) -> bytes:
 
 
 def _row_text(
-    rules: LoadRules, data: bytes, kind: object, priority: object, seal: object, expires: object
+    rules: LoadRules,
+    data: bytes,
+    kind: object,
+    priority: object,
+    seal: object,
+    expires: object,
+    links: object,
 ) -> bytes:
     """Return the text of a row; for stored data it is the data itself."""
     if rules.stored:
         return data
+    is_sealed = not _is_missing(seal)
     return row_text(
         data,
         None if _is_missing(kind) else checked_kind(kind),
         None if _is_missing(priority) else checked_priority(_number(priority)),
-        envelope=None if _is_missing(seal) else _checked_seal(seal),
+        envelope=_checked_seal(seal) if is_sealed else None,
         expiry=None if _is_missing(expires) else read_expiry(str(expires)),
+        links=None if _is_missing(links) else _checked_links(links, data, sealed=is_sealed),
     )
 
 
@@ -257,6 +269,14 @@ def _checked_seal(seal: object) -> bytes:
     if read_envelope(encoded) is None:
         raise ValueError(f"seal is {shown(seal)}: the envelope of sealed data is needed")
     return encoded
+
+
+def _checked_links(links: object, data: bytes, *, sealed: bool) -> bytes:
+    encoded = links if isinstance(links, bytes) else str(links).encode()
+    try:
+        return checked_links(encoded, data, sealed=sealed)
+    except ValueError as error:
+        raise ValueError(f"links is {shown(links)}: {error}") from None
 
 
 def _number(value: object) -> object:
@@ -303,6 +323,7 @@ def plain_tasks(
     priority: pa.Array | None = None,
     seal: pa.Array | None = None,
     expires: pa.Array | None = None,
+    links: pa.Array | None = None,
 ) -> TaskColumns | None:
     """Return the tasks of rows; None if a row may not be a task."""
     instants = pa.types.is_timestamp(times.type) or pa.types.is_integer(times.type)
@@ -318,7 +339,7 @@ def plain_tasks(
     texts = encoded.to_pylist()
     if not _are_objects(texts):
         return None
-    beside = [_given(each) for each in (kind, priority, seal, expires)]
+    beside = [_given(each) for each in (kind, priority, seal, expires, links)]
     if not rules.stored and (any(beside) or any(RESERVED in text for text in texts)):
         try:
             columns = (each or repeat(None) for each in beside)

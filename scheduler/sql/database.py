@@ -6,7 +6,7 @@ limit of its own, which is removed at the end.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -82,9 +82,20 @@ class ReadOnlyDatabase:
         """Make a view."""
         self._connection.execute(f"CREATE VIEW {name} AS {query}")
 
-    def show_files(self, name: str, files: Path) -> None:
-        """Make a view of the Parquet files of a pattern."""
-        self.show(name, f"SELECT * FROM read_parquet('{_quoted(str(files))}')")
+    def show_files(self, name: str, files: Path, further: Mapping[str, str]) -> None:
+        """Make a view of the Parquet files of a pattern, with further columns by expression."""
+        columns = "".join(f", {value} AS {each}" for each, value in further.items())
+        self.show(name, f"SELECT *{columns} FROM read_parquet('{_quoted(str(files))}')")
+
+    def columns_of_files(self, files: Path) -> set[str]:
+        """Return the names of the columns in the Parquet files of a pattern."""
+        query = f"DESCRIBE SELECT * FROM read_parquet('{_quoted(str(files))}')"
+        return {str(name) for name, *_ in self._connection.execute(query).fetchall()}
+
+    def define(self, name: str, function: Callable[..., Any], takes: list[str], gives: str) -> None:
+        """Make a function of Python one of SQL; it gets NULL as None."""
+        connection: Any = self._connection
+        connection.create_function(name, function, takes, gives, null_handling="special")
 
     def seal(self, folder: Path | None = None) -> None:
         """Allow only files of the folder from now on, and no change of settings."""

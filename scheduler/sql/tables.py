@@ -5,7 +5,7 @@ each question; they should be small, because each row of the window is read.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,10 @@ from typing import Any
 
 from hourhand.actors.model.errors import InvalidInput
 from hourhand.actors.model.instant import format_instant, to_millis
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.links import group_id_of
 from hourhand.actors.model.sealed import MEMBER as SEALED
+from hourhand.actors.model.task import StoredTask
 from hourhand.scheduler.client.client import SchedulerClient
 from hourhand.scheduler.reading.task_info import TaskInfo
 from hourhand.scheduler.sql.database import QueriedTable, ReadOnlyDatabase
@@ -35,6 +38,10 @@ _TASKS = QueriedTable(
         "moved_to": "TIMESTAMPTZ",
         "reason": "VARCHAR",
         "result": "JSON",
+        "snoozed": "INTEGER",
+        "follower": "VARCHAR",
+        "group_id": "VARCHAR",
+        "after": "JSON",
     },
 )
 _ATTEMPTS = QueriedTable(
@@ -52,6 +59,9 @@ _ATTEMPTS = QueriedTable(
     },
 )
 _COMPLETIONS = "SELECT * FROM tasks WHERE finished IS NOT NULL"
+
+
+_ANY_KEY = TaskKey(0, "any", "")
 
 
 def fill_live(
@@ -87,8 +97,18 @@ def show_export(database: ReadOnlyDatabase, folder: Path) -> None:
             f"{folder} holds no complete export: there is no manifest in it; run `hourhand pipeline"
             " export` to its end"
         )
+    for name, (read, kind) in _READ.items():
+        database.define(f"hourhand_{name}", _of_text(read), ["VARCHAR"], kind)
+    database.define("hourhand_expires_ms", _expires_ms, ["VARCHAR", "BIGINT"], "BIGINT")
     for name in tables:
-        database.show_files(name, folder / name / "*.parquet")
+        files = folder / name / "*.parquet"
+        there = database.columns_of_files(files)
+        further = {
+            each: value
+            for each, (value, sources) in _FURTHER.get(name, {}).items()
+            if each not in there and sources <= there
+        }
+        database.show_files(name, files, further)
 
 
 def _task_row(task: TaskInfo) -> tuple[Any, ...]:
@@ -104,6 +124,10 @@ def _task_row(task: TaskInfo) -> tuple[Any, ...]:
         None if task.moved_to is None else task.moved_to.scheduled_time,
         task.reason,
         _result_text(task),
+        task.attempts[-1].snoozed if task.attempts else 0,
+        None if task.then is None else str(task.then),
+        group_id_of(task.then),
+        _after_text(task),
     )
 
 
@@ -119,6 +143,45 @@ def _result_text(task: TaskInfo) -> str | None:
     if task.result_sealed is not None:
         return json.dumps({SEALED: task.result_sealed})
     return None if task.result is None else json.dumps(task.result)
+
+
+def _after_text(task: TaskInfo) -> str | None:
+    """Return how the tasks before it ended; each has its result where it is itself."""
+    if not task.after:
+        return None
+    ends = [
+        {
+            "key": str(end.key),
+            "state": end.state,
+            "finished": format_instant(end.finished_ms),
+            "attempts": end.attempts,
+            "reason": end.reason,
+        }
+        for end in task.after
+    ]
+    return json.dumps(ends)
+
+
+def _of_text(read: Callable[[StoredTask], Any]) -> Callable[[str | None], Any]:
+    """Return a function that reads something of the text of a row."""
+
+    def of_text(text: str | None) -> Any:
+        return None if text is None else read(StoredTask(_ANY_KEY, text.encode(), 0))
+
+    return of_text
+
+
+def _expires_ms(text: str | None, scheduled_ms: int) -> int | None:
+    expiry = None if text is None else StoredTask(_ANY_KEY, text.encode(), 0).expiry
+    return None if expiry is None else expiry.instant_ms(scheduled_ms)
+
+
+def _follower_of(task: StoredTask) -> str | None:
+    return None if task.links is None or task.links.follower is None else str(task.links.follower)
+
+
+def _group_id_of(task: StoredTask) -> str | None:
+    return None if task.links is None else group_id_of(task.links.follower)
 
 
 def _attempt_rows(tasks: Iterable[TaskInfo]) -> Iterable[tuple[Any, ...]]:
@@ -139,3 +202,36 @@ def _attempt_rows(tasks: Iterable[TaskInfo]) -> Iterable[tuple[Any, ...]]:
 
 def _key_of(task: TaskInfo) -> tuple[datetime, str, str]:
     return task.key.scheduled_time, task.key.ordering_id, task.key.uniqueness_key
+
+
+_READ: Mapping[str, tuple[Callable[[StoredTask], Any], str]] = {
+    "kind": (lambda task: task.kind, "VARCHAR"),
+    "priority": (lambda task: task.priority, "INTEGER"),
+    "follower": (_follower_of, "VARCHAR"),
+    "group_id": (_group_id_of, "VARCHAR"),
+}
+_SNOOZED_TIMES = "coalesce(TRY_CAST(error_message AS INTEGER), 0)"
+_OF_DATA = frozenset({"data"})
+_FURTHER: Mapping[str, Mapping[str, tuple[str, frozenset[str]]]] = {
+    "tasks": {
+        **{name: (f"hourhand_{name}(data)", _OF_DATA) for name in _READ},
+        "expires": (
+            "make_timestamptz(hourhand_expires_ms(data, epoch_ms(scheduled_time)) * 1000)",
+            _OF_DATA | {"scheduled_time"},
+        ),
+    },
+    "statuses": {
+        "state": (
+            "CASE WHEN result = 'dropped' AND for_good THEN 'expired' ELSE result END",
+            frozenset({"result", "for_good"}),
+        )
+    },
+    "attempts": {
+        "snoozed": (
+            f"CASE WHEN error_class = 'hourhand.snoozed' THEN {_SNOOZED_TIMES} ELSE 0 END",
+            frozenset({"error_class", "error_message"}),
+        )
+    },
+}
+"""The columns that an export's tables have besides those in its files, and what they are made of:
+a question that does not name them reads nothing more."""

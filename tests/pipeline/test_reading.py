@@ -1,5 +1,6 @@
 """``spark.read.format("hourhand")``: what rows become, and which buckets are opened for a query."""
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -9,10 +10,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from hourhand import Task
+from hourhand.actors.model.codec import encode_task
 from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.links import Links, Then, encode_links
 from hourhand.actors.model.ownership import Straggler, initial_watermark
+from hourhand.actors.model.row_text import row_text
 from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from hourhand.scheduler.pipeline.reading import read_metrics
+from hourhand.scheduler.records.grouping import group_of
 from tests.builders import NOW_MS, a_completion
 from tests.pipeline.installation import HOUR, Installation, key_at, settings_of
 
@@ -160,6 +166,53 @@ def test_a_priority_is_a_column(installation: Installation, reading: Reading, ta
 
     assert found == {"plain": None, "urgent": 9, "alone": 0, "low": -5, "quoted": None}
     assert list(map(tuple, urgent.collect())) == [("urgent", 9)]
+
+
+@pytest.mark.parametrize("table", ["tasks", "states"])
+def test_what_follows_a_task_is_in_columns(
+    installation: Installation, reading: Reading, table: str
+) -> None:
+    """Its key, the group that counts its end, and all of it as JSON; null where nothing follows."""
+    mail = Task(ordering_id="mails", scheduled_time=from_millis(HOUR), uniqueness_key="1")
+    plain = Task(ordering_id="a", scheduled_time=from_millis(HOUR), uniqueness_key="1")
+    admitted = plain.key, encode_task(plain)
+    grouped = group_of([admitted], (mail.key, encode_task(mail)), "any", HOUR)
+    (_, member), report = grouped.members[0], grouped.request[0]
+    links = {
+        "alone": encode_links(Links(Then(msgspec.Raw(encode_task(mail))))),
+        "member": json.dumps(json.loads(member)["links"]).encode(),
+        "none": None,
+    }
+    for name, each in links.items():
+        text = row_text(b'{"n":1}', "send-mail", links=each)
+        installation.add_tasks([key_at(0, uniqueness_key=name)], data=text)
+
+    found = {row.uniqueness_key: row for row in reading.table(table).collect()}
+    group = report.ordering_id.rpartition(":")[2]
+    followers = {name: (row.follower, row.group_id) for name, row in found.items()}
+    assert followers == {
+        "alone": (str(mail.key), None),
+        "member": (str(report._replace(uniqueness_key="member-000")), group),
+        "none": (None, None),
+    }
+    for name, row in found.items():
+        assert (row.kind, row.data) == ("send-mail", '{"n":1}')
+        assert row.links == (None if (of := links[name]) is None else of.decode())
+    members = reading.table(table, columns="uniqueness_key, group_id").where(
+        f"group_id = '{group}'"
+    )
+    assert list(map(tuple, members.collect())) == [("member", group)]
+
+
+def test_a_snoozed_task_says_how_often(installation: Installation, reading: Reading) -> None:
+    """In its state, of the attempt that is not over."""
+    installation.add_tasks([key_at(0)])
+    snoozed = AttemptRecord(key_at(0), 2, AttemptResult.SNOOZED, NOW_MS, NOW_MS, HOUR, snoozed=3)
+    installation.add_attempts([snoozed])
+
+    (row,) = reading.table("states").collect()
+
+    assert (row.state, row.attempts, row.snoozed) == ("snoozed", 2, 3)
 
 
 def test_the_state_of_a_swept_task_has_no_kind(

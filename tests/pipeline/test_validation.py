@@ -16,7 +16,15 @@ from hourhand.actors.model.partition import partition_of
 from hourhand.actors.model.priority import split_members
 from hourhand.actors.model.sealed import sealing_of
 from hourhand.actors.model.task import ID_BYTES_MAX
-from hourhand.scheduler.pipeline.columns import data_of_texts, expiries_of, kinds_of, priorities_of
+from hourhand.scheduler.pipeline.columns import (
+    data_of_texts,
+    expiries_of,
+    followers_of,
+    group_ids_of,
+    kinds_of,
+    links_of,
+    priorities_of,
+)
 from hourhand.scheduler.pipeline.transform_load import times_of
 from hourhand.scheduler.pipeline.validation import (
     LoadRules,
@@ -211,6 +219,32 @@ def test_stored_rows_keep_what_stands_beside_their_data() -> None:
 
     assert task is not None
     assert task.body == stored.encode()
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_links_stand_beside_the_data(*, sealed: bool) -> None:
+    """In a column, and in a line of the log: the row has them, and its columns say them again."""
+    report = TaskKey(0, "hourhand:group:00ff", "member-001")
+    follower = {"orderingId": report.ordering_id, "uniquenessKey": report.uniqueness_key}
+    task = {**follower, "scheduledTime": "1970-01-01T00:00:00.000Z", "taskData": {}, "version": 1}
+    links = json.dumps({"then": {"task": task, "on": "any"}}, separators=(",", ":"))
+    seal = '{"steps":[{"codec":"x"}],"data":"AA=="}' if sealed else None
+    line = f'{{"orderingId":"a","scheduledTime":"{AT}","uniquenessKey":"x","taskData":{{"n":1}}'
+
+    column, _ = validate(RULES, AT, "a", "x", '{"n":1}', "mail", seal=seal, links=links)
+    beside = f',"kind":"mail","links":{links},"seal":{seal or "null"}}}'
+    read, _ = validate_line(RULES, line + beside, {})
+    assert column is not None and read is not None and column.body == read.body
+    assert column.links is not None and column.links.follower == report
+    texts = [column.body.decode(), '{"hourhand.links":[2,{}],"n":1}', None]
+    assert links_of(texts) == [links, None, None]
+    assert followers_of(texts) == [str(report), None, None]
+    assert group_ids_of(texts) == ["00ff", None, None]
+    assert (kinds_of(texts[:1]), data_of_texts(texts[:1])) == (["mail"], ['{"n":1}'])
+
+    for wrong in ('{"then":{"task":{}}}', "[]", '{"then":{"task":{"command":"cancel"}}}'):
+        refused, reason = validate(RULES, AT, "a", "x", "{}", links=wrong)
+        assert refused is None and "links is" in str(reason)
 
 
 def test_a_seal_stands_beside_the_data() -> None:

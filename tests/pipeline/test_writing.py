@@ -6,10 +6,13 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from hourhand import Scheduler, Settings, Task
+from hourhand.actors.model.codec import encode_task
+from hourhand.actors.model.links import Links, Then, encode_links
 from hourhand.actors.model.task_executor import TaskExecutor
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.reading import read_metrics
@@ -69,7 +72,7 @@ def test_tasks_written_beside_a_running_node_run_once(
     assert sum(each["logged"] for each in written) == 400
 
 
-def test_what_was_read_can_be_written_with_its_kind_and_priority(
+def test_what_was_read_can_be_written_with_what_stands_beside_its_data(
     spark: SparkSession, options: dict[str, str], tmp_path: Path
 ) -> None:
     """Columns name them; a row that was read carries them in its data too."""
@@ -82,19 +85,21 @@ def test_what_was_read_can_be_written_with_its_kind_and_priority(
         def execute(self, task: Task) -> None:
             """Note the task."""
             ran.append((task.uniqueness_key, task.kind or "", task.priority, json.dumps(task.data)))
-            if len(ran) == 3:
+            if len(ran) == 4:
                 enough.set()
 
     due = datetime.now(UTC) + timedelta(seconds=1)
     schema = (
         "scheduled_time timestamp, ordering_id string, uniqueness_key string, data string,"
-        " kind string, priority int"
+        " kind string, priority int, links string"
     )
+    follower = Task(ordering_id="b", scheduled_time=due, uniqueness_key="4", kind="mail")
+    then = Then(msgspec.Raw(encode_task(follower)))
     pretended = '{"n":1,"hourhand.priority":9,"hourhand.kind":"refund"}'
     rows = [
-        (due, "a", "1", "{}", "mail", 0),
-        (due, "a", "2", pretended, "mail", 3),
-        (due, "a", "3", "{}", None, None),
+        (due, "a", "1", "{}", "mail", 0, encode_links(Links(then)).decode()),
+        (due, "a", "2", pretended, "mail", 3, None),
+        (due, "a", "3", "{}", None, None, None),
     ]
     frame = spark.createDataFrame(rows, schema)
 
@@ -106,6 +111,7 @@ def test_what_was_read_can_be_written_with_its_kind_and_priority(
         ("1", "mail", 0, "{}"),
         ("2", "mail", 3, json.dumps(json.loads(pretended))),
         ("3", "", None, "{}"),
+        ("4", "mail", None, "{}"),
     ]
 
 

@@ -3,14 +3,21 @@
 import csv
 import io
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
+import msgspec
 import pytest
 
 from hourhand import Done, RetryPolicy, Scheduler, Task, TaskExecutor
+from hourhand.actors.model.codec import encode_task
+from hourhand.actors.model.expiry import read_expiry
+from hourhand.actors.model.links import Links, Then, encode_links
+from hourhand.actors.model.row_text import row_text
 from tests.unit.scheduler.cli.commands import invoke, settings_of
+from tests.waiting import until
 
 
 class _Refuse(TaskExecutor):
@@ -35,7 +42,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             scheduler.schedule_task(task).result(timeout=60)
         for task in ended:
             scheduler.wait_task(task.key, timeout=30)
+        _schedule_followed(scheduler, now)
     return folder
+
+
+def _schedule_followed(scheduler: Scheduler, now: datetime) -> None:
+    """Have one task follow one that ended, and another a group; all beyond the usual window."""
+    in_days = now + timedelta(days=3)
+    mail, page = _task("mail", in_days, 1), _task("page", in_days, 1)
+    first = _task("first", in_days - timedelta(days=1), 1)
+    scheduler.schedule_task(first, then=mail, on="any").result(timeout=60)
+    expiring = Task(**{**dict(page), "expires": timedelta(hours=1)})
+    scheduler.group([expiring], then=_task("report", in_days, 1)).result(timeout=60)
+    scheduler.cancel_task(first.key).result(timeout=60)
+    until(lambda: all(scheduler.find_task(each.key).is_open for each in (mail, page)))
 
 
 def _task(name: str, at: datetime, amount: int) -> Task:
@@ -70,6 +90,61 @@ def test_completions_and_attempts_say_what_happened(folder: Path) -> None:
     assert _rows(folder, failed) == [{"ordering_id": "refused", "error_class": "ValueError"}]
     fees = "SELECT ordering_id, result->>'fee' AS fee FROM tasks WHERE result IS NOT NULL"
     assert _rows(folder, fees) == [{"ordering_id": "paid", "fee": "0.7"}]
+
+
+def test_what_follows_is_told_with_its_group(folder: Path) -> None:
+    """Of a task that has a follower, of a member of a group, and of one that follows."""
+    question = (
+        "SELECT ordering_id, follower, group_id, after->0->>'state' AS after, snoozed,"
+        " epoch(expires - scheduled_time)::int AS expires_s FROM tasks"
+        " WHERE ordering_id IN ('first', 'mail', 'page') ORDER BY 1"
+    )
+    first, mail, page = _rows(folder, question, "--from", "+1d", "--to", "+4d")
+
+    assert str(first["follower"]).endswith(",mail,%C3%BC%2C%0A1")
+    assert (first["group_id"], first["snoozed"], first["expires_s"]) == (None, 0, None)
+    assert (mail["follower"], mail["after"]) == (None, "cancelled")
+    assert f"hourhand%3Agroup%3A{page['group_id']},member-000" in str(page["follower"])
+    assert page["expires_s"] == 3_600
+
+
+def test_an_export_has_what_stands_beside_the_data(folder: Path, tmp_path: Path) -> None:
+    """Made of the text of each row; nothing in the data chooses any of it."""
+    report = Task.model_construct(
+        ordering_id="hourhand:group:00ff",
+        scheduled_time=datetime(2026, 1, 1, tzinfo=UTC),
+        uniqueness_key="member-000",
+        data={},
+    )
+    links = encode_links(Links(Then(msgspec.Raw(encode_task(report)), "any")))
+    forged = b'{"hourhand.kind":"refund","hourhand.priority":9}'
+    rows = {
+        "member": row_text(b'{"n":1}', "mail", 5, links=links, expiry=read_expiry("PT1H")),
+        "plain": row_text(forged),
+    }
+    (tmp_path / "manifest").mkdir()
+    tables = {
+        "tasks": "TIMESTAMPTZ '2026-01-01 00:00:00Z' AS scheduled_time, unnest(?) AS name,"
+        " unnest(?) AS data",
+        "statuses": "unnest(['dropped', 'dropped']) AS result, unnest([true, false]) AS for_good",
+        "attempts": "unnest(['hourhand.snoozed', 'hourhand.snoozed', 'E']) AS error_class,"
+        " unnest(['3', 'own', '4']) AS error_message",
+    }
+    for name, columns in tables.items():
+        (tmp_path / name).mkdir()
+        values = [[*rows], [each.decode() for each in rows.values()]] if name == "tasks" else []
+        _write(tmp_path / name / "part-0.parquet", f"SELECT {columns}", values)
+
+    question = "SELECT name, kind, priority, expires, follower, group_id FROM tasks ORDER BY name"
+    member, plain = _rows(folder, question, "--export", str(tmp_path))
+    assert [*plain.values()] == ["plain", None, None, None, None, None]
+    assert (member["kind"], member["priority"]) == ("mail", 5)
+    assert member["expires"] == "2026-01-01T01:00:00Z"
+    assert (member["follower"], member["group_id"]) == (str(report.key), "00ff")
+    states = _rows(folder, "SELECT state FROM statuses", "--export", str(tmp_path))
+    assert [each["state"] for each in states] == ["expired", "dropped"]
+    snoozed = _rows(folder, "SELECT snoozed FROM attempts", "--export", str(tmp_path))
+    assert [each["snoozed"] for each in snoozed] == [3, 0, 0]
 
 
 def test_a_window_leaves_out_what_is_due_elsewhere_and_is_bounded(folder: Path) -> None:
@@ -145,10 +220,10 @@ def test_an_export_is_asked_and_nothing_beside_it(folder: Path, tmp_path: Path) 
     assert "disabled" in invoke(folder, "sql", beside, "--export", str(export)).stderr
 
 
-def _write(file: Path, query: str) -> None:
+def _write(file: Path, query: str, values: Sequence[object] = ()) -> None:
     with duckdb.connect() as connection:
         path = str(file).replace("'", "''")
-        connection.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet)")
+        connection.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet)", values)
 
 
 def test_a_folder_without_an_export_is_refused(folder: Path, tmp_path: Path) -> None:
