@@ -14,6 +14,10 @@ from benchmarks.program import Program
 from tests.servers.postgres import PostgresServer
 
 
+class RivalMissing(RuntimeError):
+    """It is not there and cannot be installed here; the message says what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rival:
     """Another system that runs the same work."""
@@ -33,6 +37,10 @@ class Rival:
     """What starts its programs, where that is not Python."""
     told: tuple[tuple[str, str], ...] = ()
     """What its programs are told besides."""
+    install: Callable[[], None] | None = None
+    """Installs it where it is in a file of SQLite; raises RivalMissing.  Others use PostgreSQL."""
+    survives: str = "yes / yes"
+    """Whether what it acknowledged survives the death of its processes, and of the machine."""
 
     def database(self, server: PostgresServer, templates: set[str], name: str) -> str:
         """Make a database with its tables and return its address."""
@@ -47,7 +55,7 @@ class Rival:
         return load.due_ms(number) // self.grain_ms * self.grain_ms
 
     def left(self, connection: Any, jobs: int) -> int:
-        """Count those of so many jobs that PostgreSQL does not hold as completed."""
+        """Count those of so many jobs that its database does not hold as completed."""
         found = int(connection.execute(self.counted).fetchone()[0])
         return jobs - found if self.counts_done else found
 
