@@ -113,7 +113,7 @@ def _run(wanted: frozenset[str], version: sizes.Sizes, results: Path, *, rivals:
 
 @dataclass
 class _Taken:
-    """What one call has so far."""
+    """Results of one call so far."""
 
     rows: list[report.Row] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -134,7 +134,7 @@ def _take(bench: Bench, where: dict[str, str], results: Path, taken: _Taken) -> 
             lines: list[Line] = family.run(bench)
             taken.rows += [line.as_json(**where) for line in lines]
         except Exception:  # noqa: BLE001 - told below, whole
-            # What one family breaks is told, and the others are still measured.
+            # A failure of one family is shown, and the others are still measured.
             taken.failed.append(name)
             bench.say(f"{name} failed:\n{traceback.format_exc()}")
         taken.took_s[name] = time.monotonic() - began_s

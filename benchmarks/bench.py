@@ -1,6 +1,6 @@
-"""What every family of measures is handed: servers, sizes, and the few moves they all make.
+"""Servers, sizes and the common steps of all families of measures.
 
-It knows how to schedule a load, run a node over it and wait for the end; never what for.
+Schedules a load, runs a node over it and waits for the end; decides nothing about measures.
 """
 
 import contextlib
@@ -33,21 +33,21 @@ class Bench:
     wanted: frozenset[str]
     """The measures to take."""
     curves: Curves = field(default_factory=dict)
-    """What the plots show, by name."""
+    """Points of the plots, by name."""
     profiler: "Callable[[int], None] | None" = None
     """Called with the pid of a process that is about to be measured."""
     kept: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    """What several families use, until the end of the call."""
+    """Resources that several families use, until the end of the call."""
     with_rivals: bool = True
     """False if nothing is compared with other systems."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Of nodes and clients, besides what this process has."""
+    """Variables of nodes and clients, added to those of this process."""
     backlogs: dict[int, Settings] = field(default_factory=dict)
     """Installations with so many far tasks, by that number."""
 
     @property
     def folder(self) -> Path:
-        """Where programs leave what they noted."""
+        """Folder of the notes that programs leave."""
         return self.servers.folder / "programs"
 
     def say(self, text: str) -> None:
@@ -100,8 +100,7 @@ class Bench:
     ) -> Program:
         """Start a client that is ready to schedule a load.
 
-        Where the load names no due time, its first task is due ``ahead_s`` after the client
-        begins.
+        If the load has no due time, its first task is due ``ahead_s`` after the client begins.
         """
         told = settings.model_dump(mode="json")
         spec = {"settings": told, "load": asdict(load), "kind": kind, "ahead_s": ahead_s}

@@ -45,7 +45,7 @@ ENGINE: tuple[ModuleType, ...] = (
     startup,
     scaling,
 )
-"""What the engine itself does: the group ``engine``, a quarter of an hour in the quick version."""
+"""Measures of the engine itself: the group ``engine``, a quarter of an hour in quick."""
 FAMILIES: tuple[ModuleType, ...] = (
     *ENGINE,
     processes,

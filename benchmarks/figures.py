@@ -35,14 +35,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a ratio, or a value where nothing is compared, should be."""
+    """The goal of a ratio, or of a value that is not compared."""
 
     kind: Literal["at least", "at most"]
     limit: float
     of: Literal["ratio", "value"] = "ratio"
 
     def is_met(self, value: float, ratio: float | None) -> bool | None:
-        """Whether it is met; None where what it speaks of was not measured."""
+        """True if it is met; None if its value or ratio was not measured."""
         judged = value if self.of == "value" else ratio
         if judged is None:
             return None
@@ -60,7 +60,7 @@ class Line:
     figure: Figure
     unit: str
     against: str | None = None
-    """What it is compared with: a rival, a limit, or itself under other conditions."""
+    """The counterpart: a rival, a limit, or the same measure under other conditions."""
     against_figure: Figure | None = None
     goal: Goal | None = None
     detail: dict[str, Any] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Line:
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is met; None where there is none, or nothing to judge it by."""
+        """True if the goal is met; None without a goal, or without a figure to judge it by."""
         return None if self.goal is None else self.goal.is_met(self.figure.value, self.ratio)
 
     def as_json(self, **where: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Whether an interpreter was built with optimizations, by what is known of its build.
+"""Tells optimized builds of the interpreter from others.
 
 Plain builds, as pyenv makes them unless told otherwise, run Python code 1.1 to 1.5 times slower.
 ``make venv`` runs this file with each interpreter it finds, before anything is installed: it
@@ -12,7 +12,7 @@ _SYSTEM = "/usr"
 
 
 def is_optimized(configured_with: str, prefix: str) -> bool:
-    """Whether a build with these arguments of ``configure``, installed there, is optimized.
+    """True if a build with these arguments of ``configure``, at this prefix, is optimized.
 
     Distributions optimize theirs.  Debian's arguments do not say so: they are those of its shared
     library, and the program is another build.
@@ -21,7 +21,7 @@ def is_optimized(configured_with: str, prefix: str) -> bool:
 
 
 def runs_optimized() -> bool:
-    """Whether this interpreter is."""
+    """True if this interpreter is optimized."""
     return is_optimized(sysconfig.get_config_var("CONFIG_ARGS") or "", sys.base_prefix)
 
 

@@ -1,4 +1,4 @@
-"""What is scheduled: tasks by number, so that every process knows each of them without asking.
+"""The scheduled tasks, by number: every process knows each of them without asking.
 
 A record of the log is about 240 bytes long; the rivals are given the same data.
 """
@@ -22,13 +22,13 @@ IN_PROCESSES = "process_work."
 OCCURRING = "occurring"
 """Name of the work whose tasks are occurrences of schedules."""
 SCHEDULES = 500
-"""How many of them there are."""
+"""Number of those schedules."""
 ASYNC_KIND = "async"
 """The kind of those tasks of a mixed load whose executor is async."""
 LIMIT_PER_S, LIMIT_BURST = 200, 20
-"""What all nodes together may start of a limited load."""
+"""Rate and burst of all nodes together for a limited load."""
 _MIXED = 10
-"""Of as many tasks that follow one another one fails once, and one is of the async kind."""
+"""In each run of this many tasks one fails once, and one is of the async kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ class Load:
     first: int = 0
     """Number of the first task."""
     name: str = "customer"
-    """How the ordering ids begin."""
+    """Prefix of the ordering ids."""
     note_bytes: int = len(NOTE)
     """Padding of the data."""
     mixed: bool = False
-    """Whether a tenth is of the async kind, and the data of another tenth says ``fails``."""
+    """True if a tenth is of the async kind, and the data of another tenth says ``fails``."""
     tenants: int = 0
-    """So many, in turn, whose names the data says; 0 means that it says none."""
+    """Number of tenants, in turn, whose names the data says; 0 means that it says none."""
     priority: int | None = None
-    """Of each task; None means: that of its kind."""
+    """Priority of each task; None means that of its kind."""
     kind: str | None = None
     """Kind of each task; None is that of the default executor."""
 
@@ -97,7 +97,7 @@ class Load:
 
     @property
     def last_due_ms(self) -> int:
-        """When the last of them is due."""
+        """Time at which the last task is due."""
         return self.due_ms(self.first + self.count - 1)
 
 

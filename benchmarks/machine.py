@@ -1,4 +1,4 @@
-"""What the figures were taken on, and what must be true of it before they mean anything."""
+"""The machine of the figures, and the conditions under which they mean anything."""
 
 import importlib
 import os

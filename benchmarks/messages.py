@@ -1,7 +1,7 @@
-"""Messages that wait for their deadlines: how they are numbered, passed on, counted and told.
+"""Messages that wait for their deadlines: how they are numbered, passed on, counted and shown.
 
-What both kinds of storage share.  A message's value begins with its number and its deadline, so
-whoever reads it needs to know nothing else.
+Both kinds of storage share it.  A message's value begins with its number and its deadline, so a
+reader needs to know nothing else.
 """
 
 import struct
@@ -18,7 +18,7 @@ from hourhand import Settings
 SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 P999_MS_MAX = 50.0
 SETTLE_S = 1
-"""How late messages of the first second are is not judged: topics are new to broker and node."""
+"""Lateness in the first second is not judged: topics are new to broker and node."""
 _TOUCHES = 3
 _TOUCH = b"t" * 8_000
 _ACKNOWLEDGED_S = 30.0
@@ -97,7 +97,7 @@ def lines_of(
 ) -> list[Line]:
     """Return the lines of a measure; its p99.9 has a goal unless that is None.
 
-    What is missing, early or doubled is counted over all rounds: a median would hide it.
+    Missing, early and doubled messages are counted over all rounds: a median would hide them.
     """
     lines = []
     for share in SHARES:

@@ -1,6 +1,6 @@
-"""How much processor time processes take, each with those it starts, as Linux counts it.
+"""Processor time of processes, each with those it starts, as Linux counts it.
 
-Elsewhere nothing is known, and nothing is told.  It never says what a process did with it.
+On other systems it is unknown.  It never says what a process did with it.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ _PARENT, _USER, _CHILDREN_SYSTEM = 1, 11, 14
 
 @dataclass(frozen=True)
 class Drain:
-    """What a drain came to."""
+    """Rate and costs of a drain."""
 
     per_s: float
     """Tasks a second."""

@@ -1,7 +1,7 @@
 """Runs one of the benchmark's programs as a process of its own and talks to it in lines.
 
 The program is told what to do in one JSON argument; it prints one JSON object an event and
-reads one command a line.  What it writes to its error stream is kept and shown when it fails.
+reads one command a line.  Its error stream is kept, and shown when it fails.
 """
 
 import contextlib

@@ -34,7 +34,7 @@ class Execution(NamedTuple):
 class Records:
     """A file of ``slots`` executions; one process writes, from any thread, others read.
 
-    Of several processes each writes a file of its own, and who has the first one open reads all.
+    Several processes write a file each; the process that opened the first one reads all.
     """
 
     def __init__(self, path: Path, slots: int) -> None:
@@ -84,7 +84,7 @@ class Records:
                 yield Execution(int(self._numbers[2 * slot]), started_s)
 
     def has(self, count: int) -> bool:
-        """Whether so many executions are noted."""
+        """True if ``count`` executions are noted."""
         if count <= self.slots and self._numbers[2 * count - 1]:
             return True
         siblings = self._all_siblings()

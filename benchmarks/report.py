@@ -20,7 +20,7 @@ END = "<!-- bench:end -->"
 Row = dict[str, Any]
 """One line of the results, as ``Line.as_json`` writes it."""
 Curves = dict[str, Any]
-"""What the plots show, by name."""
+"""Points of the plots, by name."""
 
 
 def table(rows: Sequence[Row]) -> Table:

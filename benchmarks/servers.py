@@ -42,7 +42,7 @@ collecting all of it takes half a second."""
 
 @dataclass
 class Servers:
-    """What runs; a server nobody asked for is not started."""
+    """The servers of a call; one is started when it is first asked for."""
 
     folder: Path
     kafka: KafkaServer

@@ -1,7 +1,7 @@
-"""How much work each version of the benchmark does: smoke, quick and full.
+"""Amounts of work in each version of the benchmark: smoke, quick and full.
 
-The quick version ends in less than half an hour on two idle cores; what it leaves out, or does
-smaller, is written here and nowhere else.
+The quick version ends in less than half an hour on two idle cores.  This file alone says what it
+leaves out or does smaller.
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ class Sizes:
     drain_tasks: int
     drain_ids: int
     rival_jobs: int
-    """Of each rival but procrastinate."""
+    """Jobs of each rival except procrastinate."""
     procrastinate_jobs: int
     burst_tasks: int
     compute_tasks: int
@@ -25,14 +25,14 @@ class Sizes:
     """Each inserts a row."""
     enqueue_tasks: int
     lateness_s: float
-    """How long tasks fall due."""
+    """Seconds in which tasks fall due."""
     ahead_s: float
-    """How long before the first of them they are scheduled."""
+    """Seconds from scheduling to the first due time."""
     lateness_rounds: int
     overdue_tasks: int
     """Worked off while others fall due."""
     beside_s: float
-    """How long those fall due."""
+    """Seconds in which those fall due."""
     backlog_tasks: int
     """Far tasks of lateness_1k_deep, memory_deep and startup."""
     deep_backlogs: tuple[int, ...]
@@ -42,13 +42,13 @@ class Sizes:
     """Due at one moment."""
     failing_ids: int
     limited_attempts: int
-    """Of which the cost of a limit is counted."""
+    """Attempts that give the cost of a limit."""
     limited_s: float
-    """How long nodes share a limit."""
+    """Seconds in which nodes share a limit."""
     shares_backlog_tasks: int
-    """Of one tenant, or of low priority."""
+    """Tasks of one tenant, or of low priority."""
     shares_s: float
-    """How long others' tasks come before it is due, and then beside it."""
+    """Seconds of other tasks before it is due, and then beside it."""
     takeover_rate: float
     curve_embedded: tuple[int, ...]
     curve_cluster: tuple[int, ...]
@@ -56,24 +56,24 @@ class Sizes:
     scale_s: float
     blocked_days: int
     pipeline_rows: int
-    """Of a file that is loaded."""
+    """Rows of a file that is loaded."""
     pipeline_memory_rows: tuple[int, int]
     """Audited, to see what the driver holds."""
     relay_rounds: int
     relay_s: float
-    """How long messages come."""
+    """Seconds of messages."""
     relay_warming_s: float
-    """How long they come before, where a server has to be warm."""
+    """Seconds of messages before, if a server has to be warm."""
     relay_rates: tuple[int, ...]
     timer_creations: int
     timer_creations_warming: int
-    """How many are made before, for the same reason."""
+    """Timers that are made before, for the same reason."""
     timer_pops_s: float
-    """How long timers pop."""
+    """Seconds in which timers pop."""
     timer_pops_per_s: int
     timers_pending: int
     unjudged: bool = True
-    """Whether rivals that no goal names are run, too, where a run takes long."""
+    """True if rivals without a goal run as well where a run takes long."""
     left_out: frozenset[str] = frozenset()
     """Measures that this version takes only where they are named."""
 
@@ -227,4 +227,4 @@ ONLY_FULL = (
     "cost_curve on Cassandra, and from 1,000,000 pending tasks on",
     "procrastinate's 60,000 jobs (fewer in quick: its rate does not depend on it)",
 )
-"""What the quick version does not measure at all."""
+"""Measures that the quick version leaves out."""

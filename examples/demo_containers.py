@@ -1,7 +1,7 @@
 """``make compose-demo``: three nodes in containers run tasks, and one container is killed.
 
 Kafka, Cassandra and the nodes are those of docker/compose.yaml, in a project of their own that
-is removed with its volumes at the end.  What ran is judged from what each node wrote down.
+is removed with its volumes at the end.  Executions are judged by the notes of each node.
 Exit code 0 only if every check holds.
 """
 
@@ -45,7 +45,7 @@ _MISSING_S = 90
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the audit is to judge."""
+    """Evidence for the audit."""
 
     workload: Workload
     runs: list[Run]
@@ -73,7 +73,7 @@ def play(project: ComposeProject, folder: Path, tasks: int, say: Callable[[str],
     gone_us = now_us()
     say(f"the container of node {_KILLED} killed with SIGKILL")
     wanted = {job.task_id for job in workload.jobs}
-    # What is missing after that is lost, and the audit says so.
+    # A task that is missing after that is lost, and the audit says so.
     _watch(
         readers, lambda: wanted <= _done(readers) and now_us() > micros(workload.ends), _MISSING_S
     )

@@ -22,7 +22,7 @@ from hourhand import FairShare, Hourhand, Limit, Scheduler, Settings, Task
 from hourhand.scheduler.adapters.clock import SystemClock
 
 TENANTS = {"big": 10, "small": 1}
-"""How many times as much as the other one each brings."""
+"""Relative amounts of mail of each tenant."""
 MAILS, ROWS, JOBS = 50, 200, 300
 """Tasks of the small tenant, by kind."""
 ALERTS = 40
@@ -47,7 +47,7 @@ class Start(NamedTuple):
 
 
 class Seen:
-    """What the executors write down."""
+    """Notes of the executors."""
 
     def __init__(self) -> None:
         self.starts: list[Start] = []

@@ -41,14 +41,14 @@ NODES = 3
 DELAYS_MS = (100, 8_000)
 _SERVERS = "HOURHAND_KAFKA__BOOTSTRAP_SERVERS"
 _LAST_S = 40.0
-"""So long after the last deadline a message is waited for before it counts as missing."""
+"""Seconds after the last deadline until a message counts as missing."""
 _SETTLE_S = 4.0
 _QUIET_S = 2.0
-"""So long it goes on reading once all are there: for what appears twice."""
+"""Seconds of reading after all messages are there, to find doubled ones."""
 
 
 class Reader:
-    """What a reader of committed records saw of the out-topic, and when."""
+    """A reader of committed records of the out-topic, which notes the time of each."""
 
     def __init__(self, settings: Settings) -> None:
         self.seen: list[tuple[int, int]] = []

@@ -22,7 +22,7 @@ from hourhand import Settings
 
 _WAIT_S = 60.0
 _QUIET_S = 1.0
-"""So long the program looks for a payment that must not be taken."""
+"""Seconds in which the program looks for a payment that must not be taken."""
 
 
 class Reservations:

@@ -56,7 +56,7 @@ class Quiet(TaskExecutor):
 
 
 class Steps:
-    """What was done, how many rows that were, how long it took, and what does not hold."""
+    """The steps that were done: rows, duration, and checks that do not hold."""
 
     def __init__(self) -> None:
         self.table = Table("step", "rows", "seconds", "rows/s", "checksum", "what")
@@ -83,7 +83,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """What all steps work with."""
+    """Common parts of all steps."""
 
     spark: SparkSession
     settings: Settings
@@ -93,7 +93,7 @@ class Play:
 
     @property
     def job(self) -> JobOptions:
-        """What every job is told."""
+        """Options of every job."""
         return JobOptions(options_of(self.settings), say=console.print)
 
     def table(self, name: str) -> DataFrame:

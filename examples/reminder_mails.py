@@ -20,7 +20,7 @@ _WAIT_S = 60
 
 @dataclass(frozen=True)
 class Appointment:
-    """Who comes when."""
+    """A customer and the time of the visit."""
 
     id: str
     patient: str

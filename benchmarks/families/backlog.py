@@ -24,7 +24,7 @@ from hourhand.scheduler import wiring
 
 _DAY_MS = 86_400_000
 DAYS = 30
-"""How far ahead they lie, beginning tomorrow."""
+"""Days over which far tasks lie, beginning tomorrow."""
 _CHUNK = 1_000
 _IN_FLIGHT = 8
 _WRITE_TIME = 1

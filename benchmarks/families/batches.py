@@ -18,7 +18,7 @@ _WORKS = {
     "one by one": ("insert", 1),
     f"one by one on {_WORKERS} connections": ("insert", _WORKERS),
 }
-"""What is measured: the work of a node's tasks, and its workers."""
+"""Measured ways: the work of a node's tasks, and its workers."""
 _GOALS = {"one by one": Goal("at least", 8)}
 
 

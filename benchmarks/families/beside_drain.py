@@ -18,7 +18,7 @@ _AHEAD_S = 1.0
 """From when they are scheduled until the first of them is due."""
 _IDS = 10_000
 _OVERDUE_S = 600.0
-"""How long before now the first of the backlog was due."""
+"""Age of the first task of the backlog."""
 _OVERDUE_FIRST = 10_000_000
 """Numbers of the backlog, apart from all others."""
 _JUDGED_MIN = 200

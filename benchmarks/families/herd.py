@@ -36,12 +36,12 @@ _DAY_S = 86_400.0
 _WARMING_TASKS = 20_000
 _WARMING_SHARE = 50
 _SLACK = 1.5
-"""How much longer the load may take than the tasks before it let expect."""
+"""Factor by which the load may be slower than the tasks that were loaded before."""
 _PAGE_ROWS = 500
 _READS = 100
 _PHASE_S = 1_200.0
 _DRAIN_S = 300.0
-"""Of a drain that takes longer the rate of this time is the figure."""
+"""The rate within this time is the figure of a drain that takes longer."""
 _TIMEOUT_S = 120.0
 _POLL_S = 0.02
 _MIB = 2**20

@@ -15,7 +15,7 @@ from tests.servers.ports import free_ports
 MEASURES = ("idle",)
 _PARTITIONS = (16, 256, 1_024)
 _SETTLE_S = 15.0
-"""What follows an assignment, first loads and reports among it, is over by then."""
+"""First loads and reports after an assignment are over by then."""
 _WATCHED_S = 30.0
 
 

@@ -3,13 +3,13 @@
 They come at a steady rate; one node passes them on: 1,000 a second by ``send_later``, each due
 0.05 to 1 s later, and 4,000 a second through the relay's in-topic, each due 3 to 10 s later and
 moved from bucket to bucket until then, 16 partitions of either kind.  Lateness is the time at which
-a reader of committed records has a message less the time it was due, on one clock.  What is
-missing, early or there twice is counted and told.
+a reader of committed records has a message less the time it was due, on one clock.  Missing,
+early and doubled messages are counted and shown.
 
-The node runs on one core, as that of ``relay_1k`` does.  The broker is the family's own.  It has
-done for a minute or two before what the larger of the loads asks of it, as its compiler takes about
-that.  Its collector is one of short pauses: with the one that Java chooses on two cores it stands
-still for tens of milliseconds every few seconds, which is the last thousandth.
+The node runs on one core, as that of ``relay_1k`` does.  The broker is the family's own.  It is
+warmed with the larger load for a minute or two.  Its collector has short pauses: the one that Java
+chooses on two cores stops it for tens of milliseconds every few seconds, which is the last
+thousandth.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ MEASURES = ("kafka_only", "kafka_relay")
 
 
 class _Load(NamedTuple):
-    """What one measure does."""
+    """The load of one measure."""
 
     rate: int
     partitions: int

@@ -20,7 +20,7 @@ RATES = {"lateness_1k": 1_000.0, "lateness_3k": 3_000.0}
 P50_MS_MAX = 1.0
 RIVALS = (awa.RIVAL, graphile_worker.RIVAL, pgqueuer.RIVAL)
 _P999_RATIOS = {awa.NAME: 0.02, graphile_worker.NAME: 1.0}
-"""What our p99.9 should be of theirs at most."""
+"""The largest ratio of our p99.9 to theirs that meets the goal."""
 _SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 _START_S = 3.0
 """From naming a due time until a client begins to schedule."""

@@ -32,7 +32,7 @@ NODES = 4
 _COSTS: Mapping[str, str | None] = {"no key": None, "a key": "customer"}
 _PAIRS_A_ROUND = 5
 _GROUP = 100
-"""So many attempts begin together, as a partition hands them on."""
+"""Attempts that begin together, as a partition hands them on."""
 _IDS = 1_600
 _WARM_S = 3.0
 """After the first start: until then nodes use what they saved up."""
@@ -44,7 +44,7 @@ def run(bench: Bench) -> list[Line]:
     return [*(_cost(bench, name, key) for name, key in _COSTS.items()), *_rate(bench)]
 
 
-# What it costs.
+# The cost of a limit.
 
 
 class _NoOp(TaskExecutor):
@@ -100,7 +100,7 @@ def us_an_attempt(rules: FlowRules, count: int) -> float:
     return (time.process_time() - began_s) / count * 1e6
 
 
-# What is let through.
+# The starts that a limit lets through.
 
 
 def _rate(bench: Bench) -> list[Line]:

@@ -13,7 +13,7 @@ _SETTLE_S = 5.0
 _MIB = 2**20
 _LARGE = Load(count=2_000, ids=500, rate=100.0, note_bytes=900_000)
 _CONTAINER_MIB = 512
-"""What the compose files give a node."""
+"""Memory that the compose files give a node."""
 
 
 def run(bench: Bench) -> list[Line]:

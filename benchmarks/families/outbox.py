@@ -21,7 +21,7 @@ from tests.servers.postgres import PostgresServer
 MEASURES = ("outbox",)
 _WRITERS = 4
 _PACED_PER_S = 100.0
-"""So few that neither side has a queue."""
+"""A rate at which neither side has a queue."""
 _STOPPED_S = 30.0
 _LOOK_S = 0.05
 _LISTENING = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'hourhand outbox'"
@@ -31,7 +31,7 @@ Application = Callable[[dict[str, Any]], Program]
 
 class _Taken(NamedTuple):
     commits_per_s: float
-    """What the application reaches, whose tasks are worked off meanwhile on the same cores."""
+    """Commits of the application while its tasks run on the same cores."""
     rate_per_s: float
     """From the first transaction to the start of the last task."""
     late_ms: list[float]

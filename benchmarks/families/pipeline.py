@@ -106,7 +106,7 @@ def _load(bench: Bench) -> list[Line]:
     rows = bench.sizes.pipeline_rows
     rates: dict[str, list[float]] = {_ONE: [], _BOTH: [], "bare": []}
     for number in range(1, bench.sizes.rounds + 1):
-        # What has no goal is taken once.
+        # A measure without a goal is taken once.
         both = number == 1 and "pipeline_cores" in bench.wanted
         masters = (_ONE, _BOTH) if both else (_ONE,)
         for master in masters:
@@ -127,8 +127,8 @@ def _load(bench: Bench) -> list[Line]:
 def _loaded(bench: Bench, master: str, rows: int) -> float:
     path = str(bench.folder / bench.servers.name("tasks"))
     with bench.servers.installation("load") as settings, _spark(bench, settings, master) as program:
-        # What compiles and connects is not measured.  These rows lie in hours of their own: beside
-        # rows of its own hour each row is looked up in the store, which the bare driver never does.
+        # Compiling and connecting are not measured.  These rows lie in other hours: a row is looked
+        # up in the store if its hour has rows, which the bare driver never does.
         _ask(program, f"make {path}-before.parquet {rows} {_WARM_DAYS}")
         _ask(program, f"load {path}-before.parquet")
         _ask(program, f"make {path}.parquet {rows} {_DAYS}")
@@ -151,8 +151,8 @@ def _memory(bench: Bench) -> Line:
     """Audit few and many rows, and see what the driver holds at most.
 
     The driver is the process of the job with its JVM, apart from the executor, whose sorts and
-    joins take what Spark gives them before they go to disk.  What it holds is its JVM's heap after
-    a full collection, asked for twice a second, and the resident memory of its Python.
+    joins take what Spark gives them before they go to disk.  Its memory is the JVM's heap after a
+    full collection, asked for twice a second, and the resident memory of its Python.
     """
     peaks = []
     for rows in bench.sizes.pipeline_memory_rows:

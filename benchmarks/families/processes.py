@@ -24,7 +24,7 @@ MEASURES = ("processes",)
 _COUNTS = (1, 2, 4)
 _WORKERS = 4
 _TASKS_A_SECOND = 800
-"""Of one process: four workers, five milliseconds a task.  So few that cores stay idle."""
+"""Capacity of one process: four workers, five milliseconds a task.  Cores stay idle."""
 _STOPPED_S = 60.0
 _LOOK_S = 0.5
 

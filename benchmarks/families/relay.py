@@ -2,12 +2,11 @@
 
 Messages come at a steady rate, each due 3 to 10 s later, on 16 partitions; one node passes them
 on.  Lateness is the time at which the broker appended a message to the out-topic less its
-deadline, on one clock.  What is missing, early or there twice is counted and told.
+deadline, on one clock.  Missing, early and doubled messages are counted and shown.
 
 The node runs on one core: an interpreter has work for no more, and its threads wait for each
 other where each runs on another one.  The servers are the family's own, with collectors of short
-pauses; they have passed on 2,000 a second for a minute or two before, as their compilers take
-about that.  ``relay_4k_up`` is on servers as ``make up`` starts them, with a node on every core.
+pauses; they are warmed with 2,000 a second for a minute or two.  ``relay_4k_up`` is on servers as ``make up`` starts them, with a node on every core.
 """
 
 import contextlib

@@ -18,7 +18,7 @@ DOUBLING_MIN = 1.8
 _NODES = (1, 2, 4)
 _WORKERS = 4
 _TASKS_A_SECOND = 800
-"""Of one node: four workers, five milliseconds a task.  So few that cores stay idle."""
+"""Capacity of one node: four workers, five milliseconds a task.  Cores stay idle."""
 _CURVE_ROUNDS = 3
 
 

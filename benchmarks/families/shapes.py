@@ -20,7 +20,7 @@ from benchmarks.records import exactly_once, wall_s
 _PLAIN = "plain drain"
 _FEW_IDS = 100
 _PER_S = 1_000.0
-"""How many a second fell due while no node ran."""
+"""Tasks that fell due in a second while no node ran."""
 _GOALS = {
     "catch_up": Goal("at most", 1.6),
     "few_ids": Goal("at most", 1.6),

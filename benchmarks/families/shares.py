@@ -22,9 +22,9 @@ from hourhand.actors.model.read_ahead import AHEAD_MS
 _RATE = 200.0
 _TENANTS = 10
 _IDS = 1_000
-"""Of the tasks that come, and so of their tenants in turn; the backlog has ten times as many."""
+"""Ordering ids of the arriving tasks and of their tenants; the backlog has ten times as many."""
 _PRIORITY = 9
-"""Of the tasks that come; the backlog has that of its kind, which is lower."""
+"""Priority of the arriving tasks; the backlog has that of its kind, which is lower."""
 _BACKLOG_FIRST = 10_000_000
 """Numbers of the backlog, apart from all others."""
 _PROCESSES = 16
@@ -32,7 +32,7 @@ _PROCESSES = 16
 _RATIO_MAX = 2.0
 _SHARES = {"p50": 0.5, "p99": 0.99}
 _SEARCH_S = AHEAD_MS / 1000
-"""So long before it is due the backlog is read, for what is behind it: nothing is judged then."""
+"""The backlog is read this long before it is due; nothing is judged then."""
 _US_A_ROW = 50.0
 """Writing the backlog takes no longer, or the node is ready too late."""
 _READY_S = 15.0
@@ -42,7 +42,7 @@ _POLL_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What is measured."""
+    """The work of one measure."""
 
     work: str
     """Processes of the node."""
@@ -64,7 +64,7 @@ MEASURES = tuple(_WORKS)
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """How late tasks started, in order: before the backlog was due, and beside it."""
+    """Lateness of tasks, in order: before the backlog was due, and beside it."""
 
     before_ms: list[float]
     beside_ms: list[float]
@@ -152,7 +152,7 @@ def phases(left: Load, coming: Load, executions: Sequence[Execution]) -> Phases:
     own = [each for each in executions if each.number < _BACKLOG_FIRST]
     others = [each for each in executions if each.number >= _BACKLOG_FIRST]
     exactly_once(own, coming.count)
-    # What the node left of the backlog when it was stopped is not missing.
+    # Tasks of the backlog that the node had left when it was stopped are not missing.
     exactly_once(others, len({each.number for each in others}))
     late_ms = _late_ms(coming, own)
     early_ms = -min([*late_ms.values(), *_late_ms(left, others).values()])

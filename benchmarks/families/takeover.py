@@ -27,7 +27,7 @@ KILLED_S_MAX = 12.0
 _NODES = 3
 _IDS = 1_600
 _BEFORE_S = 3.0
-"""Of steady load before each event, which also shows the gap that is there anyway."""
+"""Steady load before each event, which also shows the gap without an event."""
 _GRACEFUL_WATCH_S = 6.0
 _KILLED_WATCH_S = 17.0
 

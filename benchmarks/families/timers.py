@@ -88,7 +88,7 @@ def created_per_s(bench: Bench, settings: Settings, module: str) -> float:
     """Return how many creations a second one server acknowledges."""
     with _serving(bench, module, settings) as (_, port):
         count = bench.sizes.timer_creations
-        # What is compiled or connected at the first requests is not part of it.
+        # Compiling and connecting at the first requests are not measured.
         _load(bench, port, kind="create", count=count // 10)
         done = _load(bench, port, kind="create", count=count)
     return count / float(done["ended_s"] - done["began_s"])

@@ -1,1 +1,1 @@
-"""What the bare servers and drivers do without an engine: the ceiling of every figure."""
+"""Bare servers and drivers without an engine: the ceiling of every figure."""

@@ -1,7 +1,7 @@
 """The bare driver's batch writes: the rows of a load, in same-row batches, and nothing else.
 
 No file, no Spark, no check of a row, no look at who owns the partition: prepared statements bound
-the usual way, the best size of batch, many in flight.  What a bulk load is measured against.
+the usual way, the best size of batch, many in flight.  A bulk load is compared with it.
 """
 
 import threading

@@ -24,9 +24,9 @@ _READ_S = 0.2
 _ANSWER_S = 10.0
 _FIRST_S = 300.0
 _IDLE_S = 30.0
-"""So long after the last message nothing more is waited for."""
+"""Seconds of silence after which no further message is waited for."""
 _AFTER_S = 2.0
-"""So long it goes on reading once all are there: for what appears twice."""
+"""Seconds of reading after all messages are there, to find doubled ones."""
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
     )
     partitions = [TopicPartition(topic, each) for each in range(settings.topic.partitions)]
     for each in partitions:
-        # What is there already was not passed on.
+        # Earlier messages of the topic were not passed on.
         each.offset = consumer.get_watermark_offsets(each, _ANSWER_S)[1]
     consumer.assign(partitions)
     tell("ready")
@@ -79,12 +79,12 @@ _CLOCKS: dict[str, tuple[int, Callable[[Any], float]]] = {
     "appended": (_BATCH, _appended_ms),
     "read": (1, _read_ms),
 }
-"""How many messages are read at once, and when one of them has appeared, in UTC milliseconds."""
+"""Messages in one read, and the function that tells when one appeared, in UTC milliseconds."""
 _FETCHED: dict[str, dict[str, Any]] = {
     "appended": {"fetch.min.bytes": 1_000_000, "fetch.wait.max.ms": 200},
     "read": {},
 }
-"""Where the broker's stamp is what counts, its time is left to what is measured."""
+"""If the broker's stamp counts, the sink leaves processor time to the measured processes."""
 
 
 def _counted(

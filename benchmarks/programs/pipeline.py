@@ -33,7 +33,7 @@ from hourhand.scheduler.pipeline.source import FORMAT
 
 _CONNECTOR = "org.apache.spark.sql.cassandra"
 _STORED = tuple(each.name for each in columns_of("tasks") if each.name != "write_time")
-"""What the connector reads: a write time is not a column of a table, but a function makes it."""
+"""Columns that the connector reads: a write time comes from a function, not from a column."""
 _LOOK_S = 0.5
 _IDS = 10_000
 _HOURS = 48

@@ -1,7 +1,6 @@
-"""What the benchmark asks of a rival: a database, a worker and a client as programs, what is left.
+"""A rival as the benchmark uses it: a database, a worker, a client, and the jobs that are left.
 
-Decides what all of them are told.  How one makes its tables, and what its programs do, is in a
-module of its own.
+Decides which arguments all of them get.  Tables and programs of a rival are in a module of its own.
 """
 
 from collections.abc import Callable
@@ -24,19 +23,19 @@ class Rival:
 
     name: str
     module: str
-    """What its programs run; it ends the names of its databases, too."""
+    """Module that its programs run; the names of its databases end with it."""
     migrate: Callable[[str], None]
     """Makes its tables in the database at an address."""
     counted: str
     """The statement that counts its jobs."""
     counts_done: bool = False
-    """Whether these are the completed ones, and not those that are left."""
+    """True if these are the completed jobs, and not those that are left."""
     grain_ms: int = 1
     """Its jobs are due in steps of this."""
     command: tuple[str, ...] | None = None
-    """What starts its programs, where that is not Python."""
+    """Command that starts its programs; None means Python."""
     told: tuple[tuple[str, str], ...] = ()
-    """What its programs are told besides."""
+    """Further arguments of its programs."""
     install: Callable[[], None] | None = None
     """Installs it where it is in a file of SQLite; raises RivalMissing.  Others use PostgreSQL."""
     survives: str = "yes / yes"

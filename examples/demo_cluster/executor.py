@@ -1,7 +1,7 @@
-"""What the nodes of the demonstration run: it writes down that it ran, and little else.
+"""The executor of the demonstration: it writes down that it ran, and little else.
 
 A task's data may ask for work, ``work_ms``, and for one refusal, ``retry_after_s``: the first
-attempt then asks to be made again so many seconds later.
+attempt then asks for another one after these seconds.
 """
 
 import os

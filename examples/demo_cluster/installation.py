@@ -1,4 +1,4 @@
-"""Which servers are used, and what of them belongs to one run: two topics and a keyspace.
+"""The servers of a run, and its own parts of them: two topics and a keyspace.
 
 Servers named by the environment come first, then those of ``make up``, else one of each is
 started and stopped again.  Everything made on servers that stay is removed at the end.

@@ -1,7 +1,7 @@
 """Turns the evidence into one line per check, and into figures.
 
-What ran, when and how often is judged from the executors' own records alone; where records
-lie, from the topics and the tables as Kafka's and Cassandra's own clients read them.
+Executions are judged by the executors' own records only; the places of records by topics and
+tables, as Kafka's and Cassandra's own clients read them.
 """
 
 from bisect import bisect_right
@@ -95,7 +95,7 @@ def _limit(evidence: Evidence) -> list[Check]:
 def _beyond_limit(starts_us: Sequence[int], handovers: Sequence[tuple[int, int]]) -> list[str]:
     """Return the times in which more began than the limit allows; of each start the first.
 
-    What a node had let through when it lost partitions, a burst at most, begins beside.
+    A burst at most that a node had let through when it lost partitions does not count.
     """
     found = []
     for place, first_us in enumerate(starts_us):

@@ -1,4 +1,4 @@
-"""What happens when: writes tasks, starts, stops and kills nodes, and collects the evidence.
+"""The play: writes tasks, starts, stops and kills nodes, and collects the evidence.
 
 It judges nothing; ``judge`` does.
 """
@@ -51,8 +51,8 @@ _READY_S = 90
 _STOP_AFTER_S, _START_AFTER_S, _KILL_AFTER_S = 1, 3, 9
 """Counted from the start of the storm."""
 _AT_WORK_S_MAX = 12
-"""How long the kill waits for the restarted node: what moves to it just before would be taken for
-the killed node's, and taken over at once.
+"""Seconds that the kill waits for the restarted node: partitions that move to it just before would
+be taken for the killed node's, taken over at once.
 """
 _STILL_S_MAX = 30
 """Nothing ends for so long where something is lost."""
@@ -74,7 +74,7 @@ class Evidence:
     handovers: Sequence[tuple[int, int]]
     """From when until when partitions went from nodes to others while limited tasks were due."""
     first_node_pid: int
-    """Of the only node before the whole cluster was restarted."""
+    """Process id of the only node before the whole cluster was restarted."""
     stop_codes: Sequence[int]
     """Exit codes of the nodes that were asked to stop."""
     refusal: str
@@ -211,7 +211,7 @@ class Play:
         sent_us = now_us()
         killed.kill()
         gone_us = now_us()
-        # What went to the new node went until now; the killed one's goes when its session is over.
+        # Partitions of the new node moved until now; the killed one's move when its session is over.
         taken_us = gone_us + 2 * SESSION_TIMEOUT_MS * 1_000
         self._handovers += [(start_us, sent_us), (sent_us, taken_us)]
         self._nodes.remove(killed)
@@ -224,7 +224,7 @@ class Play:
         known = -1
         while not wanted <= self._succeeded and known < len(self._succeeded):
             known = len(self._succeeded)
-            # What is missing when nothing ends any more is lost, and the audit will say so.
+            # A task that is missing when nothing ends any more is lost, and the audit will say so.
             self._wait_while(lambda: not wanted <= self._succeeded, _STILL_S_MAX)
         self._wait_while(lambda: True, _QUIET_S)
         self._say(f"{len(self._succeeded):,} tasks have run")

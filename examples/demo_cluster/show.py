@@ -1,4 +1,4 @@
-"""What the demonstration shows: what happens, then one line per check, then the figures."""
+"""Output of the demonstration: what happens, then one line per check, then the figures."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -31,7 +31,7 @@ class Figures:
     """Tasks due at one moment, from that moment to the end of the last."""
     steady_per_s: int
     lateness: Lateness | None
-    """Of the tasks that came at ``steady_per_s``."""
+    """Lateness of the tasks that came at ``steady_per_s``."""
     takeover_s: float | None
     """From the SIGKILL to the first start, on another node, in a partition of the killed one."""
     last_takeover_s: float | None

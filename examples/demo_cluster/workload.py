@@ -1,4 +1,4 @@
-"""Which tasks the demonstration schedules, when they are due, and who writes them.
+"""The tasks of the demonstration, their due times, and their writers.
 
 ``steady`` comes at 500 a second, ``burst`` all at one moment, ``storm`` while nodes stop, die
 and start.  Half of each is written by the client, half as plain JSON by somebody else's
@@ -23,7 +23,7 @@ MISPLACED = 20
 _STORM_WORK_MS = 50
 LIMITED_KIND = "mail"
 LIMIT_PER_S, LIMIT_BURST = 50, 16
-"""What the whole cluster may start of that kind: a share of one partition still starts one within a
+"""Limit of that kind in the whole cluster: a share of one partition still starts one within a
 second, and has a burst of 1, so no node has more than its share."""
 _LIMITED_TASKS = 900
 """As many as the limit takes until nearly the end of the storm."""
@@ -40,13 +40,13 @@ class Job:
     part: str
     by_client: bool = False
     work_ms: int = 0
-    """How long it takes: without any, hardly a task would be in flight at the kill."""
+    """Duration of an attempt: without any, hardly a task would be in flight at the kill."""
     retry_after_s: int = 0
     kind: str | None = None
 
     @property
     def data(self) -> dict[str, int]:
-        """What the executor is told, without what is nothing."""
+        """Data for the executor, without empty members."""
         told = {"work_ms": self.work_ms, "retry_after_s": self.retry_after_s}
         return {name: value for name, value in told.items() if value}
 

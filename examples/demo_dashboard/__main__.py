@@ -26,7 +26,7 @@ _PER_S = 80.0
 _READY_LINE = "the node runs"
 _BLOCKED_S = 60.0
 _BEFORE_S, _AFTER_S = 40.0, 75.0
-"""How long the charts are drawn before the first node dies, and after."""
+"""Seconds of charts before the first node dies, and after."""
 _SILENT_S = 30.0
 
 

@@ -1,4 +1,4 @@
-"""What the nodes of the demonstration run: it takes its time, and fails where the data says so."""
+"""The executor of the demonstration: it takes its time, and fails where the data says so."""
 
 import threading
 from datetime import timedelta
@@ -11,7 +11,7 @@ from hourhand.actors.model.backoff import RetryPolicy
 from hourhand.actors.model.outcome import Done
 
 SPEC = f"{__name__}:DashboardExecutor"
-"""How a node's command line names it."""
+"""Its name on a node's command line."""
 
 
 class BillingUnavailable(ConnectionError):

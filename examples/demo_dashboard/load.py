@@ -67,7 +67,7 @@ class Load:
             due = datetime.now(UTC) + timedelta(milliseconds=self._random.randint(200, 1_500))
             task = self._task(due, f"live-{number:06}", {"work_ms": self._random.randint(2, 60)})
             if self._random.random() < _FLAKY_SHARE:
-                # Of an id of its own, or a customer's other tasks would wait behind it.
+                # It has its own ordering id, or a customer's other tasks would wait behind it.
                 task = Task(
                     ordering_id=f"partner-{number:06}",
                     scheduled_time=due,

@@ -42,7 +42,7 @@ _SHOWN_MS = 20_000
 
 @dataclass(slots=True)
 class Seen:
-    """What a browser complained of while it looked."""
+    """Complaints of a browser while it looked."""
 
     errors: list[str]
     hosts: set[str]

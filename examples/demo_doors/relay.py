@@ -27,13 +27,13 @@ RATE = 300
 _DELAYS_MS = (2_000, 6_000)
 _MOVED_MS = 2_000
 _CHANGED_LATER_MS = 8_000
-"""What is to be cancelled or moved is due later, so that a busy machine is not too late for it."""
+"""Messages to cancel or move are due later, so that a busy machine is not too late."""
 _LAYOUT = struct.Struct(">q")
 _MALFORMED = 5
 _ORDERED = 5
-"""So many messages of one key and one deadline follow each other."""
+"""Messages of one key and one deadline that follow each other."""
 _KILL_WINDOW_S = 15.0
-"""What appears twice has first appeared at most so long before the kill."""
+"""A doubled message first appeared at most this long before the kill."""
 _QUIET_S = 180.0
 
 
@@ -44,20 +44,20 @@ def _spread(number: int, lowest: int, beyond: int) -> int:
 
 @dataclass
 class Sent:
-    """What went into the in-topic, by number."""
+    """Messages that went into the in-topic, by number."""
 
     due_ms: dict[int, int] = field(default_factory=dict)
-    """Of all that must appear."""
+    """Due times of all messages that must appear."""
     content: dict[int, tuple[bytes, bytes, list[Any]]] = field(default_factory=dict)
     never: set[int] = field(default_factory=set)
-    """What must not appear: cancelled, or a second message of a waiting id."""
+    """Messages that must not appear: cancelled, or a second one of a waiting id."""
     groups: defaultdict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
     """By key: messages of one deadline, in their order."""
 
 
 @dataclass
 class Seen:
-    """What appeared on the out-topic."""
+    """Messages that appeared on the out-topic."""
 
     number: int
     appended_ms: int

@@ -1,4 +1,4 @@
-"""What both demonstrations need: servers, nodes that die, a line a second, and a table.
+"""Common parts of both demonstrations: servers, nodes that die, a line a second, and a table.
 
 Decides nothing about messages or timers, and nothing about what holds.
 """

@@ -61,7 +61,7 @@ class Endpoint:
                 length = int(self.headers["Content-Length"])
                 body = self.rfile.read(length)
                 if len(body) < length:
-                    # Whoever called died while it did: no callback.
+                    # The caller died during the call: this is not a callback.
                     return
                 number = int(self.headers["X-Sequence-Number"])
                 pops.append(Pop(body.decode(), number, came_s))
@@ -84,7 +84,7 @@ class Endpoint:
 
 @dataclass
 class Asked:
-    """What was asked of the service."""
+    """Requests to the service."""
 
     due_s: dict[tuple[str, int], float] = field(default_factory=dict)
     """By opaque text and number: when each callback is due, as the service tells it."""

@@ -1,4 +1,4 @@
-"""What the node processes run, and how the data of orders is sealed.
+"""The executor of the node processes, and the seal of the data of orders.
 
 Application and nodes have the key; the mover has none.
 """

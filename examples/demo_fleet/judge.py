@@ -1,7 +1,7 @@
 """Turns the evidence into one line per check.
 
-What ran is judged from the executors' own records; what was committed, from the application's
-database; what the mover brought, from the topic as Kafka's own client reads it.
+Executions are judged by the executors' own records, commits by the application's database, the
+mover's records by the topic as Kafka's own client reads it.
 """
 
 import json
@@ -63,8 +63,8 @@ def _log(evidence: Evidence) -> list[Check]:
 def _disorder(evidence: Evidence, places: dict[Entry, int]) -> list[str]:
     """Return the customers whose records first stand in the log in another order.
 
-    Of a task that was cancelled while its rows waited the log has the cancellation alone, in the
-    place of either.
+    If a task was cancelled while its rows waited, the log has only the cancellation, in the place
+    of either.
     """
     customers = {order.task_id: order.customer for order in evidence.orders}
     entries: dict[str, int] = defaultdict(int)

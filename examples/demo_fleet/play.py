@@ -1,4 +1,4 @@
-"""What happens when: transactions, kills of the mover and of a node process, and the evidence.
+"""The play: transactions, kills of the mover and of a node process, and the evidence.
 
 It judges nothing; ``judge`` does.
 """
@@ -24,7 +24,7 @@ from hourhand.scheduler.demo.records import FOLDER_VARIABLE, RecordReader
 
 PROCESSES = 2
 KILLS = 2
-"""Of the mover."""
+"""Kills of the mover."""
 _ORDERS_PER_S = 60
 _LEAD_S = 14
 """From the last transaction to the first task: all is moved well before."""
@@ -42,7 +42,7 @@ _QUIET_S = 3
 _LOOK_S = 0.1
 _RESTARTS = "it is started again"
 _WORKS = re.compile(r"\[(\d)\] hourhand\.node works on")
-"""What a node process says when it has partitions, with its number."""
+"""Line of a node process that has partitions, with its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Evidence:
 
     orders: Sequence[Order]
     committed_orders: set[int]
-    """Of which the database has a row."""
+    """Orders with a row in the database."""
     journal: Sequence[Entry]
     waiting_at_restarts: Sequence[int]
     """Rows of the outbox when a killed mover was started again."""
@@ -62,7 +62,7 @@ class Evidence:
     records: Sequence[Found]
     dead_letters: Sequence[Found]
     restarted: bool
-    """Whether the supervisor has said that the killed process is started again."""
+    """True if the supervisor has said that the killed process is started again."""
     stop_codes: Mapping[str, int]
     readable_rows: int
     """Rows of the outbox that showed secret data while they waited."""
@@ -205,7 +205,7 @@ class Play:
                 self._succeeded.update(run.task_id for run in reader.read() if run.succeeded)
                 return wanted <= self._succeeded
 
-            # What is missing when nothing ends any more is lost, and the audit will say so.
+            # A task that is missing when nothing ends any more is lost, and the audit will say so.
             self._seen_within(look, _STILL_S_MAX)
         self._seen_within(
             lambda: datetime.now(UTC) > orders[-1].due + timedelta(seconds=_QUIET_S), _STILL_S_MAX

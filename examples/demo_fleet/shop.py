@@ -42,7 +42,7 @@ class Order:
     number: int
     customer: str
     due: datetime
-    """When its task is due."""
+    """Due time of its task."""
     fate: Fate
 
     @property
@@ -63,7 +63,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one committed transaction asked for."""
+    """The request of one committed transaction."""
 
     task_id: str
     is_cancellation: bool

@@ -35,7 +35,7 @@ BEGIN_S, DEADLINE_S = 2.0, 50.0
 PLAIN_LATE_MS_MAX = 100.0
 """In the median; the machine may be busy with all that computes."""
 KILLED_WITHIN_S = 2.0
-"""How much later than timeout and grace a hanging process may be gone."""
+"""Seconds after timeout and grace by which a hanging process must be gone."""
 _ERRORS = {
     "hang": ("TimeoutError", "killed"),
     "leak": ("ProcessTooLarge", "memory"),
@@ -57,7 +57,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What there is to judge."""
+    """Evidence for the judge."""
 
     due_s: Mapping[str, float]
     """When each task was due, by key, by the clock of the starts."""

@@ -309,7 +309,7 @@ class OutcomeFeed:
     def step(self, owned: Mapping[int, int]) -> None:
         """Go on with the partitions that this node works on, by their owner epochs; never waits."""
         now_ms = self._clock.monotonic_ms()
-        # Where all have more to tell, those that were told of last wait for the others.
+        # If all partitions have more to tell, the ones served last wait for the others.
         for partition, epoch in sorted(owned.items(), key=lambda each: self._turns[each[0]]):
             with self._lock:
                 held = self._held(partition, epoch)

@@ -71,7 +71,7 @@ def test_sentences_begin_with_their_subject() -> None:
     report(
         chain.from_iterable(
             _found(each)
-            for each in sources("actors", "hourhand", "scheduler")
+            for each in sources("actors", "benchmarks", "examples", "hourhand", "scheduler")
             if each.name not in PAGES
         )
     )
