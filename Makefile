@@ -232,7 +232,7 @@ mutation-sweep: $(MUTATION_STAMP) ## Change a FILE=scheduler/node/node.py a litt
 	@$(BIN)/python -m tests.mutation $(FILE) --sample $(or $(SAMPLE),0) --seed $(or $(MUTATION_SEED),0) $(if $(TESTS),--tests $(TESTS))
 
 .PHONY: chaos
-chaos: need-java need-mvn venv ## Kill nodes and servers for CHAOS_MINUTES=10 and recount [CHAOS_SEED=7 CHAOS_DOORS=0|1 CHAOS_PROTOCOL=consumer]
+chaos: need-java need-mvn venv ## Kill nodes and servers, fail links, clocks and disks for CHAOS_MINUTES=10 and recount [CHAOS_SEED=7 CHAOS_DOORS=0|1 CHAOS_FAULTS=all|processes|around]
 	@$(BIN)/python -m tests.chaos
 
 .PHONY: crash

@@ -1,4 +1,4 @@
-"""``make chaos``: ten minutes of faults on real servers, then the auditor's table; twice.
+"""``make chaos``: ten minutes of faults or more on real servers, then the table; twice.
 
 First the engine at its full load, then a smaller one with the doors beside it: a relay and a timer
 service on every node, whose single requests would leave two cores no idle time at the full load.
@@ -11,8 +11,9 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -23,11 +24,12 @@ from tests.chaos.auditor import audit
 from tests.chaos.causes import Rules
 from tests.chaos.installation import GroupProtocol, open_servers
 from tests.chaos.measures import measure
-from tests.chaos.plan import FULL, Extent
+from tests.chaos.plan import EVERY_MANNER, FULL, WHOLE, Extent, Kind
 from tests.chaos.run import Chaos, run_chaos
 from tests.chaos.table import show
 from tests.chaos.verdict import Limits, Verdict, judge
 from tests.servers.maven import FetchFailed, ToolMissing
+from tests.servers.preload import CannotPreload
 from tests.servers.process import ServerFailed
 from tests.servers.termination import terminate_as_interrupt
 
@@ -37,6 +39,12 @@ _TASKS_PER_S = 500
 _TASKS_PER_S_BESIDE_DOORS = 100
 """Two cores have idle time then; where they have none, recovery measures the machine."""
 _PROTOCOL = typer.Option(envvar="CHAOS_PROTOCOL", help="How group and brokers agree (KIP-848).")
+_TOLD = (NodeFailed, HourhandError, ToolMissing, FetchFailed, ServerFailed, CannotPreload)
+"""Errors whose text says all that a reader needs."""
+Faults = Literal["all", "processes", "around"]
+_KINDS: dict[Faults, Sequence[Kind]] = {"all": WHOLE, "processes": FULL, "around": EVERY_MANNER}
+"""Of what surrounds processes a run picks by its seed, or brings all of it."""
+_FAULTS = typer.Option(envvar="CHAOS_FAULTS", help="`around`: links, clocks and disks alone.")
 _LEAD_S = 34.0
 """Order is judged on pairs accepted 30 s before the first was due."""
 
@@ -62,6 +70,7 @@ def main(
         ),
     ] = None,
     protocol: Annotated[GroupProtocol, _PROTOCOL] = "classic",
+    faults: Annotated[Faults, _FAULTS] = "all",
     figures: Annotated[
         Path,
         typer.Option(
@@ -72,7 +81,7 @@ def main(
 ) -> None:
     """Let nodes, brokers and stores die under load, and recount."""
     seed = secrets.randbelow(1_000_000) if seed is None else seed
-    extent = Extent(nodes=4, brokers=3, store_nodes=3, seconds=minutes * 60, kinds=FULL)
+    extent = Extent(4, 3, 3, seconds=minutes * 60, kinds=_KINDS[faults])
     console = Console(width=None if sys.stdout.isatty() else _WIDTH)
     terminate_as_interrupt()
     held = True
@@ -91,7 +100,7 @@ def _holds(console: Console, chaos: Chaos, figures: Path, *, keep: bool) -> bool
     folder = Path(tempfile.mkdtemp(prefix="hourhand-chaos-"))
     try:
         verdict = _run(console, chaos, folder)
-    except (NodeFailed, HourhandError, ToolMissing, FetchFailed, ServerFailed) as error:
+    except _TOLD as error:
         console.print(f"It did not come to an end: {error}", highlight=False, markup=False)
         verdict = None
     except KeyboardInterrupt:

@@ -74,7 +74,10 @@ def audit(history: History, rules: Rules) -> Findings:
                 for task_id in sorted(accepted - view.done_us.keys())
             ],
             "early": [
-                Finding(f"{told(each)}, {each.due_wall_us - each.started_wall_us} us early")
+                Finding(
+                    f"{told(each)}, {each.due_wall_us - each.started_wall_us} us early",
+                    view.causes.set_back(each),
+                )
                 for each in view.attempts
                 if each.started_wall_us < each.due_wall_us
             ],
@@ -115,9 +118,15 @@ class _View:
                 self.done_us[each.task_id] = min(earlier_us, each.ended_us)
 
     def is_judged(self, earlier: Offer, later: Offer) -> bool:
-        """Whether both were accepted well before the first was due, so that both were stored."""
+        """Whether both were accepted well before the first was due, so that both were stored.
+
+        Under a clock that is ahead they are due when they begin.
+        """
         lead_us = round(self.rules.order_lead_s * SECOND_US)
         due_us = earlier.due_wall_us - self._wall_minus_boot_us
+        for each in (*self.by_task[earlier.task_id], *self.by_task[later.task_id]):
+            if self.causes.clock_of(each):
+                due_us = min(due_us, each.started_us)
         return all(
             each.answer == "accepted"
             and self.causes.with_store_us(each.answered_wall_us - self._wall_minus_boot_us, due_us)

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tests.chaos.history import Attempt, Blow, History
+from tests.chaos.history import Attempt, Blow, Fault, History
 
 SECOND_US = 1_000_000
 NEVER_US = 2**62
@@ -42,6 +42,7 @@ class Causes:
         self._rules = rules
         self._partitions = partitions
         self._faults = [fault for fault in history.faults if fault.harm in {"log", "store"}]
+        self._clocks = [fault for fault in history.faults if fault.ahead_us]
         self._blows: dict[int, list[Blow]] = defaultdict(list)
         for fault in history.faults:
             for blow in fault.blows:
@@ -81,6 +82,19 @@ class Causes:
                 return why
         partition = self._partitions.get(attempt.ordering_id)
         return None if partition is None else self._cut_off(attempt, partition)
+
+    def clock_of(self, attempt: Attempt) -> Fault | None:
+        """Return what set the clock under which an attempt began."""
+        return next((each for each in self._clocks if each.sets_clock_of(attempt)), None)
+
+    def set_back(self, attempt: Attempt) -> str | None:
+        """Name a clock that was set back between an attempt's last look at it and its start."""
+        for fault in self._clocks:
+            back_us = fault.back_us if fault.ahead_us > 0 else fault.from_us
+            is_about_to = -SECOND_US <= attempt.started_us - back_us <= _us(self._rules.limbo_s)
+            if fault.pid == attempt.pid and is_about_to:
+                return f"the clock was set back as it began: {fault.kind}"
+        return None
 
     def with_store_us(self, from_us: int, to_us: int) -> int:
         """Return how much of a time there was a store."""

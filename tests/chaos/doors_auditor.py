@@ -3,7 +3,7 @@
 It reads what the load wrote down and nothing else, and shares no code with the engine.  A
 repetition is excused only where a fault struck between its first time and it, or just before; a
 callback after a deletion only where it was due, and may have been under way, when a node was
-frozen.
+frozen; an early one only while a clock was ahead.
 """
 
 from collections import defaultdict
@@ -53,7 +53,7 @@ def audit_doors(history: DoorsHistory, faults: Sequence[Fault]) -> dict[str, lis
         ],
         "relay: out of order": list(_disorder(history, by_number, faults)),
         "timers: missing": list(_missing(history.timers, pops)),
-        "timers: early": list(_early(history.timers, pops)),
+        "timers: early": list(_early(history.timers, pops, faults)),
         "timers: doubled": list(_doubled(pops, faults)),
         "timers: out of order": list(_turned_round(pops)),
         "timers: after deletion": list(_after_deletion(history.timers, pops, faults)),
@@ -95,12 +95,23 @@ def _missing(timers: Sequence[Timer], pops: Mapping[int, Sequence[Pop]]) -> Iter
             yield Finding(f"timer {timer.number}: pops {missing} of {timer.pops}")
 
 
-def _early(timers: Sequence[Timer], pops: Mapping[int, Sequence[Pop]]) -> Iterator[Finding]:
+def _early(
+    timers: Sequence[Timer], pops: Mapping[int, Sequence[Pop]], faults: Sequence[Fault]
+) -> Iterator[Finding]:
     for timer in timers:
         for pop in pops.get(timer.number, ()):
             due_ms = _due_ms(timer, pop)
             if pop.at_wall_ms < due_ms:
-                yield Finding(f"timer {timer.number}: pop {pop.sequence} {due_ms - pop.at_wall_ms}")
+                told = f"timer {timer.number}: pop {pop.sequence} {due_ms - pop.at_wall_ms}"
+                yield Finding(told, _ahead(pop, faults))
+
+
+def _ahead(pop: Pop, faults: Sequence[Fault]) -> str | None:
+    """Name a clock that was ahead as a callback came: its node's, as far as its target knows."""
+    for fault in faults:
+        if fault.ahead_us > 0 and fault.from_us <= pop.at_us <= fault.to_us + _UNDER_WAY_US:
+            return f"{fault.kind} of {fault.target}"
+    return None
 
 
 def _doubled(pops: Mapping[int, Sequence[Pop]], faults: Sequence[Fault]) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from tests.chaos.executor import (
 from tests.chaos.history import Blow
 from tests.chaos.records import Journal, now_us
 from tests.servers.freezing import freeze, thaw
+from tests.servers.machine import Machine
 from tests.servers.ports import free_ports
 
 _READY_S = 90.0
@@ -52,8 +53,11 @@ class Fleet:
         journal: Journal,
         *,
         doors: bool,
+        library: Path | None = None,
     ) -> None:
-        """With ``doors`` nodes of odd numbers are relays, the others serve timers."""
+        """With ``doors`` nodes of odd numbers are relays, the others serve timers; with the
+        library of machines each node has one.
+        """
         self.numbers = range(1, count + 1)
         self.ports = dict(zip(self.numbers[1::2], free_ports(count // 2), strict=True))
         """By node that serves timers: where."""
@@ -63,6 +67,11 @@ class Fleet:
         self._settings = settings
         self._folder = folder
         self._journal = journal
+        self._machines = (
+            {each: Machine(library, folder / f"machine-{each}") for each in self.numbers}
+            if library
+            else {}
+        )
         self._running: dict[int, NodeProcess] = {}
         self._started = 0
         self._moment = threading.Event()
@@ -84,7 +93,8 @@ class Fleet:
             command, ready = self._command(number)
             for kind, each in ((LIMITED_KIND, limited), (PROCESS_KIND, ProcessExecutor)):
                 command += ["--executor", f"{kind}={each.__module__}:{each.__name__}"]
-            environment = node_environment(variables)
+            machine = self._machines.get(number)
+            environment = node_environment(variables) | (machine.variables if machine else {})
             node = NodeProcess(path, environment, log, command=command, ready_line=ready)
             self._running[number] = node
             self._journal.started(number, node.pid)
@@ -96,6 +106,14 @@ class Fleet:
                 if late or not node.is_running:
                     raise NodeFailed(f"node {number} did not come up:\n{node.tail()}")
             self._moment.wait(_LOOK_S)
+
+    def pid(self, number: int) -> int:
+        """Return the process of a node."""
+        return self._running[number].pid
+
+    def machine(self, number: int) -> Machine:
+        """Return what a node runs on, however often it is started again."""
+        return self._machines[number]
 
     def _command(self, number: int) -> tuple[list[str], str]:
         """Return what runs a node, and the line that says that it runs."""

@@ -18,9 +18,9 @@ with a limit, ``process`` works in a process for longer than a lease; each on or
 own, so that they make nothing else late."""
 How = Literal["killed", "frozen", "drained"]
 """SIGKILL; SIGSTOP until SIGCONT; SIGTERM until the process has ended."""
-Harm = Literal["nodes", "log", "replica", "store"]
-"""Which part of the system a fault strikes: nodes, one broker, one of several Cassandra nodes,
-all of them."""
+Harm = Literal["nodes", "log", "replica", "store", "clock"]
+"""What a fault may harm: nodes, what brokers do for somebody, one of several Cassandra nodes, what
+Cassandra does for somebody, when a node takes tasks for due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,17 @@ class Fault:
     to_us: int
     """When it was seen to be back."""
     blows: Sequence[Blow] = ()
+    met: int | None = None
+    """How often it was met, as links, clocks and disks count it; None where nothing counts."""
+    pid: int = 0
+    """The node process whose clock was set."""
+    ahead_us: int = 0
+    """By how much it was ahead."""
+
+    def sets_clock_of(self, attempt: Attempt, settles_us: int = 0) -> bool:
+        """Whether an attempt began under the clock that was set, or so soon after."""
+        is_within = self.from_us <= attempt.started_us <= self.to_us + settles_us
+        return bool(self.ahead_us) and self.pid == attempt.pid and is_within
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ three times and answer when two have it; one of each holds it once.
 import contextlib
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +25,8 @@ from hourhand.scheduler.configuration.settings import (
 )
 from tests.servers.cassandra import DATACENTER, CassandraServer
 from tests.servers.kafka import KafkaServer, keep_session
+from tests.servers.links import Links
+from tests.servers.machine import Machine, compile_machine
 
 GroupProtocol = Literal["classic", "consumer"]
 PARTITIONS = 16
@@ -47,21 +49,52 @@ class Installation:
     kafka: KafkaServer
     cassandra: CassandraServer
     settings: Settings
+    links: Links | None = None
+    """The proxy that stands before them; none stands before servers that others use, too."""
+    library: Path | None = None
+    """What gives a process a machine of its own."""
+    broker_machines: Sequence[Machine] = ()
+    store_machines: Sequence[Machine] = ()
 
 
 @contextlib.contextmanager
 def open_servers(
     folder: Path, brokers: int, store_nodes: int, protocol: GroupProtocol
 ) -> Iterator[Installation]:
-    """Start servers of our own, and end them at once: nobody needs their data any more."""
-    kafka = KafkaServer(folder / "kafka", brokers=brokers, properties=_LEADERS_STAY)
-    cassandra = CassandraServer(folder / "cassandra", nodes=store_nodes)
+    """Start servers of our own, and end them at once: nobody needs their data any more.
+
+    Raises CannotPreload where this machine cannot give them clocks and disks of their own.
+    """
+    folder.mkdir()
+    library = compile_machine(folder)
+    machines = [
+        Machine(library, folder / f"machine-{number}", folder)
+        for number in range(brokers + store_nodes)
+    ]
+    kafka = KafkaServer(
+        folder / "kafka",
+        brokers=brokers,
+        properties=_LEADERS_STAY,
+        proxied=True,
+        machines=machines[:brokers],
+    )
+    cassandra = CassandraServer(
+        folder / "cassandra", nodes=store_nodes, proxied=True, machines=machines[brokers:]
+    )
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(2) as pool:
+        links = stack.enter_context(Links())
+        links.open(*kafka.fronts, *cassandra.fronts)
         for process in (*kafka.brokers, *cassandra.nodes):
             stack.callback(process.kill)
         for started in [pool.submit(kafka.start), pool.submit(cassandra.start)]:
             started.result()
-        yield install(kafka, cassandra, protocol)
+        yield replace(
+            install(kafka, cassandra, protocol),
+            links=links,
+            library=library,
+            broker_machines=machines[:brokers],
+            store_machines=machines[brokers:],
+        )
 
 
 def install(

@@ -12,7 +12,7 @@ from hourhand.scheduler.configuration.settings import Settings
 from tests.chaos.doors_history import DoorsHistory
 from tests.chaos.doors_load import DoorsLoad
 from tests.chaos.fleet import Fleet
-from tests.chaos.history import History
+from tests.chaos.history import Fault, History
 from tests.chaos.installation import GroupProtocol, Installation, node_variables
 from tests.chaos.load import LoadGenerator, LoadPlan
 from tests.chaos.plan import Extent, make_plan
@@ -64,8 +64,7 @@ def run_chaos(
     journal = Journal(folder)
     journal.begin(chaos.seed)
     settings = installation.settings
-    variables = node_variables(settings)
-    fleet = Fleet(chaos.extent.nodes, variables, folder, journal, doors=chaos.doors)
+    fleet = _make_fleet(chaos, installation, folder, journal)
     doors = _open_doors(chaos, settings, fleet)
     load = LoadGenerator(settings, LoadPlan(chaos.tasks_per_s, chaos.lead_s, chaos.seed), folder)
     began_us = now_us()
@@ -96,6 +95,17 @@ def run_chaos(
     )
 
 
+def _make_fleet(chaos: Chaos, installation: Installation, folder: Path, journal: Journal) -> Fleet:
+    return Fleet(
+        chaos.extent.nodes,
+        node_variables(installation.settings),
+        folder,
+        journal,
+        doors=chaos.doors,
+        library=installation.library,
+    )
+
+
 def _open_doors(chaos: Chaos, settings: Settings, fleet: Fleet) -> DoorsLoad | None:
     if not chaos.doors:
         return None
@@ -111,10 +121,16 @@ def _disturb(chaos: Chaos, striker: Striker, say: Callable[[str], None]) -> None
     for step in make_plan(chaos.seed, chaos.extent):
         moment.wait(step.quiet_s)
         seconds = (now_us() - began_us) / 1e6
-        say(f"{seconds:5.0f} s  {step.kind}, for {step.lasts_s:.1f} s")
-        say(f"         {striker.strike(step).target} is back")
+        manner = f": {step.manner}" if step.manner else ""
+        say(f"{seconds:5.0f} s  {step.kind}{manner}, for {step.lasts_s:.1f} s")
+        fault = striker.strike(step)
+        say(f"         {fault.target} is back" + _times(fault))
     left_s = chaos.extent.seconds - (now_us() - began_us) / 1e6
     moment.wait(max(left_s, chaos.extent.quiet_s[1]))
+
+
+def _times(fault: Fault) -> str:
+    return "" if fault.met is None else f"; it was met {fault.met:,} times"
 
 
 def _wait_for_the_rest(load: LoadGenerator, folder: Path, say: Callable[[str], None]) -> None:

@@ -7,10 +7,11 @@ Decides nothing about what comes next.
 import threading
 
 from tests.chaos.fleet import Fleet
-from tests.chaos.history import Blow, Fault
+from tests.chaos.history import Fault
 from tests.chaos.installation import Installation
 from tests.chaos.plan import Kind, Step
 from tests.chaos.records import Journal, now_us
+from tests.chaos.surroundings import Suffered, Surroundings
 
 _BETWEEN_RESTARTS_S = 5.0
 """An operator waits until a restarted node has its partitions before the next one is stopped."""
@@ -28,6 +29,7 @@ class Striker:
         self._group = installation.settings.group.id
         self._fleet = fleet
         self._journal = journal
+        self._surroundings = Surroundings(installation, fleet)
         self._moment = threading.Event()
         self._struck = 0
 
@@ -36,42 +38,51 @@ class Striker:
         self._struck += 1
         broker = self._broker(step)
         target = self._target(step, broker)
-        self._journal.fault_begins(self._struck, step.kind, target)
+        kind = f"{step.kind.value}: {step.manner}" if step.manner else step.kind.value
+        self._journal.fault_begins(self._struck, kind, target)
         from_us = now_us()
-        match step.kind:
-            case Kind.KILL_NODE:
-                back_us, blows = self._kill(step, step.target)
-            case Kind.KILL_ALL:
-                back_us, blows = self._kill(step, *self._fleet.numbers)
-            case Kind.FREEZE_NODE:
-                back_us, blows = self._freeze(step)
-            case Kind.RESTART_NODE:
-                back_us, blows = self._restart(step, step.target)
-            case Kind.RESTART_ALL:
-                back_us, blows = self._restart(step, *self._fleet.numbers)
-            case Kind.KILL_BROKER | Kind.KILL_COORDINATOR:
-                back_us, blows = self._kill_broker(step, broker), []
-            case Kind.KILL_STORE_NODE:
-                back_us, blows = self._kill_store_node(step), []
-            case Kind.FREEZE_STORE:
-                back_us, blows = self._freeze_store(step), []
+        suffered = self._carry_out(step, broker)
         fault = Fault(
             number=self._struck,
-            kind=step.kind.value,
+            kind=kind,
             target=target,
             harm=step.kind.harm,
             from_us=from_us,
-            back_us=back_us,
+            back_us=suffered.back_us,
             to_us=now_us(),
-            blows=blows,
+            blows=suffered.blows,
+            met=suffered.met,
+            pid=suffered.pid,
+            ahead_us=suffered.ahead_us,
         )
         self._journal.fault_ended(fault)
         self._fleet.look()
         return fault
 
+    def _carry_out(self, step: Step, broker: int) -> Suffered:
+        match step.kind:
+            case Kind.KILL_NODE:
+                return self._kill(step, step.target)
+            case Kind.KILL_ALL:
+                return self._kill(step, *self._fleet.numbers)
+            case Kind.FREEZE_NODE:
+                return self._freeze(step)
+            case Kind.RESTART_NODE:
+                return self._restart(step, step.target)
+            case Kind.RESTART_ALL:
+                return self._restart(step, *self._fleet.numbers)
+            case Kind.KILL_BROKER | Kind.KILL_COORDINATOR:
+                return self._kill_broker(step, broker)
+            case Kind.KILL_STORE_NODE:
+                return self._kill_store_node(step)
+            case Kind.FREEZE_STORE:
+                return self._freeze_store(step)
+            case _:
+                return self._surroundings.strike(step)
+
     def _broker(self, step: Step) -> int:
         """Return the coordinator's broker, or the planned one that is not it."""
-        if step.kind.harm != "log":
+        if step.kind not in {Kind.KILL_BROKER, Kind.KILL_COORDINATOR}:
             return 0
         coordinator = self._kafka.coordinator_of(self._group)
         if step.kind is Kind.KILL_COORDINATOR or step.target != coordinator:
@@ -83,23 +94,22 @@ class Striker:
             case Kind.RESTART_ALL | Kind.KILL_ALL:
                 return f"nodes 1-{len(self._fleet.numbers)}"
             case Kind.FREEZE_STORE:
-                return "all of Cassandra"
+                return step.kind.strikes
             case _:
-                names = {"nodes": "node", "log": "broker", "replica": "Cassandra"}
-                return f"{names[step.kind.harm]} {broker or step.target}"
+                return f"{step.kind.strikes} {broker or step.target}"
 
-    def _kill(self, step: Step, *numbers: int) -> tuple[int, list[Blow]]:
+    def _kill(self, step: Step, *numbers: int) -> Suffered:
         blows = self._fleet.kill(*numbers)
         self._moment.wait(step.lasts_s)
         back_us = now_us()
         self._fleet.start(*numbers)
-        return back_us, blows
+        return Suffered(back_us, blows)
 
-    def _freeze(self, step: Step) -> tuple[int, list[Blow]]:
+    def _freeze(self, step: Step) -> Suffered:
         blow = self._fleet.freeze(step.target, step.lasts_s)
-        return blow.to_us, [blow]
+        return Suffered(blow.to_us, [blow])
 
-    def _restart(self, step: Step, *numbers: int) -> tuple[int, list[Blow]]:
+    def _restart(self, step: Step, *numbers: int) -> Suffered:
         blows, back_us = [], now_us()
         for number in numbers:
             blows.append(self._fleet.drain(number))
@@ -107,25 +117,25 @@ class Striker:
             back_us = now_us()
             self._fleet.start(number)
             self._moment.wait(_BETWEEN_RESTARTS_S)
-        return back_us, blows
+        return Suffered(back_us, blows)
 
-    def _kill_broker(self, step: Step, number: int) -> int:
+    def _kill_broker(self, step: Step, number: int) -> Suffered:
         self._kafka.brokers[number - 1].kill()
         self._moment.wait(step.lasts_s)
         back_us = now_us()
         self._kafka.start_broker(number)
         self._kafka.wait_until_ready(_SERVER_BACK_S)
-        return back_us
+        return Suffered(back_us)
 
-    def _kill_store_node(self, step: Step) -> int:
+    def _kill_store_node(self, step: Step) -> Suffered:
         self._cassandra.nodes[step.target - 1].kill()
         self._moment.wait(step.lasts_s)
         back_us = now_us()
         self._cassandra.start_node(step.target)
         self._cassandra.wait_until_ready(step.target, _SERVER_BACK_S)
-        return back_us
+        return Suffered(back_us)
 
-    def _freeze_store(self, step: Step) -> int:
+    def _freeze_store(self, step: Step) -> Suffered:
         try:
             for node in self._cassandra.nodes:
                 node.pause()
@@ -134,4 +144,4 @@ class Striker:
             back_us = now_us()
             for node in self._cassandra.nodes:
                 node.resume()
-        return back_us
+        return Suffered(back_us)

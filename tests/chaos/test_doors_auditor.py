@@ -54,6 +54,22 @@ def test_what_is_planted_is_found(history: DoorsHistory, kind: str) -> None:
     assert _kinds(history) == {kind}
 
 
+def test_a_pop_may_be_early_only_while_a_clock_is_ahead() -> None:
+    """Not while one is behind, nor before or long after."""
+    early = replace(GOOD, pops=[replace(_POPS[0], at_wall_ms=2_999), _POPS[1]])
+    at_us = _POPS[0].at_us
+    clock = replace(FAULT, harm="clock", from_us=at_us - 1, to_us=at_us + 1, ahead_us=1, pid=1)
+
+    assert _kinds(early, [clock]) == set()
+    for other in (
+        replace(clock, ahead_us=-1),
+        replace(clock, from_us=at_us + 1),
+        replace(clock, to_us=at_us - 4_000_000),
+        FAULT,
+    ):
+        assert _kinds(early, [other]) == {"timers: early"}
+
+
 @pytest.mark.parametrize(
     "history",
     [replace(GOOD, arrived=[*_ARRIVED, _ARRIVED[0]]), replace(GOOD, pops=[*_POPS, _POPS[1]])],

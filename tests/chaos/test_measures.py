@@ -195,6 +195,31 @@ def test_a_doubt_of_a_self_check_fails_the_run() -> None:
     assert broken(verdict) == ["promises that a node's self-check doubts"]
 
 
+def test_a_link_that_failed_unmet_fails_the_run() -> None:
+    """Nobody sent anything over it: it shows nothing."""
+    plant = a_whole_run()
+    link = replace(a_fault(harm="log", from_us=FIRST_DUE_US), met=3)
+    plant.faults = [*plant.faults, link]
+    assert broken(judged(plant)) == []
+
+    plant.faults = [*plant.faults, replace(link, met=0)]
+
+    assert broken(judged(plant)) == ["links, clocks and disks that failed unmet"]
+
+
+def test_a_task_that_a_clock_kept_waiting_fails_the_run() -> None:
+    """The last plain one began 11 s after its time."""
+    plant = a_whole_run()
+    last = plant.attempts[19]
+    clock = a_fault(harm="clock", from_us=last.started_us - SECOND_US)
+    plant.faults = [*plant.faults, replace(clock, met=1, pid=last.pid, ahead_us=SECOND_US)]
+    assert broken(judged(plant)) == []
+
+    plant.attempts[19] = moved(last, last.started_us + 11 * SECOND_US)
+
+    assert broken(judged(plant)) == ["kept waiting by a clock"]
+
+
 def test_a_run_without_the_faults_it_is_judged_on_fails() -> None:
     """What was not tried has not been shown."""
     assert broken(judged(Plant())) == [

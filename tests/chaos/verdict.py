@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tests.chaos.auditor import Finding, Findings, frozen_at_work
+from tests.chaos.clock_auditor import audit_clocks
 from tests.chaos.doors_auditor import audit_doors
 from tests.chaos.history import Fault, History
 from tests.chaos.limits_auditor import BURST, audit_limit, most_within, starts_by_tenant
@@ -27,6 +28,9 @@ class Limits:
     """After SIGKILL: the session timeout of 6 s and two seconds."""
     drained_s: float = 1.0
     """After a graceful stop."""
+    clock_s: float = 10.0
+    """Beyond its time, or until a clock that is behind was set right: what was to wait for its turn
+    behind all that a clock makes due at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ def judge(
         *(_none(kind, findings.by_kind[kind]) for kind in findings.by_kind),
         *_limit(evidence.history),
         *_processes(chaos, evidence.history),
+        *_around(evidence.history, limits),
         *_doors(evidence),
         Check(
             "nodes that ended by themselves, or badly",
@@ -109,12 +114,8 @@ def judge(
             not evidence.doubts,
             details=evidence.doubts[:_DETAILS_MAX],
         ),
-        _recovery("recovery after SIGKILL of a node", "killed", limits.killed_s, measures),
+        *_recoveries(chaos, measures, limits),
     ]
-    if _GRACEFUL & {*chaos.extent.kinds}:
-        checks.append(
-            _recovery("recovery after a graceful stop", "drained", limits.drained_s, measures)
-        )
     return Verdict(chaos, evidence.seconds, findings, measures, checks)
 
 
@@ -146,6 +147,22 @@ def _processes(chaos: Chaos, history: History) -> Iterator[Check]:
         yield Check("attempts in a process when their node was frozen", "> 0", str(seen), seen > 0)
 
 
+def _around(history: History, limits: Limits) -> Iterator[Check]:
+    """Yield whether links, clocks and disks failed at all, and what a clock may not do."""
+    counted = [fault for fault in history.faults if fault.met is not None]
+    if counted:
+        missed = [f"{fault.kind}, {fault.target}" for fault in counted if not fault.met]
+        yield Check(
+            "links, clocks and disks that failed unmet",
+            "0",
+            str(len(missed)),
+            not missed,
+            details=missed,
+        )
+    if any(fault.ahead_us for fault in counted):
+        yield _none("kept waiting by a clock", audit_clocks(history, limits.clock_s))
+
+
 def _doors(evidence: Evidence) -> Iterator[Check]:
     """Yield the checks of relay and timers, where there were any."""
     history = evidence.doors
@@ -161,6 +178,14 @@ def _doors(evidence: Evidence) -> Iterator[Check]:
 
 def _first(found: Sequence[Finding]) -> list[str]:
     return [each.told for each in found[:_DETAILS_MAX]]
+
+
+def _recoveries(chaos: Chaos, measures: Measures, limits: Limits) -> Iterator[Check]:
+    """Yield what is asked of each way to end a node that the run was to bring."""
+    if Kind.KILL_NODE in chaos.extent.kinds:
+        yield _recovery("recovery after SIGKILL of a node", "killed", limits.killed_s, measures)
+    if _GRACEFUL & {*chaos.extent.kinds}:
+        yield _recovery("recovery after a graceful stop", "drained", limits.drained_s, measures)
 
 
 def _recovery(what: str, how: str, limit_s: float, measures: Measures) -> Check:

@@ -18,6 +18,8 @@ from cassandra import DriverException
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
 from cassandra.policies import WhiteListRoundRobinPolicy
 
+from tests.servers.link_proxy import Front
+from tests.servers.machine import Machine
 from tests.servers.maven import class_path, fetch_jars, require_tool
 from tests.servers.ports import free_ports
 from tests.servers.process import (
@@ -116,6 +118,8 @@ class CassandraServer:
     and ``client`` to what the driver is told when a node is asked whether it is ready.
     ``datacenters`` names that of each node, where they are not all in one.
     ``java_options`` are for a measured server: the default spares a busy machine.
+    Of a ``proxied`` cluster, clients and nodes know the addresses of ``fronts`` alone.
+    Each node runs on one of ``machines``, where there are any.
     Raises ServerFailed where a node does not come up within three minutes, with the end of
     its log.
     """
@@ -129,7 +133,10 @@ class CassandraServer:
         configuration: Mapping[str, object] | None = None,
         client: Mapping[str, Any] | None = None,
         java_options: Sequence[str] = _SHORT_LIVED,
+        proxied: bool = False,
+        machines: Sequence[Machine] = (),
     ) -> None:
+        self._machines = machines
         self._java_options = tuple(java_options)
         self._datacenters = tuple(datacenters)
         self._added = dict(configuration or {})
@@ -141,7 +148,9 @@ class CassandraServer:
         self.port: int = state["port"]
         """Where clients connect, on every address."""
         self._storage_port: int = state["storage_port"]
-        self.addresses = [f"127.0.0.{number}" for number in range(1, state["nodes"] + 1)]
+        numbers = range(1, state["nodes"] + 1)
+        self._own_addresses = [f"127.0.0.{number}" for number in numbers]
+        self.addresses = [f"127.0.{int(proxied)}.{number}" for number in numbers]
         """The nodes' addresses, as a client's contact points."""
         self.nodes = [
             ServerProcess(
@@ -150,6 +159,17 @@ class CassandraServer:
                 logs=(self._node_folder(number) / "system.log",),
             )
             for number, address in enumerate(self.addresses, 1)
+        ]
+
+    @property
+    def fronts(self) -> list[Front]:
+        """What has to listen before a proxied cluster: the doors of each node, by its name."""
+        pairs = enumerate(zip(self.addresses, self._own_addresses, strict=True), 1)
+        return [
+            Front(f"Cassandra {number}", known, port, own, port)
+            for number, (known, own) in pairs
+            for port in (self.port, self._storage_port)
+            if known != own
         ]
 
     def start(self) -> None:
@@ -168,7 +188,8 @@ class CassandraServer:
             (folder / "cassandra-rackdc.properties").write_text(where)
         # JSON is YAML, and needs no quoting rules for paths.
         (folder / "cassandra.yaml").write_text(json.dumps(self._configuration(number), indent=1))
-        self.nodes[number - 1].start(self._command(number))
+        variables = self._machines[number - 1].variables if self._machines else None
+        self.nodes[number - 1].start(self._command(number), variables)
 
     def wait_until_ready(self, number: int, timeout_s: float = _START_TIMEOUT_S) -> None:
         """Wait until node ``number`` answers and knows ``number`` nodes or more, bounded."""
@@ -198,7 +219,7 @@ class CassandraServer:
     def _nodes_seen_by(self, number: int) -> int:
         """Return how many nodes that node knows; 0 where it does not answer yet."""
         address = self.addresses[number - 1]
-        if not accepts_connections(address, self.port):
+        if not accepts_connections(self._own_addresses[number - 1], self.port):
             return 0
         profile = ExecutionProfile(load_balancing_policy=WhiteListRoundRobinPolicy([address]))
         cluster = Cluster(
@@ -265,8 +286,10 @@ class CassandraServer:
         seeds = [f"{self.addresses[first]}:{self._storage_port}" for first in firsts.values()]
         return {
             **cassandra_configuration(self._node_folder(number), ",".join(seeds)),
-            "listen_address": self.addresses[number - 1],
-            "rpc_address": self.addresses[number - 1],
+            "listen_address": self._own_addresses[number - 1],
+            "broadcast_address": self.addresses[number - 1],
+            "rpc_address": self._own_addresses[number - 1],
+            "broadcast_rpc_address": self.addresses[number - 1],
             "storage_port": self._storage_port,
             "native_transport_port": self.port,
             "endpoint_snitch": "GossipingPropertyFileSnitch"

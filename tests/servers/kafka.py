@@ -25,6 +25,8 @@ from confluent_kafka.admin import (
 )
 
 from hourhand.scheduler.configuration.settings import GroupSettings
+from tests.servers.link_proxy import Front
+from tests.servers.machine import Machine
 from tests.servers.maven import class_path, fetch_jars, require_tool
 from tests.servers.ports import free_ports
 from tests.servers.process import (
@@ -118,6 +120,8 @@ class KafkaServer:
 
     ``properties`` are added to every broker's.  ``listeners`` are further doors of broker 1, by
     name (letters only), each with its security protocol; ``address`` says where one is.
+    Of a ``proxied`` cluster, clients and brokers know the ports of ``fronts`` alone.
+    Each broker runs on one of ``machines``, where there are any.
     A folder that holds a cluster already is taken up as it is: same ports, same data, and
     brokers that still run are not started twice.
     """
@@ -130,16 +134,21 @@ class KafkaServer:
         properties: Mapping[str, str] | None = None,
         listeners: Mapping[str, str] | None = None,
         java_options: Sequence[str] = SHORT_LIVED,
+        proxied: bool = False,
+        machines: Sequence[Machine] = (),
     ) -> None:
+        self._machines = machines
         self._java_options = tuple(java_options)
         self._folder = folder.resolve()
         self._properties = dict(properties or {})
         self._listeners = dict(listeners or {})
-        state = self._taken_up() or self._new_state(brokers)
+        state = self._taken_up() or self._new_state(brokers, proxied=proxied)
         self._listener_ports: dict[str, int] = state.get("listener_ports", {})
         self._cluster_id: str = state["cluster_id"]
         self._ports: list[int] = state["ports"]
         self._controller_ports: list[int] = state["controller_ports"]
+        self._known_ports: list[int] = state.get("proxy_ports", self._ports)
+        self._known_controller_ports = state.get("proxy_controller_ports", self._controller_ports)
         self.brokers = [
             ServerProcess(
                 f"Kafka broker {number}",
@@ -152,7 +161,20 @@ class KafkaServer:
     @property
     def bootstrap_servers(self) -> str:
         """Addresses of all brokers, as a client's ``bootstrap.servers``."""
-        return ",".join(f"{_HOST}:{port}" for port in self._ports)
+        return ",".join(f"{_HOST}:{port}" for port in self._known_ports)
+
+    @property
+    def fronts(self) -> list[Front]:
+        """What has to listen before a proxied cluster: the doors of each broker, by its name."""
+        pairs = (
+            *zip(self._known_ports, self._ports, strict=True),
+            *zip(self._known_controller_ports, self._controller_ports, strict=True),
+        )
+        return [
+            Front(f"broker {place % len(self._ports) + 1}", _HOST, known, _HOST, port)
+            for place, (known, port) in enumerate(pairs)
+            if known != port
+        ]
 
     def address(self, listener: str) -> str:
         """Return where one of the further listeners is, as ``bootstrap.servers``."""
@@ -184,13 +206,29 @@ class KafkaServer:
                 class_path(kafka_jars()),
                 "kafka.Kafka",
                 str(folder / "server.properties"),
-            ]
+            ],
+            self._machines[number - 1].variables if self._machines else None,
         )
 
     def wait_until_ready(self, timeout_s: float = _START_TIMEOUT_S) -> None:
         """Wait until all brokers are in the cluster again, bounded; raises ServerFailed."""
         for broker in self.brokers:
             broker.wait_until(self._answers, timeout_s)
+
+    def wait_until_in_sync(self, timeout_s: float = _START_TIMEOUT_S) -> None:
+        """Wait until every replica of every topic is in sync, bounded; raises ServerFailed."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        self.brokers[0].wait_until(partial(_holds, _is_in_sync, admin), timeout_s)
+
+    def wait_until_members(self, group: str, count: int, timeout_s: float) -> None:
+        """Wait until a consumer group has so many members, bounded; raises ServerFailed."""
+
+        def complete(admin: AdminClient) -> bool:
+            described = admin.describe_consumer_groups([group], request_timeout=_ANSWER_TIMEOUT_S)
+            return len(described[group].result(_TOOL_TIMEOUT_S).members) == count
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        self.brokers[0].wait_until(partial(_holds, complete, admin), timeout_s)
 
     def coordinator_of(self, group: str) -> int:
         """Return the number of the broker that coordinates a consumer group."""
@@ -266,8 +304,9 @@ class KafkaServer:
         path = self._folder / _STATE_FILE
         return json.loads(path.read_text()) if path.is_file() else None
 
-    def _new_state(self, brokers: int) -> dict[str, Any]:
+    def _new_state(self, brokers: int, *, proxied: bool) -> dict[str, Any]:
         ports = free_ports(2 * brokers + len(self._listeners))
+        proxies = free_ports(2 * brokers) if proxied else []
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         state = {
             # The storage tool takes a leading dash for an option.
@@ -276,6 +315,9 @@ class KafkaServer:
             "controller_ports": ports[brokers : 2 * brokers],
             "listener_ports": dict(zip(self._listeners, ports[2 * brokers :], strict=True)),
         }
+        if proxied:
+            state["proxy_ports"] = proxies[:brokers]
+            state["proxy_controller_ports"] = proxies[brokers:]
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / _STATE_FILE).write_text(json.dumps(state))
         return state
@@ -316,10 +358,11 @@ class KafkaServer:
 
     def _configuration(self, number: int) -> dict[str, str]:
         replicas = min(3, len(self._ports))
-        addresses, protocols = self._doors(number)
+        addresses, protocols = self._doors(number, self._ports)
+        advertised, _ = self._doors(number, self._known_ports)
         controller_port = self._controller_ports[number - 1]
         voters = ",".join(
-            f"{node}@{_HOST}:{each}" for node, each in enumerate(self._controller_ports, 1)
+            f"{node}@{_HOST}:{each}" for node, each in enumerate(self._known_controller_ports, 1)
         )
         return {
             "process.roles": "broker,controller",
@@ -327,7 +370,7 @@ class KafkaServer:
             "controller.quorum.voters": voters,
             "controller.listener.names": "CONTROLLER",
             "listeners": f"{addresses},CONTROLLER://{_HOST}:{controller_port}",
-            "advertised.listeners": addresses,
+            "advertised.listeners": advertised,
             "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
             "log.dirs": str(self._broker_folder(number) / "data"),
             "auto.create.topics.enable": "false",
@@ -348,9 +391,9 @@ class KafkaServer:
             **self._properties,
         }
 
-    def _doors(self, number: int) -> tuple[str, str]:
+    def _doors(self, number: int, ports: Sequence[int]) -> tuple[str, str]:
         """Return the listeners clients may use, and the protocol of each, as Kafka writes them."""
-        doors = {"PLAINTEXT": (self._ports[number - 1], "PLAINTEXT")}
+        doors = {"PLAINTEXT": (ports[number - 1], "PLAINTEXT")}
         if number == 1:
             doors |= {
                 name: (self._listener_ports[name], protocol)
@@ -365,6 +408,15 @@ def _holds(holds: Callable[[AdminClient], bool], admin: AdminClient) -> bool:
         return holds(admin)
     except KafkaException:
         return False
+
+
+def _is_in_sync(admin: AdminClient) -> bool:
+    topics = admin.list_topics(timeout=_ANSWER_TIMEOUT_S).topics.values()
+    return all(
+        len(each.isrs) == len(each.replicas)
+        for topic in topics
+        for each in topic.partitions.values()
+    )
 
 
 def _leaders(admin: AdminClient, topic: str) -> list[int] | None:

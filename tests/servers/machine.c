@@ -265,6 +265,11 @@ EXPORT ssize_t pwrite(int descriptor, const void *data, size_t bytes, off_t plac
 EXPORT ssize_t writev(int descriptor, const struct iovec *parts, int number) {
     return REFUSED(descriptor) ? -1 : syscall(SYS_writev, descriptor, parts, number);
 }
+/* Servers make files of a fixed length before they write. */
+EXPORT int ftruncate64(int descriptor, off64_t bytes) {
+    return REFUSED(descriptor) ? -1 : syscall(SYS_ftruncate, descriptor, bytes);
+}
+EXPORT int ftruncate(int descriptor, off_t bytes) { return ftruncate64(descriptor, bytes); }
 EXPORT int fallocate64(int descriptor, int mode, off64_t place, off64_t bytes) {
     return REFUSED(descriptor) ? -1 : syscall(SYS_fallocate, descriptor, mode, place, bytes);
 }
