@@ -70,7 +70,7 @@ class Load:
         return TaskKey(self.due_ms(number), self.ordering_id(number), str(number))
 
     def data(self, number: int) -> dict[str, Any]:
-        """Return the data of a task, but for what a mixed load adds."""
+        """Return the data of a task, except for what a mixed load adds."""
         data: dict[str, Any] = {"number": number, "note": "n" * self.note_bytes}
         if self.tenants:
             data["tenant"] = f"{self.name}-tenant-{number % self.tenants}"

@@ -82,7 +82,7 @@ def curves_path(path: Path) -> Path:
 
 
 def fill_page(page: str, rows: Sequence[Row], images: Sequence[tuple[str, str]]) -> str:
-    """Return ``page`` with its generated section made anew; ValueError without the markers."""
+    """Return ``page`` with its generated section recreated; ValueError without the markers."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

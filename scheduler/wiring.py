@@ -318,7 +318,7 @@ def build_node(
 ) -> NodeParts:
     """Open, observe and wrap the parts of a node; if one fails, all are closed again.
 
-    ``executors`` are the user's, ``telemetry`` gets events in place of the program's log, ``plan``
+    ``executors`` are the user's, ``telemetry`` gets events instead of the program's log, ``plan``
     says where processes find user code (None without processes). Raises OperatorError if the
     installation is not usable.
     """

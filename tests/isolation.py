@@ -88,7 +88,7 @@ class Watch:
             raise Refused(f"a unit test {fault}: {_WHERE}")
 
     def _sleeps(self) -> bool:
-        """Whether the thread of the test has waited, and for what no other thread does."""
+        """True if the thread of the test has waited, and for what no other thread does."""
         return threading.current_thread() is self._thread and not _polls()
 
     def take_faults(self) -> list[str]:

@@ -50,7 +50,7 @@ def _obey(context: ActorContext, signal: Signal) -> None:
         case RequestFailed(error=error):
             if isinstance(error, Exception):
                 raise error
-            raise RuntimeError(f"{type(error).__name__} came in place of an answer") from error
+            raise RuntimeError(f"{type(error).__name__} came instead of an answer") from error
         case _:
             raise AssertionError(f"{signal!r} is not a signal")
 

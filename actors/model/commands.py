@@ -343,7 +343,7 @@ def recorded_outcome(
 
 
 def replacing_row(command: Command, recorded: RecordedOutcome) -> StoredTask | None:
-    """Return the row that a command wrote in place of another; None for most commands.
+    """Return the row that a command wrote instead of another; None for most commands.
 
     The record of the replaced row may be read again, and is then written once more.
     """

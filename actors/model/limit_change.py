@@ -16,7 +16,7 @@ PER_MS_MAX = 366 * 86_400_000
 
 
 class LimitChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """New values in place of declared ones; None leaves a value unchanged."""
+    """New values instead of declared ones; None leaves a value unchanged."""
 
     limit: str
     """The limit's name."""

@@ -67,7 +67,7 @@ class OperatorConfig(msgspec.Struct, frozen=True):
         return replace(self, version=self.version + 1, pauses=left)
 
     def with_limit(self, change: LimitChange) -> "OperatorConfig":
-        """Return the next config, with this change in place of an earlier one of the same limit.
+        """Return the next config, with this change instead of an earlier one of the same limit.
 
         Raises InvalidTask if the operator config would be larger than every node can hold.
         """

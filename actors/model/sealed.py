@@ -1,4 +1,4 @@
-"""Sealed data: an envelope in place of a task's data, which names the steps to open it.
+"""Sealed data: an envelope instead of a task's data, which names the steps to open it.
 
 It names the steps that made its text, in their order, and the key of each that has one. A record
 has it beside the data, which then holds only the plain members; the text of a row begins with it

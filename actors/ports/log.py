@@ -2,7 +2,7 @@
 
 Every record of a partition has an offset, growing, not necessarily dense.  "Next offset"
 always means the offset of the next record to read.  The reading side tells offsets as they are
-kept (``hourhand.actors.model.log_offset``): those of a topic that was made anew are above all that
+kept (``hourhand.actors.model.log_offset``): those of a topic that was recreated are above all that
 its predecessor had.  The appending side and ``GroupOffsets`` have the broker's own.
 """
 
@@ -160,7 +160,7 @@ class LogWriter(Protocol):
     def append_for(
         self, appended: AppendListener, partition: int, key: bytes, value: bytes
     ) -> None:
-        """Append a record without headers, and call ``appended`` in place of a future."""
+        """Append a record without headers, and call ``appended`` instead of a future."""
 
     def begin_group(self) -> AppendGroup:
         """Return a group for records of the task topic without single results."""

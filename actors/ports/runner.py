@@ -96,8 +96,8 @@ class Runner(TellsCheckpoints, Protocol):
         others' work stops waiting.
 
         None stands for all, whose tree failed: what waits for an allowance or for a durable start
-        is forgotten, and all else runs on.  Their next tree reads their tasks anew, and nobody will
-        tell these attempts what changes meanwhile.
+        is forgotten, and all else runs on.  Their next tree reads their tasks again, and nobody
+        will tell these attempts what changes meanwhile.
 
         With ``give_up``, which says why, nobody waits for them any longer: async attempts are
         cancelled, and do not count as started where they fail of it; blocking ones are reported and

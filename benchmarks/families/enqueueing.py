@@ -1,6 +1,6 @@
 """enqueue, enqueue_bulk and enqueue_made: how many tasks a second one process hands over.
 
-All are acknowledged by then.  Building them is in it, but for those made beforehand.
+All are acknowledged by then.  Building them is in it, except for those made beforehand.
 """
 
 from collections import defaultdict

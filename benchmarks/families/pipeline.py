@@ -58,7 +58,7 @@ def _ask(program: Program, command: str) -> dict[str, Any]:
 
 
 def _connector_jars() -> tuple[str, ...]:
-    """Fetch the connector with what it needs, but for what Spark itself brings."""
+    """Fetch the connector with what it needs, except for what Spark itself brings."""
     name = f"com.datastax.spark:spark-cassandra-connector_2.13:{CONNECTOR}"
     brought = (
         "org.scala-lang:scala-library",

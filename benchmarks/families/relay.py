@@ -6,7 +6,8 @@ deadline, on one clock.  Missing, early and doubled messages are counted and sho
 
 The node runs on one core: an interpreter has work for no more, and its threads wait for each
 other where each runs on another one.  The servers are the family's own, with collectors of short
-pauses; they are warmed with 2,000 a second for a minute or two.  ``relay_4k_up`` is on servers as ``make up`` starts them, with a node on every core.
+pauses; they are warmed with 2,000 a second for a minute or two.  ``relay_4k_up`` is on servers as
+``make up`` starts them, with a node on every core.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """Celery: workers and clients as programs, for tasks that compute in its prefork pool.
 
-Everything at its defaults, but for the broker: a folder, which needs no server and is looked at
+Everything at its defaults, except for the broker: a folder, which needs no server and is looked at
 each 10 ms.  A task of a tenth of a second does not feel the broker.  No results are kept, so the
 clock stops when the last task has computed.
 """

@@ -197,7 +197,7 @@ def _strays_moved(evidence: Evidence, own: Mapping[str, int]) -> set[str]:
 
 
 def _chosen_partitions(evidence: Evidence) -> dict[str, set[int]]:
-    """Return where each ordering id's records lie, but for those misplaced on purpose."""
+    """Return where each ordering id's records lie, except for those misplaced on purpose."""
     by_key = partitions_by_key(r for r in evidence.records if '"misplaced-' not in r.value)
     by_key.pop(POISON_KEY, None)
     return by_key

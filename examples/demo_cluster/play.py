@@ -211,7 +211,7 @@ class Play:
         sent_us = now_us()
         killed.kill()
         gone_us = now_us()
-        # Partitions of the new node moved until now; the killed one's move when its session is over.
+        # Partitions of the new node moved until now; the killed one's move after its session.
         taken_us = gone_us + 2 * SESSION_TIMEOUT_MS * 1_000
         self._handovers += [(start_us, sent_us), (sent_us, taken_us)]
         self._nodes.remove(killed)

@@ -46,11 +46,11 @@ AUTO = "auto"
 PAUSE_MIN_MS = 500
 PAUSE_MAX_MS = 30_000
 STEADY_MS = 60_000
-"""A child that lived for this time has recovered: its restart pauses begin anew."""
+"""A child that lived for this time has recovered: its restart pauses begin again."""
 CLOSING_MS = 15_000
 """Time for a child to stop after the deadline of its attempts; then it is killed."""
 NO_PORT = "-"
-"""Written in place of a port where none is served."""
+"""Written instead of a port where none is served."""
 MakeCommand = Callable[[int, int], Sequence[str]]
 """Returns the command for a child, from its number and the number of its descriptor."""
 

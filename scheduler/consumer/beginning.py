@@ -76,7 +76,7 @@ def _complaint(noted: Noted, found: Found, position: int, *, anew: bool) -> str:
     foreign = found.committed is not None and not _is_of_topic(found, anew=anew)
     if anew or (foreign and noted.next_offset is None):
         return (
-            "the topic was made anew: it is not the one that was read before, so it is read from"
+            "the topic was recreated: it is not the one that was read before, so it is read from"
             f" offset {max(position, found.first)}, and what its predecessor held unread is gone"
         )
     stored = None if noted.next_offset is None else broker_offset(noted.next_offset)

@@ -150,9 +150,9 @@ class Owner:
                 except CancelledError:
                     return
                 except (HourhandError, FutureTimeoutError) as error:
-                    logger.warning("%s begins anew: %s", self._name, error)
+                    logger.warning("%s begins again: %s", self._name, error)
                 except Exception:
-                    logger.exception("%s begins anew; please report", self._name)
+                    logger.exception("%s begins again; please report", self._name)
                 self.has_begun = False
                 if marker != (marker := self._scanner.planner.marker):
                     pause_s = _PAUSE_S

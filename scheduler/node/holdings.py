@@ -157,7 +157,7 @@ class Revocation:
 
     partitions: tuple[int, ...]
     holdings: tuple[Holding, ...]
-    """The holdings of that time: a partition may be assigned anew before its drain has ended."""
+    """The holdings of that time: a partition may be assigned again before its drain has ended."""
     ends_ms: float
     """Monotonic time until which running attempts may end."""
     future: "Future[Mapping[int, int]]" = field(default_factory=Future)

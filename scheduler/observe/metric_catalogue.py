@@ -76,7 +76,7 @@ PROCESS_DEATHS = (
     "start",
     "guardian",
 )
-"""Reasons for which a process of user code ended, but for those of a node that stops."""
+"""Reasons for which a process of user code ended, except for those of a node that stops."""
 
 _ACCEPTING = (
     _counter(

@@ -357,5 +357,5 @@ def _gap(options: Options, partition: int, next_offset: int, first: int, end: in
         )
     return (
         f"{topic!r}, partition {partition}, ends at {end}, but {next_offset} is to be read next:"
-        " the topic was made anew; follow it into another folder"
+        " the topic was recreated; follow it into another folder"
     )

@@ -95,7 +95,7 @@ class Box:
         self.recorder = StoreRecorder(self)
         self.system = SimulatedSystem(self.clock, self._tree_failed, self.rng)
         self.knows_all, self.resumed_ms = False, -1.0
-        """Whether it runs every kind by now, and when operators ended a pause last."""
+        """True once it runs every kind; the time at which operators ended the last pause."""
         self.runner = HandRunner(
             self.clock,
             self.rng,
@@ -199,7 +199,7 @@ class Box:
         self.ledger.run_settled(run)
 
     def _undurable(self) -> tuple[TaskKey, ...]:
-        """Return what runs or is not settled as the partition is let go, but for what was given up
+        """Return what runs or is not settled as the partition is let go, except what was given up
         before.
         """
         left = self.runner.unsettled(PARTITION, given_up=False)

@@ -29,7 +29,7 @@ class CalmEnd:
         self.box = self._box = box
         self._window = box.settings.tree.window
         self._drops_blocked = False
-        """Whether somebody drops what holds its ordering id."""
+        """True if somebody drops what holds its ordering id."""
 
     def _complain(self, sentence: str) -> None:
         self._box.complaints.append(sentence)
@@ -63,7 +63,7 @@ class CalmEnd:
         gains: bool = True,
         within_ms: float = SETTLE_MS,
     ) -> bool:
-        """Let everything go on, but for attempts that are ``slow``, until it is done.
+        """Let everything go on, except for attempts that are ``slow``, until it is done.
 
         Return whether it was in time.
         """
@@ -116,7 +116,7 @@ class CalmEnd:
             self._box.exhausted.clear()
 
     def unfinished(self, without: frozenset[str] = frozenset()) -> list[str]:
-        """Return what is not done, but for some ordering ids."""
+        """Return what is not done, except for some ordering ids."""
         found = [
             f"{key} is open"
             for key in self._box.ledger.open_keys()

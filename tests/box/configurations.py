@@ -61,11 +61,11 @@ class Configuration:
     """Of requests that fail."""
     pauses: bool = False
     moves: bool = False
-    """Whether the partition is given up and comes back."""
+    """True if the partition is given up and comes back."""
     outages: bool = False
-    """Whether nobody has it now and then for long, while much falls due."""
+    """True if nobody has it now and then for long, while much falls due."""
     flows: bool = False
-    """Whether kinds have limits, priorities and fair shares."""
+    """True if kinds have limits, priorities and fair shares."""
     backlog: int = 0
     """Tasks that are overdue when the partition is first assigned."""
     late_ids: int = 100

@@ -84,7 +84,7 @@ class Isolation:
                 self._sick += batch
 
     def _is_scarce(self) -> bool:
-        """Whether flows or bytes leave others less than the slots that nobody has."""
+        """True if flows or bytes leave others less than the slots that nobody has."""
         return self._box.configuration.flows or self._box.configuration.pad_bytes > 0
 
     def _with_alike(self, run: HandRun) -> list[HandRun]:

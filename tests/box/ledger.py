@@ -41,18 +41,18 @@ class Asked:
     retry_early_ms: int
     """How long before the time that its last attempt left in the store."""
     is_owned: bool
-    """Whether the partition was the owner's by then, and not given up."""
+    """True if the partition was the owner's by then, and not given up."""
     overtaken: tuple[TaskKey, ...]
     """Earlier tasks of its ordering id that are open and were known before they fell due."""
     newer: int | None
     """The offset of a later record of its key that the subtree had to know."""
     knew_pause: bool
-    """Whether it was paused, as the subtree had to know."""
+    """True if it was paused, as the subtree had to know."""
     caught_up: bool
     knew_drain: bool
-    """Whether the partition was being given up, as the subtree had to know."""
+    """True if the partition was being given up, as the subtree had to know."""
     unrecorded: bool
-    """Whether an earlier owner may have begun it, and nobody will know that it begins."""
+    """True if an earlier owner may have begun it, and nobody will know that it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class Begun:
     closed_by: int | None
     """The offset of a command that closed its key, as the subtree had to know."""
     shares_executor: bool
-    """Whether its executor serves another attempt now."""
+    """True if its executor serves another attempt now."""
     is_next: bool
-    """Whether its number is the next one, by what is durable; a later record may begin anew."""
+    """True if its number is the next one, by what is durable; a later record may begin again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Ledger:
         """Note that the subtree wants this attempt."""
         key, now_ms = run.key, self._clock.now_ms()
         row = self._last_attempt(key)
-        # A later record may begin anew.
+        # A later record may begin again.
         is_anew = run.attempt.number == 1 and len(self._records[key]) > 1
         waits_ms = 0 if row is None or is_anew else row - now_ms
         self.asked.append(
@@ -211,7 +211,7 @@ class Ledger:
         return list(self._running)
 
     def is_open(self, key: TaskKey) -> bool:
-        """Whether a row of a key is stored and not closed."""
+        """True if a row of a key is stored and not closed."""
         row = self._truth.row(PARTITION, key)
         return row is not None and not self._truth.is_closed(PARTITION, row)
 
@@ -233,7 +233,7 @@ class Ledger:
         return sorted(self._records)
 
     def _excludes(self, other: HandRun, run: HandRun) -> bool:
-        """Whether one may not run while the other does."""
+        """True if one may not run while the other does."""
         if other.key == run.key:
             return True
         if other.attempt.is_unordered or run.attempt.is_unordered:
@@ -295,7 +295,7 @@ class Ledger:
         return newest if newest > run.attempt.task.offset else None
 
     def _is_unrecorded(self, run: HandRun) -> bool:
-        """Whether a task that was overdue when it was loaded begins without a durable start."""
+        """True if a task that was overdue when it was loaded begins without a durable start."""
         attempt, (next_offset, assigned_ms) = run.attempt, self._assigned
         is_old = attempt.task.offset < next_offset and run.key.scheduled_ms < assigned_ms
         is_first = attempt.number == 1 and len(self._records[run.key]) == 1
@@ -321,5 +321,5 @@ class Ledger:
         return found
 
     def is_running(self, key: TaskKey) -> bool:
-        """Whether user code of a key runs."""
+        """True if user code of a key runs."""
         return any(each.key == key and each.step is Step.RUNNING for each in self._running)

@@ -65,7 +65,7 @@ class PartitionOwner:
         """Since when the partition is being given up."""
         self.is_held = False
         self.is_silent = True
-        """Whether the tree knows that it does not have the partition."""
+        """True if the tree knows that it does not have the partition."""
         self.root: Ref | None = None
         self._system, self._effects, self._told = system, effects, told
         self._log = broker.partitions[PARTITION]
@@ -103,16 +103,16 @@ class PartitionOwner:
         return self._position
 
     def continues(self, epoch: int) -> bool:
-        """Whether nobody but this member had the partition since that epoch of its own."""
+        """True if nobody but this member had the partition since that epoch of its own."""
         return self._ownership is not None and self._ownership.continues(epoch)
 
     @property
     def is_answered(self) -> bool:
-        """Whether all that the log holds is durable."""
+        """True if all that the log holds is durable."""
         return self.stand is Stand.WORKING and self.next_offset == self._log.end_offset
 
     def allows(self, attempt: Attempt) -> bool:
-        """Whether user code may be called: the gate of the real lease."""
+        """True if user code may be called: the gate of the real lease."""
         return (
             attempt.epoch == self._lease_epoch
             and self._system.clock.now_ms() >= attempt.task.key.scheduled_ms
@@ -120,7 +120,7 @@ class PartitionOwner:
         )
 
     def is_paused(self, ordering_id: str) -> bool:
-        """Whether an operator has paused an ordering id, as the node knows."""
+        """True if an operator has paused an ordering id, as the node knows."""
         pause = self.config.of_partition(PARTITION)
         return pause.whole or ordering_id in pause.ordering_ids
 
@@ -191,7 +191,7 @@ class PartitionOwner:
 
     @property
     def knows_drain(self) -> bool:
-        """Whether the tree was told that the partition is given up."""
+        """True if the tree was told that the partition is given up."""
         return self.revoked_at_ms is not None and self._is_told
 
     # What the tree says.

@@ -167,7 +167,7 @@ def p10_poison_is_a_letter(box: Box) -> Complaints:
 
 def p12_commands_are_decided_once(box: Box) -> Complaints:
     """Each command has one outcome, in the log's order, which a replay does not change."""
-    # A sweep writes rows that it keeps anew, before it deletes their hour.
+    # A sweep writes rows that it keeps again, before it deletes their hour.
     has_swept = any(box.history.of(RowsRemoved))
     for line in p12_commands_are_ordered(_run(box)):
         if not (has_swept and line.endswith("wrote its row twice")):
@@ -256,7 +256,7 @@ def _was_reopened(box: Box, key: TaskKey) -> bool:
 
 
 def _counts(run: HandRun) -> bool:
-    """Whether an attempt ended well and nothing before it in its batch did not."""
+    """True if an attempt ended well and nothing before it in its batch did not."""
     return run.ended is not None and run.ended.ending in _WELL and not run.void
 
 

@@ -118,7 +118,7 @@ class _View:
                 self.done_us[each.task_id] = min(earlier_us, each.ended_us)
 
     def is_judged(self, earlier: Offer, later: Offer) -> bool:
-        """Whether both were accepted well before the first was due, so that both were stored.
+        """True if both were accepted well before the first was due, so that both were stored.
 
         Under a clock that is ahead they are due when they begin.
         """

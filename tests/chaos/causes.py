@@ -128,7 +128,7 @@ class Causes:
         return "ended, completion not yet durable" if in_doubt else None
 
     def _was_in_limbo(self, attempt: Attempt, blow: Blow) -> bool:
-        """Whether it is the first that its thread began when the process went on."""
+        """True if it is the first that its thread began when the process went on."""
         starts = self._starts_of_thread[attempt.pid, attempt.thread]
         place = bisect_left(starts, blow.to_us)
         late_us = attempt.started_us - blow.to_us

@@ -43,7 +43,7 @@ class Timer:
     pops: int
     asked_wall_ms: int
     accepted: bool
-    """Whether it was answered with 200; else it may be there or not."""
+    """True if it was answered with 200; else it may be there or not."""
     deleted_us: int | None = None
     """When its deletion was answered."""
 

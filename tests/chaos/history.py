@@ -58,7 +58,7 @@ class Attempt:
     ended_us: int | None = None
     """None where the process died first."""
     succeeded: bool = False
-    """Whether it ended and said that the task is done."""
+    """True if it ended and said that the task is done."""
     process: int = 0
     """The process of its node that ran it; 0 for the node's own."""
     alive_us: int = 0

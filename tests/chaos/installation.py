@@ -39,7 +39,7 @@ spend their time on waking each other."""
 
 _LEADERS_STAY = {"auto.leader.rebalance.enable": "false"}
 """A broker that came back is given its partitions again, minutes later, in the middle of another
-fault: the group's coordinator moves then, and every session begins anew.  Only the plan strikes."""
+fault: the group's coordinator moves then, and all sessions begin again.  Only the plan strikes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def most_within(starts: Sequence[Attempt], seconds: float) -> int:
 
 
 def _crowds(starts: Sequence[Attempt]) -> Iterator[_Crowd]:
-    """Look at every time from one start to another one; begin anew after one that is too full."""
+    """Look at every time from one start to another one; begin again after one that is too full."""
     first_place, least = 0, 0.0
     for place, last in enumerate(starts):
         # What a bucket without a floor holds: the fullest time begins where it held least.

@@ -36,7 +36,7 @@ class Chaos:
     lead_s: float
     """How long before its time most of the load is offered."""
     doors: bool = True
-    """Whether nodes are relays and timer services as well, under a small load of their own."""
+    """True if nodes are relays and timer services as well, under a small load of their own."""
     protocol: GroupProtocol = "classic"
     """How the groups' members agree with the brokers."""
 

@@ -59,7 +59,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether every requirement is met."""
+        """True if every requirement is met."""
         return all(check.holds for check in self.checks)
 
     @property
@@ -206,6 +206,6 @@ def _recovery(what: str, how: str, limit_s: float, measures: Measures) -> Check:
 
 
 def _is_of(fault: Fault, how: str) -> bool:
-    """Whether single nodes were struck this way; with all of them gone nobody can take over."""
+    """True if single nodes were struck this way; with all of them gone nobody can take over."""
     struck = [blow for blow in fault.blows if blow.how == how]
     return len(struck) == 1 or (bool(struck) and how == "drained")

@@ -15,7 +15,7 @@ class Imports:
     def __init__(self, root: Path, packages: tuple[str, ...] = PACKAGES) -> None:
         """Read every file; grimp.exceptions.SourceSyntaxError says which one is not Python."""
         self._root = root
-        # Reading all of it anew takes less than half a second: there is no cache to go stale.
+        # Reading all of it again takes less than half a second: there is no cache to go stale.
         self._graph = grimp.build_graph(*packages, cache_dir=None)
 
     def importers(self, file: str) -> list[str]:

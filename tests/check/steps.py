@@ -31,7 +31,7 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """Whether the step found nothing."""
+        """True if the step found nothing."""
         return self.code in self.step.good_codes
 
 

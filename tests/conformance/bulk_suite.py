@@ -184,7 +184,7 @@ class BulkSuite:
         )
 
     def test_a_deleted_row_is_the_one_that_was_read(self, ports: BulkPorts) -> None:
-        """What was written anew since then stays, and so does everything else."""
+        """What was written again since then stays, and so does everything else."""
         insert(ports, 5, key(0, "a"), key(0, "b"), key(0, "c"), at=1)
         bucket = Bucket(5, HOUR_START_MS)
         read = [row for _, row in rows_of(ports, BulkTable.TASKS, [bucket], *EVER)]

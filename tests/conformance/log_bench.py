@@ -64,11 +64,11 @@ class LogWorld(Protocol):
     record_bytes_max: int
     """A record of this size is accepted, one of twice this size is refused."""
     bounds_batches: bool
-    """Whether a record is bounded with its headers, as it is compressed, beside that limit."""
+    """True if a record is bounded with its headers, as it is compressed, beside that limit."""
     loses_last_records: bool
-    """Whether retention may remove the last record of a partition."""
+    """True if retention may remove the last record of a partition."""
     topics_have_ids: bool
-    """Whether a topic can be made anew, and is told from the one before."""
+    """True if a topic can be recreated, and is told from the one before."""
 
     def create_topic(self, partitions: int) -> LogTopic:
         """Create a topic that no other test has seen, and nothing in it."""

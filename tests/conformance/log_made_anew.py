@@ -12,7 +12,7 @@ class MadeAnewContract:
 
     @pytest.fixture
     def anew(self, bench: Callable[..., Bench], log_world: LogWorld) -> Bench:
-        """Return a topic of two partitions that may be made anew."""
+        """Return a topic of two partitions that may be recreated."""
         if not log_world.topics_have_ids:
             pytest.skip("the topic of this log cannot be deleted alone")
         return bench(2)
@@ -21,7 +21,7 @@ class MadeAnewContract:
     def test_it_is_read_from_its_beginning_though_a_store_and_the_group_noted_more(
         self, anew: Bench, new: int
     ) -> None:
-        """Whether it is shorter or longer than what was noted, and each time again."""
+        """True if it is shorter or longer than what was noted, and each time again."""
         noted: dict[int, int] = {}
         topic_id = ""
         values: list[bytes] = []

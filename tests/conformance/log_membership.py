@@ -23,7 +23,7 @@ EVICTED = QUICK.model_copy(update={"max_poll_interval_ms": 3_000})
 
 
 def split(first: Member, second: Member) -> bool:
-    """Whether both own something, started, and nothing twice."""
+    """True if both own something, started, and nothing twice."""
     return bool(
         first.starts
         and second.starts

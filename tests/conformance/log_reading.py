@@ -261,7 +261,7 @@ class ReadingContract:
     def test_a_stored_offset_beyond_the_end_is_not_believed(
         self, bench: Callable[..., Bench]
     ) -> None:
-        """The topic was made anew: reading begins at its first record."""
+        """The topic was recreated: reading begins at its first record."""
         made = bench(1)
         append_all(made.writer(), 0, [b"a", b"b"])
         member = made.join("a")

@@ -96,7 +96,7 @@ class PagingSuite(StoreSuite):
         assert done(stores.status.load_attempts(partition, after, keys[-1])) == attempts
 
     bounds_bytes = True
-    """Whether a page ends early where rows are large; one that is memory itself need not."""
+    """True if a page ends early where rows are large; one that is memory itself need not."""
 
     def test_the_order_of_keys_is_that_of_their_utf8_bytes(
         self, stores: Stores, partition: int

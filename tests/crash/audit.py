@@ -34,7 +34,7 @@ class Story:
 
     @property
     def ended(self) -> bool:
-        """Whether an attempt of it ended well."""
+        """True if an attempt of it ended well."""
         return any(how == "ended" for _, how in self.endings.values())
 
 

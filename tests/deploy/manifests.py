@@ -4,7 +4,7 @@ Reads the few fields of a kustomization that are used there: resources, componen
 that remove something.  What Helm renders is kept in deploy/helm/rendered/, with a digest of the
 chart it was rendered from, so that a machine without Helm sees when it is stale::
 
-    python -m tests.deploy.manifests     # renders it anew; needs helm
+    python -m tests.deploy.manifests     # renders it again; needs helm
 """
 
 import hashlib
@@ -119,7 +119,7 @@ def head_of_rendered() -> str:
 
 
 def main() -> int:
-    """Render every variant anew."""
+    """Render every variant again."""
     program = shutil.which("helm")
     if program is None:
         sys.stderr.write("helm is not installed: see docs/operations/kubernetes.md\n")

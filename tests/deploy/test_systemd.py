@@ -74,7 +74,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
 
 
 def exposed(unit: Path) -> bool:
-    """Whether systemd finds that a unit exposes more than ours may."""
+    """True if systemd finds that a unit exposes more than ours may."""
     done = subprocess.run(
         [
             analyze(),

@@ -54,7 +54,7 @@ def test_commands_that_prose_names_exist() -> None:
 
 
 def _exists(command: Any, names: list[str]) -> bool:
-    """Whether the names lead to a command; what follows one without others is its argument."""
+    """True if the names lead to a command; what follows one without others is its argument."""
     if not names or not isinstance(command, TyperGroup):
         return True
     found = command.commands.get(names[0])

@@ -135,7 +135,7 @@ def _letters(group: Group) -> set[tuple[int, int]]:
 
 
 def _is_kept(group: Group, partition: int, task: StoredTask) -> bool:
-    """Whether this record or a later one of its key is a row, or closed the key."""
+    """True if this record or a later one of its key is a row, or closed the key."""
     row = group.data.tasks.of_key(partition, task.key)
     done = group.data.completions.of_key(partition, task.key)
     return any(found and found[0].offset >= task.offset for found in (row, done))

@@ -171,7 +171,7 @@ def _check(bench: RelayBench, good: dict[bytes, int]) -> None:
 
 
 def _is_usable(bench: RelayBench, record: LogRecord) -> bool:
-    """Whether a record's headers can be used, read without the relay's own code."""
+    """True if a record's headers can be used, read without the relay's own code."""
     relay = bench.relay
     cancels = (relay.action_header, b"cancel") in record.headers
     names = (relay.id_header, relay.action_header, relay.topic_header, relay.deadline_header)

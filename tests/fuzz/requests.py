@@ -59,7 +59,7 @@ class Asked:
     pieces: tuple[bytes, ...]
     """Of the body."""
     goes_away: bool
-    """Whether the client is gone after them, the body being incomplete."""
+    """True if the client is gone after them, the body being incomplete."""
 
     @property
     def path(self) -> str:

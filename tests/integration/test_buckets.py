@@ -119,7 +119,7 @@ def test_messages_of_one_key_and_time_keep_their_order(work: BucketsAtWork) -> N
 
 def test_a_new_owner_fences_the_old_one_and_reads_its_marker(kafka_server: KafkaServer) -> None:
     """What the old one produces from then on never appears."""
-    # An owner that waits too long for an answer begins anew, and there is none here: a broker that
+    # An owner that waits too long for an answer begins again, and there is none here: a broker that
     # makes its first transaction on a busy machine takes seconds.
     settings = bucket_settings(kafka_server, transaction_timeout_ms=60_000)
     create_bucket_topics(settings)

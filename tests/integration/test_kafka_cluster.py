@@ -107,7 +107,7 @@ def test_a_node_says_so_when_it_starts(
 
 
 def begun(asking: StartingPositions) -> bool:
-    """Whether the beginning of the topic's first partition is told, at the latest after a while."""
+    """True if the beginning of the topic's first partition is told, at the latest after a while."""
     for _ in range(TRIES):
         try:
             return asking.take(0, Noted()).next_offset == 0

@@ -25,7 +25,7 @@ _EPOCH_BUMPS_FROM = 5
 
 
 class OwnerOfOne:
-    """Takes steps as an owner does: one that failed is begun anew, and done unless it was."""
+    """Takes steps as an owner does: one that failed is begun again, and done unless it was."""
 
     def __init__(self, settings: Settings, transactions: PartitionTransactions) -> None:
         self._out_topic = settings.relay.out_topic

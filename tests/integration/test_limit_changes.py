@@ -51,7 +51,7 @@ def reports(stores: Stores) -> tuple[NodeReport, ...]:
 
 
 def both_own_partitions(stores: Stores) -> bool:
-    """Whether each node has a half of them, and has told so."""
+    """True if each node has a half of them, and has told so."""
     owned = [
         sum(each.stage == "running" for each in report.partitions) for report in reports(stores)
     ]
@@ -91,12 +91,12 @@ def hourhand(settings: Settings, folder: Path, *arguments: str) -> Any:
 
 
 def told(stores: Stores, version: int) -> bool:
-    """Whether each node knows a version of the operator config."""
+    """True if each node knows a version of the operator config."""
     return all(report.pauses_version >= version for report in reports(stores))
 
 
 def nearly_all_wait(stores: Stores) -> bool:
-    """Whether the limit holds up all but what a burst of each node may be."""
+    """True if the limit holds up all but what a burst of each node may be."""
     limited = [report.limited_count for report in reports(stores)]
     return all(limited) and sum(limited) >= TASKS - 2 * PARTITIONS
 

@@ -69,7 +69,7 @@ def _value(port: int, query: str) -> float | None:
 def test_the_example_scrapes_nodes_and_loads_the_rules(
     tmp_path: Path, nodes: list[Scheduler]
 ) -> None:
-    """The example as it is, but for the addresses of its targets and a shorter interval."""
+    """The example as it is, except for the addresses of its targets and a shorter interval."""
     try:
         program = prometheus_program("prometheus")
     except PrometheusMissing as missing:

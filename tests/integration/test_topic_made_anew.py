@@ -126,7 +126,7 @@ def test_what_a_new_topic_accepted_while_no_node_ran_runs(
 
     assert len(executor.ran) == 25 + count
     assert told.outcome is CommandOutcome.APPLIED
-    assert "the topic was made anew" in caplog.text
+    assert "the topic was recreated" in caplog.text
     assert era_of(next_offset(settings)) == 1
 
 
@@ -167,7 +167,7 @@ def test_a_topic_made_anew_under_a_running_node_is_read_from_its_beginning(
         _accepted(scheduler, "new")
         eventually(lambda: "new" in executor.ran, "the new topic's task runs")
         eventually(lambda: era_of(next_offset(settings)) == 1, "the store keeps the new topic")
-        assert "was made anew" in caplog.text
+        assert "was recreated" in caplog.text
     down = {f"down-{number}" for number in range(60)}
     with SchedulerClient(settings) as client:
         schedule(client, sorted(down))

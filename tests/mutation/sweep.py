@@ -1,6 +1,6 @@
 """Runs mutmut over one file of the folder it stands in, and tells what lived.
 
-Decides what is mutated: all that mutmut knows, but for the wording of messages; and statements
+Decides what is mutated: all that mutmut knows, except for the wording of messages; and statements
 left out, conditions that always or never hold, and results that are not returned.  It is run as
 a program, so that no other module of the working copy is imported.
 """

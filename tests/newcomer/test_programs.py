@@ -104,7 +104,7 @@ def test_a_first_program_does_what_its_reader_expects(
 def test_the_program_of_the_readme_runs_until_it_is_interrupted(
     elsewhere: Path, tmp_path: Path
 ) -> None:
-    """As it is written, but for the seconds one waits."""
+    """As it is written, except for the seconds one waits."""
     source = next(block.text for block in blocks(ROOT / "README.md") if block.info == "python")
     assert "timedelta(seconds=5)" in source
     (tmp_path / "invoices.py").write_text(

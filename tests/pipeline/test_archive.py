@@ -110,7 +110,7 @@ def test_a_run_that_was_stopped_is_finished_by_the_next(
 
     assert again["removed"]["tasks"] == 3
     assert again["copied"] == {}
-    # These were written anew after they were copied, and have the higher write time.
+    # These were written again after they were copied, and have the higher write time.
     assert left(installation)[0] == [0, 1, 2, 3, 4, 5]
     assert spark.read.parquet(str(folder / "tasks")).count() == 3
 

@@ -50,7 +50,7 @@ def rows_of(frame: DataFrame, table: str) -> list[str]:
 
 
 def owners_of(spark: SparkSession, folder: Path) -> list[tuple[int, object]]:
-    """Return how far each partition is, but for offsets."""
+    """Return how far each partition is, except for offsets."""
     claims = claims_of(spark.read.parquet(str(folder / OWNERS)), PARTITIONS)
 
     def known(claim: Claim | None) -> object:

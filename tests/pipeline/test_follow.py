@@ -264,7 +264,7 @@ def test_a_topic_that_was_made_anew_is_refused_and_a_new_partition_is_read(
         grown = reader.latestOffset({"next": {"0": 0}, "read_ms": 5}, limit)
         assert sum(grown["next"].values()) == 1
         assert grown["read_ms"] > 5
-        with pytest.raises(LogUnavailable, match="the topic was made anew"):
+        with pytest.raises(LogUnavailable, match="the topic was recreated"):
             reader.latestOffset({"next": {"0": 99}, "read_ms": 5}, limit)
     finally:
         reader.stop()

@@ -43,7 +43,7 @@ class Reading:
         self._reads = 0
 
     def table(self, name: str, **options: str) -> DataFrame:
-        """Return a table of the installation; each call counts anew."""
+        """Return a table of the installation; each call counts again."""
         self._reads += 1
         return (
             self._spark.read.format("hourhand")
@@ -271,7 +271,7 @@ def test_filters_decide_which_buckets_are_opened(
 def test_open_states_open_no_bucket_before_the_watermark(
     installation: Installation, reading: Reading
 ) -> None:
-    """Everything before it is closed, but for what stragglers hold up."""
+    """Everything before it is closed, except for what stragglers hold up."""
     keys = [key_at(hour) for hour in range(6)]
     installation.add_tasks(keys)
     installation.add_completions([a_completion(key=key, offset=9) for key in keys[:4]])

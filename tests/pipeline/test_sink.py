@@ -154,7 +154,7 @@ def test_every_row_runs_once_whenever_the_writer_pauses(
 
 
 def test_writing_again_changes_nothing(virtual: VirtualScheduler) -> None:
-    """A job that is run a second time finds its own rows, and runs no done task anew."""
+    """A job that is run a second time finds its own rows, and runs no done task again."""
     rows = [a_row(virtual, timedelta(minutes=minutes), str(minutes)) for minutes in (1, 300)]
 
     sink_beside(virtual).write(rows)

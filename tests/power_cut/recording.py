@@ -16,7 +16,7 @@ from tests.servers.preload import compile_library
 
 _SOURCE = Path(__file__).with_name("recorder.c")
 NOT_KEPT = "-shm"
-"""SQLite's index of a write-ahead file: mapped memory, made anew by the first who opens it."""
+"""SQLite's index of a write-ahead file: mapped memory, recreated by the first who opens it."""
 _WAIT_S = 300.0
 
 

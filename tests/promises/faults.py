@@ -31,7 +31,7 @@ def _never(_request: Request[Any]) -> bool:
 
 
 class Faults:
-    """A ``Deliver`` that serves at once, but for what it is told to fail or to keep."""
+    """A ``Deliver`` that serves at once, except for what it is told to fail or to keep."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

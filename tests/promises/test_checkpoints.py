@@ -125,7 +125,7 @@ def test_an_owner_that_was_replaced_changes_nothing_more() -> None:
 
 
 def test_a_retry_by_an_operator_goes_on_from_the_checkpoint() -> None:
-    """What failed for good was mended, and need not begin anew."""
+    """What failed for good was mended, and need not begin again."""
     group = Group()
     journal = Journal(group)
     is_mended: list[bool] = []

@@ -115,7 +115,7 @@ def _bring_to(group: Group, state: str) -> None:
 def test_p12_every_command_has_its_outcome_in_every_state(
     state: str, command: str, *, restarted: bool
 ) -> None:
-    """Whether the key is in memory or only in the store."""
+    """True if the key is in memory or only in the store."""
     group = Group()
     member = group.join()
     _bring_to(group, state)

@@ -110,7 +110,7 @@ def test_p16_a_failure_that_outlasts_the_revocation_is_counted() -> None:
 
 
 def test_p16_an_eager_rebalance_repeats_nothing_that_stays() -> None:
-    """All is given up and dealt anew; what comes back to its node goes on where it was."""
+    """All is given up and dealt again; what comes back to its node goes on where it was."""
     group = Group(partitions=2, group=EAGER)
     member = _running(group)
     group.join()

@@ -44,7 +44,7 @@ class Shop:
     cancelled: set[TaskKey] = field(default_factory=set)
 
     def transact(self, connection: Any, outbox: Outbox, chance: random.Random) -> None:
-        """Schedule, schedule anew and cancel; commit or roll back."""
+        """Schedule, schedule again and cancel; commit or roll back."""
         scheduled, cancelled = dict(self.open), set(self.cancelled)
         for _ in range(chance.randint(1, 3)):
             lot, known = chance.random(), sorted(scheduled)

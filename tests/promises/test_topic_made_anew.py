@@ -1,4 +1,4 @@
-"""A topic made anew: what it accepts runs, what was stored runs once, commands reach both."""
+"""A topic recreated: what it accepts runs, what was stored runs once, commands reach both."""
 
 import pytest
 

@@ -19,5 +19,5 @@ def with_certificate(authority: Authority) -> dict[str, object]:
 
 
 def login(authority: Authority, **instead: object) -> dict[str, object]:
-    """Return what logs in over TLS, with what is given in place of what is right."""
+    """Return what logs in over TLS, with what is given instead of what is right."""
     return {"tls": trusting(authority), "username": CLIENT, "password": SECRET, **instead}

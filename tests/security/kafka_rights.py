@@ -25,7 +25,7 @@ from tests.waiting import until
 
 WAIT_S = 60.0
 _LOGIN_S = 5.0
-"""Whether a login is refused is told by silence, as the driver tries again."""
+"""Seconds of silence that show a refused login, as the driver tries again."""
 
 Rights = dict[str, tuple[str, ...]]
 """What of an installation, to the operations allowed on it."""

@@ -114,7 +114,7 @@ def test_no_dependency_has_a_known_vulnerability(tmp_path: Path) -> None:
 
     assert not complaints(findings, tomllib.loads(ALLOWED_FILE.read_text()).get("allowed", []))
     if unknown := [name for name in unknown if name != "hourhand"]:
-        pytest.skip(f"audited, but for {', '.join(unknown)}: {service} has no data about them")
+        pytest.skip(f"audited, except for {', '.join(unknown)}: {service} has no data about them")
 
 
 def test_what_is_allowed_says_why_and_since_when() -> None:

@@ -301,7 +301,7 @@ class CassandraServer:
 
 
 def cassandra_configuration(folder: Path, seeds: str) -> dict[str, object]:
-    """Return what cassandra.yaml needs of a node in ``folder``, but for its own addresses."""
+    """Return what cassandra.yaml needs of a node in ``folder``, except for its own addresses."""
     return {
         "cluster_name": "hourhand-tests",
         "num_tokens": 16,

@@ -62,7 +62,7 @@ def checked(*command: str, timeout_s: float, environment: Mapping[str, str] | No
 
 
 def has_image(name: str) -> bool:
-    """Whether the engine has an image, without asking any registry."""
+    """True if the engine has an image, without asking any registry."""
     return _run("docker", "image", "inspect", name, timeout_s=60).returncode == 0
 
 

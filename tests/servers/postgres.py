@@ -48,7 +48,7 @@ class PostgresServer:
         )
 
     def start(self) -> None:
-        """Make the data folder anew and start, unless it runs.
+        """Make the data folder again and start, unless it runs.
 
         Raises PostgresMissing and ServerFailed.
         """
@@ -78,7 +78,7 @@ class PostgresServer:
         self._process.wait_until(self._answers, _START_TIMEOUT_S)
 
     def _answers(self) -> bool:
-        """Whether it lets somebody in; it takes connections while it still starts."""
+        """True if it lets somebody in; it takes connections while it still starts."""
         if not accepts_connections(_HOST, self._port):
             return False
         psycopg = importlib.import_module("psycopg")

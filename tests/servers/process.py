@@ -158,7 +158,7 @@ class ServerProcess:
 
 
 def accepts_connections(host: str, port: int) -> bool:
-    """Whether something listens there."""
+    """True if something listens there."""
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1.0):
         return True
     return False

@@ -26,7 +26,7 @@ class Request:
         self.api, self.version, self.correlation = head
 
     def concerns(self, topic: str) -> bool:
-        """Whether it names a topic, before the records that a request to produce ends in."""
+        """True if it names a topic, before the records that a request to produce ends in."""
         return topic.encode() in self.frame[:_HEAD_BYTES]
 
 

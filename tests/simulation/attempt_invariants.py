@@ -422,7 +422,7 @@ def _brings_data(
     outcomes: Mapping[tuple[int, int], CommandOutcome],
     partition: int,
 ) -> bool:
-    """Whether a record, or the replay of a dead letter, gives its key data."""
+    """True if a record, or the replay of a dead letter, gives its key data."""
     if isinstance(record, StoredTask):
         return True
     outcome = outcomes.get((partition, record.offset))
@@ -507,5 +507,5 @@ def _keyless_spans(run: Run) -> Iterator[tuple[str, tuple[float, float]]]:
 
 
 def _waits_for_nobody(run: Run, start: Started) -> bool:
-    """Whether a task is of the kind without limit, and few enough of it fit into memory."""
+    """True if a task is of the kind without limit, and few enough of it fit into memory."""
     return start.kind == SWARM and run.tree.window.ordering_queue_tasks_max >= _QUEUE_LONG

@@ -38,7 +38,7 @@ def a_durable_checkpoint_is_found(run: Run) -> Complaints:
     """An attempt finds a checkpoint no older than those that were durable when its owner claimed
     the partition, or that its owner had durable, and the last one of its owner's that failed.
 
-    A task that is scheduled again after it was cancelled or moved begins anew, so checkpoints of
+    A task that is scheduled again after it was cancelled or moved begins again, so checkpoints of
     before need not be found.
     """
     claimed_ms = {(e.partition, e.epoch): e.at_ms for e in run.history.of(Claimed)}

@@ -91,7 +91,7 @@ class DoorFacts:
     started: Mapping[int, Started] = field(init=False)
     calm: Callable[[float, float], bool] = field(init=False)
     unhurt: bool = field(init=False)
-    """Whether nothing failed: nodes came and went, and that was all."""
+    """True if nothing failed: nodes came and went, and that was all."""
 
     def __post_init__(self) -> None:
         run, self.tasks = self.run, {}
@@ -159,7 +159,7 @@ class DoorFacts:
         return max((each.at_ms for each in self.appeared.get(put.value, ())), default=-NEVER_MS)
 
     def is_aside(self, put: Put) -> bool:
-        """Whether a record was put aside."""
+        """True if a record was put aside."""
         return (put.partition, put.offset) in self.letters
 
     def by_id(self) -> Mapping[str, Sequence[Put]]:

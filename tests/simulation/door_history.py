@@ -27,7 +27,7 @@ class Put:
     headers: Sequence[tuple[str, bytes | None]]
     """Those that are passed on."""
     fits: bool | None = True
-    """Whether a row may hold it; None where that is too near to tell without its encoding."""
+    """True if a row may hold it; None where that is too near to tell without its encoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class TimerAsked:
     timer_id: str
     rule: TimerRule | None
     made: bool
-    """Whether no timer of that id can have been there."""
+    """True if no timer of that id can have been there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -447,7 +447,7 @@ class SimulatedRunner:
         self._loop.call_later(LOOKED_EVERY_MS / 1000, self._look)
 
     def is_woken(self) -> bool:
-        """Whether something on the loop may go on now."""
+        """True if something on the loop may go on now."""
         return self._loop.next_ms() == self._calls.clock.monotonic_ms()
 
     def close(self) -> None:

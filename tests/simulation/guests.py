@@ -315,7 +315,7 @@ def _quietly(call: Callable[[], object]) -> None:
         call()
     except ProcessGone:
         raise
-    except BaseException:  # noqa: BLE001, S110 - as the interpreter does, but for the message
+    except BaseException:  # noqa: BLE001, S110 - as the interpreter does, except for the message
         pass
 
 

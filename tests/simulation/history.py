@@ -73,12 +73,12 @@ class Started:
     queued_ms: float
     wall_ms: int
     is_owner: bool
-    """Whether the group's coordinator names this node the partition's owner."""
+    """True if the group's coordinator names this node the partition's owner."""
     done_before: str
     """The done completion the owner could have known of; empty where there is none."""
     beside: tuple[Beside, ...]
     known_paused: bool
-    """Whether its node knew that an operator had paused it."""
+    """True if its node knew that an operator had paused it."""
     paused_ms: float
     """For how long an operator had paused it by then, whoever knew; 0 where nobody had."""
     kind: str | None
@@ -99,7 +99,7 @@ class Started:
     found: Progress | None = None
     """The checkpoint that it is given."""
     is_endless: bool = False
-    """Whether its node cannot end it."""
+    """True if its node cannot end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Asked:
     partition: int
     offset: int
     by_pair: bool = False
-    """Whether both ids of the key were given without its time."""
+    """True if both ids of the key were given without its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +181,10 @@ class Completed:
     write_time: int
     has_letter: bool
     returns: bool = False
-    """Whether it is a success of a task whose attempts may return values."""
+    """True if it is a success of a task whose attempts may return values."""
     value: str = ""
     """The result of such a one that a reader finds at that moment; empty for none."""
-    """Whether there was a dead letter of its key by then."""
+    """True if there was a dead letter of its key by then."""
     attempts: int = 0
     finished_ms: int = 0
 
@@ -212,13 +212,13 @@ class OutcomeStored:
     write_time: int
     outcome: RecordedOutcome
     own_effect: bool
-    """Whether the key was closed by this very command when the outcome was stored."""
+    """True if the key was closed by this very command when the outcome was stored."""
     found: str | None = None
     """How the key's completion ended when the outcome was stored."""
     failed_ago_ms: float = float("inf")
     """How long ago the key failed for good by then, by the true clock; endless where it did not."""
     revived: bool = False
-    """Whether it brought the data of a dead letter, and the key had ended well before it."""
+    """True if it brought the data of a dead letter, and the key had ended well before it."""
     pair: "PairState | None" = None
     """Of a command by pair."""
 

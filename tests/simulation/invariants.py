@@ -274,7 +274,7 @@ def _pairs_mean_what_stands_before(run: Run) -> Complaints:
 
 
 def _was_closing(run: Run, key: TaskKey, stored: OutcomeStored) -> bool:
-    """Whether the owner had sent a key's completion before the outcome, and had no answer yet."""
+    """True if the owner had sent a key's completion before the outcome, and had no answer yet."""
     return any(
         stored.at_ms < each.at_ms and each.write_time < stored.write_time
         for each in run.completed[key]

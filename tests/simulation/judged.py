@@ -69,9 +69,9 @@ class Run:
     limits: Limits = field(default_factory=dict)
     """Of its kinds."""
     lends: bool = False
-    """Whether nodes lend each other rates."""
+    """True if nodes lend each other rates."""
     tells: bool = False
-    """Whether nodes tell a topic of closed tasks."""
+    """True if nodes tell a topic of closed tasks."""
     letters: set[tuple[int, int]] | None = None
     """Places of the in-topic whose records were put aside; None where there are no doors."""
     foreign_rows: Sequence[bytes] = ()
@@ -115,7 +115,7 @@ class Run:
         return epoch
 
     def was_attempted(self, key: TaskKey, epoch: int) -> bool:
-        """Whether an attempt began under this epoch, or one that the same owner had before it."""
+        """True if an attempt began under this epoch, or one that the same owner had before it."""
         return any(
             start.epoch == epoch
             or self.continued_since(start.node, start.partition, epoch) <= start.epoch < epoch
@@ -123,14 +123,14 @@ class Run:
         )
 
     def reopened_between(self, key: TaskKey, first_ms: float, last_ms: float) -> bool:
-        """Whether an operator's retry reopened a key in this time."""
+        """True if an operator's retry reopened a key in this time."""
         return any(
             each.result == CompletionResult.REOPENED and first_ms <= each.at_ms <= last_ms
             for each in self.completed[key]
         )
 
     def died_at_its_start(self, partition: int, key: TaskKey) -> bool:
-        """Whether a node died between the durable start of a task, which counts, and its code."""
+        """True if a node died between the durable start of a task, which counts, and its code."""
         start_ms = self.truth.last_counted_start_ms(partition, key)
         if start_ms is None:
             return False
@@ -140,9 +140,9 @@ class Run:
         return any(abs(crash_ms - at_ms) <= apart_ms for crash_ms in crashes)
 
     def failed_before(self, key: TaskKey, at_ms: float) -> bool:
-        """Whether a key failed, or was opened again, last before a time.
+        """True if a key failed, or was opened again, last before a time.
 
-        Its row is written anew then.
+        Its row is written again then.
         """
         ends = [each.result for each in self.completed[key] if each.at_ms <= at_ms]
         return bool(ends) and ends[-1] in (
@@ -159,7 +159,7 @@ class Run:
         return max((abs(s.wall_ms - s.at_ms - base_ms) for s in self.started), default=0.0)
 
     def clock_stepped(self, node: str, before_ms: float, after_ms: float = 0.0) -> bool:
-        """Whether the wall clock of a node's machine was stepped within some time."""
+        """True if the wall clock of a node's machine was stepped within some time."""
         machine = node.partition(".")[0]
         return any(
             each.what.startswith("clock")

@@ -40,7 +40,7 @@ def p27_what_has_expired_does_not_start(run: Run) -> Complaints:
 
 
 def _is_opened(run: Run, start: Started, expires_ms: int) -> bool:
-    """Whether an operator opened the task before the start and behind its expiry."""
+    """True if an operator opened the task before the start and behind its expiry."""
     return any(
         each.result == _REOPENED
         and each.at_ms <= start.at_ms

@@ -67,7 +67,7 @@ class _Holdings:
         return found
 
     def _is_slow(self, limit: Limit, held: int) -> bool:
-        """Whether a node's starts of a value are so far apart that it need not wait for one."""
+        """True if a node's starts of a value are so far apart that it need not wait for one."""
         return limit.per_ms * self._partitions > FIRST_MS * max(1, held)
 
     def lost_ms(self, node: str, until_ms: float) -> float:
@@ -82,7 +82,7 @@ class _Holdings:
         return max(lost, default=-math.inf)
 
     def was_under_way(self, start: Started) -> bool:
-        """Whether an attempt was let through before its node lost a partition."""
+        """True if an attempt was let through before its node lost a partition."""
         return start.queued_ms <= self.lost_ms(start.node, start.at_ms)
 
     def late_gains(self, limit: Limit, first_ms: float, last_ms: float) -> int:

@@ -143,7 +143,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         due_ms = when * 1000
         while due_ms / 1000 < when:
-            # Called too early by a rounding, whoever waits for ``when`` would ask anew for ever.
+            # Called too early by a rounding, whoever waits for ``when`` would ask again for ever.
             due_ms = math.nextafter(due_ms, math.inf)
         heapq.heappush(self._timers, (due_ms, next(self._sequence), handle))
         self._woken()

@@ -40,9 +40,9 @@ class _Thread:
         self._run, self._ended = run, ended
         self.turn = threading.Semaphore(0)
         self.is_waiting = False
-        """Whether nothing is left for it to do until somebody wakes it."""
+        """True if nothing is left for it to do until somebody wakes it."""
         self.is_asleep = False
-        """Whether it waits in user code."""
+        """True if it waits in user code."""
         self.has_ended = False
         self.failure: BaseException | None = None
         self.thread = threading.Thread(target=self._main, name=name, daemon=True)
@@ -82,7 +82,7 @@ class VirtualMachine(Machine):
     # Turns, for the simulation.
 
     def is_ready(self) -> bool:
-        """Whether a thread may go on now."""
+        """True if a thread may go on now."""
         return bool(self._ready)
 
     def next_ms(self) -> float | None:
@@ -118,7 +118,7 @@ class VirtualMachine(Machine):
             assert died_of is None, f"{thread.thread.name} died of {died_of!r}"
 
     def lasting(self) -> list[str]:
-        """Return the names of the threads that go on, but for those that user code keeps."""
+        """Return the names of the threads that go on, except for those that user code keeps."""
         return [each.thread.name for each in self._threads if not each.is_asleep]
 
     def end(self) -> None:
@@ -270,7 +270,7 @@ class _VirtualQueue(WaitingQueue[Given]):
         return len(self._items)
 
     def empty(self) -> bool:
-        """Whether no item waits."""
+        """True if no item waits."""
         return not self._items
 
 

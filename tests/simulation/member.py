@@ -132,14 +132,14 @@ class Site:
     """Share of processes that have no executor for tasks which have a kind."""
     flow_rules: FlowRules = FlowRules.NONE
     lend: bool = False
-    """Whether nodes report, and lend each other the rates of limits."""
+    """True if nodes report, and lend each other the rates of limits."""
     unordered: Mapping[str | None, int | None] = field(default_factory=dict)
     """The kinds without order."""
     sealed: bool = False
-    """Whether data is sealed and nodes have middleware, which raises in a share of attempts."""
+    """True if data is sealed and nodes have middleware, which raises in a share of attempts."""
     middleware_raises: float = 0.0
     guests: bool = False
-    """Whether user code runs on the workers of every node, and may do harm there."""
+    """True if user code runs on the workers of every node, and may do harm there."""
     one_attempt_kinds: Collection[str | None] = ()
     """The kinds whose starts are all durable."""
     runs: Mapping[str | None, int] = field(default_factory=dict)
@@ -149,9 +149,9 @@ class Site:
     older: float = 0.0
     """Share of processes that are of the version before."""
     processes: bool = False
-    """Whether user code runs in processes."""
+    """True if user code runs in processes."""
     checkpoints: bool = False
-    """Whether user code makes checkpoints."""
+    """True if user code makes checkpoints."""
     silent: float = 0.0
     """Share of tasks that make none all the same."""
     outcomes: OutcomeTopic | None = None
@@ -429,7 +429,7 @@ class Member:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was asked to stop."""
+        """True if it was asked to stop."""
         return self.stop_asked_ms is not None
 
     def next_ms(self) -> float:

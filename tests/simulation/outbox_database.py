@@ -75,7 +75,7 @@ class OutboxDatabase:
         return Transaction(self)
 
     def is_locked(self, lock: int) -> bool:
-        """Whether a transaction would have to wait for another one."""
+        """True if a transaction would have to wait for another one."""
         return lock in self._locks
 
     def lock(self, transaction: Transaction, lock: int) -> None:
@@ -121,7 +121,7 @@ class OutboxDatabase:
         )
 
     def has(self, claim: object) -> bool:
-        """Whether a claim's transaction is still open."""
+        """True if a claim's transaction is still open."""
         return claim in self._claims
 
     def let_go(self, claim: object) -> None:

@@ -53,7 +53,7 @@ def _written(run: Run, record: LogRecord) -> Written:
 
 
 def _log_failed(run: Run) -> bool:
-    """Whether the log may have refused a record and taken one behind it."""
+    """True if the log may have refused a record and taken one behind it."""
     return any(
         each.what.startswith("log:") or each.what == "broker" for each in run.history.of(Happened)
     )

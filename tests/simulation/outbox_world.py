@@ -247,7 +247,7 @@ class WorldOutbox:
             self.start_mover()
 
     def is_moved(self) -> bool:
-        """Whether no row waits and no transaction is open."""
+        """True if no row waits and no transaction is open."""
         return not self.database.rows and not self.database.open
 
     def end(self) -> None:

@@ -41,7 +41,7 @@ def p30_each_closed_task_is_told(run: Run) -> Complaints:
 
 
 def _is_overtaken(run: Run, key: TaskKey, at_ms: float) -> bool:
-    """Whether a later write of the same owner was there first: both were told, that one last."""
+    """True if a later write of the same owner was there first: both were told, that one last."""
     return any(0 <= at_ms - each.at_ms < _TOGETHER_MS for each in run.completed[key])
 
 

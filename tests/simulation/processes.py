@@ -88,7 +88,7 @@ class _Simulated:
     """Of the work that runs; 0 for none."""
     end_ms: float = 0.0
     dies: bool = False
-    """Whether what runs kills it."""
+    """True if what runs kills it."""
     history: Sequence[int] = ()
     """The numbers in the history of what runs."""
     ends: Sequence[AttemptEnded] = ()

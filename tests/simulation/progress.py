@@ -37,7 +37,7 @@ class CheckpointingAttempt:
 
 
 def is_silent(key: TaskKey, share: float) -> bool:
-    """Whether the attempts of a task make no checkpoint, where this share of tasks makes none."""
+    """True if the attempts of a task make no checkpoint, where this share of tasks makes none."""
     return zlib.crc32(str(key).encode()) % 100 < 100 * share
 
 

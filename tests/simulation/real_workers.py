@@ -84,7 +84,7 @@ class WatchedCalls(Calls):
         started_ms: int,
         ending: Ending = Ending.FAILED,
     ) -> AttemptEnded:
-        """Return the end of an attempt, but for that of the whole process."""
+        """Return the end of an attempt, except for that of the whole process."""
         self._refuse_the_gone()
         key = running.attempt.task.key
         # Others may cancel it, and nothing else: none of its code raises.
@@ -98,7 +98,7 @@ class WatchedCalls(Calls):
         return super().failed(running, error, started_ms, ending)
 
     def broken_off(self, running: RunningAttempt, error: BaseException) -> AttemptEnded:
-        """Return the end of an attempt, but for that of the whole process."""
+        """Return the end of an attempt, except for that of the whole process."""
         self._refuse_the_gone()
         if not isinstance(error, GeneratorExit):
             self._observer.miscalled(running, f"failed outside of user code, of {error!r}")
@@ -137,7 +137,7 @@ class RealRunner:
         return enter
 
     def is_woken(self) -> bool:
-        """Whether a thread may go on now."""
+        """True if a thread may go on now."""
         return self._machine.is_ready()
 
     def next_ms(self) -> float | None:

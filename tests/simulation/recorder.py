@@ -131,7 +131,7 @@ class Recorder(StoreRecorder):
         return self._ids
 
     def _is_back(self, member: Member, attempt: Attempt) -> bool:
-        """Whether a partition came back, or goes on under a new tree, while old code of it runs."""
+        """True if a partition came back, or goes on under a new tree, while old code of it runs."""
         return any(
             run.member is member
             and run.running.attempt.partition == attempt.partition
@@ -156,7 +156,7 @@ class Recorder(StoreRecorder):
         )
 
     def _in_order(self, run: _Run, attempt: Attempt) -> bool:
-        """Whether two attempts are of one ordering id, have an order, and not one batch."""
+        """True if two attempts are of one ordering id, have an order, and not one batch."""
         other = run.running.attempt
         if other.is_unordered or attempt.is_unordered or other in _followed(attempt):
             return False
@@ -374,7 +374,7 @@ def _tenant_of(task: StoredTask) -> str:
 
 
 def _is_endless(running: RunningAttempt) -> bool:
-    """Whether its node cannot end it: it blocks a thread."""
+    """True if its node cannot end it: it blocks a thread."""
     blocks = running.attempt.task.to_task().data.get("blocking") is True
     return blocks and not is_in_process(running.executor)
 

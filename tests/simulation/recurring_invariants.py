@@ -27,7 +27,7 @@ class _Occurrence:
     triggered: bool
     stored_ms: float
     ahead: bool
-    """Whether it was made before any tick of its time or later change."""
+    """True if it was made before any tick of its time or later change."""
     starts: Sequence[Started]
 
 
@@ -151,7 +151,7 @@ def _invented(
 
 
 def _may_make(facts: DoorFacts, life: _Life, due_ms: int) -> bool:
-    """Whether a rule names a time while it may have been in force."""
+    """True if a rule names a time while it may have been in force."""
     anchor_ms = life.set_by.asked_ms
     if due_ms <= anchor_ms or life.rule.next_after(due_ms - 1, anchor_ms) != due_ms:
         return False
@@ -245,7 +245,7 @@ def _makers(ticks: Sequence[Started], due_ms: int) -> Sequence[Started]:
 
 
 def _is_passed_over(rule: RecurringRule, ticks: Sequence[Started], due_ms: int) -> bool:
-    """Whether a tick came so late that the time was older than the catch-up window."""
+    """True if a tick came so late that the time was older than the catch-up window."""
     return any(each.wall_ms + SLACK_MS - rule.catch_up_ms > due_ms for each in ticks)
 
 

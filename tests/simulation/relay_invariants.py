@@ -53,7 +53,7 @@ def _shown(put: Put) -> str:
 
 
 def _may_withhold(facts: DoorFacts, other: Put, put: Put) -> bool:
-    """Whether another record of the id may be why a message does not appear."""
+    """True if another record of the id may be why a message does not appear."""
     if other is put or (_precedes(other, put) and other.action != "schedule"):
         return False
     decided_ms = facts.decided_ms(put)
@@ -157,7 +157,7 @@ def _both(facts: DoorFacts, put: Put, other: Put, puts: Sequence[Put]) -> Iterat
         # Nothing came before it, so nothing else can have waited.
         and put is puts[0]
     ):
-        yield f"{shown[1]} of {put.id} appeared in place of {shown[0]}, which came first"
+        yield f"{shown[1]} of {put.id} appeared instead of {shown[0]}, which came first"
 
 
 def _late_read(facts: DoorFacts, put: Put) -> bool:

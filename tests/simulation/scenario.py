@@ -48,7 +48,7 @@ class Workload(_Part):
     pairs: float = 0.0
     """Share of commands that name a pair of ids, and of tasks that have both of an earlier one."""
     replaces: float = 0.0
-    """Share of commands that bring a new task in place of the one that has both ids."""
+    """Share of commands that bring a new task instead of the one that has both ids."""
     followed: float = 0.0
     """Share of tasks that bring a follower, some only where they succeed."""
     groups_per_s: float = 0.0
@@ -98,7 +98,7 @@ class Workload(_Part):
     kinds: float = 0.0
     """Share of tasks of sick ids that have a kind, which not every node knows at first."""
     sealed: bool = False
-    """Whether clients seal data, some with a key that not every node has at first, and nodes have
+    """True if clients seal data, some with a key that not every node has at first, and nodes have
     middleware.
     """
     swapped_per_s: float = 0.0
@@ -106,7 +106,7 @@ class Workload(_Part):
     middleware_raises: float = 0.0
     """Share of attempts of sick ids before which middleware raises, and of those after which."""
     pretends: bool = False
-    """Whether data has members that pretend to be a kind, a priority, a trace or a seal."""
+    """True if data has members that pretend to be a kind, a priority, a trace or a seal."""
     unknowing: float = 0.0
     """Share of node processes that do not know it, until there is peace."""
     expiring: float = 0.0
@@ -118,23 +118,23 @@ class Workload(_Part):
     has a rule of flow control.
     """
     limits: bool = False
-    """Whether most tasks of sick ids are of kinds with limits."""
+    """True if most tasks of sick ids are of kinds with limits."""
     lend: bool = False
-    """Whether these are of kinds whose rates nodes lend each other, as they report."""
+    """True if these are of kinds whose rates nodes lend each other, as they report."""
     hot_partitions: int = 0
     """Sick ids are of the first so many partitions; with 0 of all."""
     unordered: bool = False
-    """Whether two of three tasks are of kinds without order."""
+    """True if two of three tasks are of kinds without order."""
     processes: bool = False
     """All tasks run in processes, which die where a plan says so, and with their node."""
     checkpoints: bool = False
-    """Whether user code makes checkpoints, four in a second."""
+    """True if user code makes checkpoints, four in a second."""
     silent: float = 0.0
     """Share of tasks that make none all the same."""
     results: bool = False
-    """Whether attempts that end well return a value, three of four of them."""
+    """True if attempts that end well return a value, three of four of them."""
     outcomes: bool = False
-    """Whether nodes tell a topic of closed tasks."""
+    """True if nodes tell a topic of closed tasks."""
     runs: int = 0
     """Most tasks of one ordering id in a batch; with 0 there are no batches."""
     guests: float | None = None
@@ -225,7 +225,7 @@ class Scenario(_Part):
     pace: float = 1.0
     """Everything but the network takes this many times longer than what is said here."""
     segments: bool = False
-    """Whether the store keeps many successes in one row, as the embedded one does."""
+    """True if the store keeps many successes in one row, as the embedded one does."""
     older: float = 0.0
     """Share of node processes that are of the version before, until there is peace."""
     skew_ms: int = 1_500

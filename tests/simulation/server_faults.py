@@ -113,7 +113,7 @@ def topic_anew(world: FaultyWorld, rng: random.Random) -> None:
 
     def make() -> None:
         world.make_topic_anew()
-        world.note(Happened(world.now_ms(), "topic made anew", "", world.now_ms()))
+        world.note(Happened(world.now_ms(), "topic recreated", "", world.now_ms()))
 
     if rng.random() < 0.5:
         make()

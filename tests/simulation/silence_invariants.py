@@ -57,7 +57,7 @@ def _untold(
 
 
 def _stood_still(run: Run, start: Started, since_ms: float) -> bool:
-    """Whether something happened to the node of an attempt, which may have stood still for it."""
+    """True if something happened to the node of an attempt, which may have stood still for it."""
     return any(
         each.node in {"", start.node} and each.until_ms + STOOD_STILL_MS >= since_ms
         for each in run.history.of(Happened)

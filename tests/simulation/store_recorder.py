@@ -113,7 +113,7 @@ class StoreRecorder:
         return self._world.clock.monotonic_ms()
 
     def is_committed(self) -> bool:
-        """Whether every record of the log is committed."""
+        """True if every record of the log is committed."""
         broker = self._world.broker
         ends = {
             number: self._truth.kept(number, broker.topic_id, stored.end_offset)

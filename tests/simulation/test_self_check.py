@@ -1,4 +1,4 @@
-"""The self-check beside every node of a simulated group: silent, but for planted faults.
+"""The self-check beside every node of a simulated group: silent, except for planted faults.
 
 The group runs as in any other run; the checks look at its store without disturbing it.
 """

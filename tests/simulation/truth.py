@@ -1,7 +1,7 @@
 """What really is in the log and the store, whatever any node believes.
 
 The simulation looks into the memory adapters directly.  Nothing here changes them.  Offsets are
-those that are kept: of a topic that was made anew they lie above all of the ones before it.
+those that are kept: of a topic that was recreated they lie above all of the ones before it.
 """
 
 import re
@@ -136,11 +136,11 @@ class Truth:
         return noted if present in noted else [*noted, present]
 
     def _is_gone(self, partition: int, offset: int) -> bool:
-        """Whether an offset is of a topic that was deleted."""
+        """True if an offset is of a topic that was deleted."""
         return self._topics(partition)[era_of(offset)] in self._gone
 
     def counted(self, partition: int) -> Iterator[tuple[int, StoredTask | Command | str]]:
-        """Yield offset and entry of every record but for those that were deleted unread."""
+        """Yield offset and entry of every record except for those that were deleted unread."""
         for record in self.records(partition):
             if not self._is_gone(partition, record.offset) or self._is_durable(record):
                 yield record.offset, self.entry(record)
@@ -278,7 +278,7 @@ class Truth:
         return [offset, *stood, *alike, *same][-1]
 
     def has_letter(self, key: TaskKey) -> bool:
-        """Whether the dead letters have a task or command of a key."""
+        """True if the dead letters have a task or command of a key."""
         letters = self._broker.dead_letters
         for letter in letters.read(self._letters_read, letters.end_offset + 1)[0]:
             self._letters_read = letter.offset + 1
@@ -348,12 +348,12 @@ class Truth:
         self._outside[key] = partition
 
     def is_closed(self, partition: int, row: StoredTask) -> bool:
-        """Whether the store says that a row is closed."""
+        """True if the store says that a row is closed."""
         completion = self.last_completion(partition, row.key)
         return completion is not None and self._closes(partition, completion[1], row.offset)
 
     def _closes(self, partition: int, completion: Completion, offset: int) -> bool:
-        """Whether a completion closes a row made by that record: the rule of promises P5 and P6,
+        """True if a completion closes a row made by that record: the rule of promises P5 and P6,
         said again without the engine's own words for it.
         """
         match completion.result:
@@ -371,7 +371,7 @@ class Truth:
         return isinstance(entry, Command) and entry.kind is CommandKind.RUN_NOW
 
     def brings_data(self, partition: int, offset: int) -> bool:
-        """Whether the record there is a command with the data of a dead letter."""
+        """True if the record there is a command with the data of a dead letter."""
         entry = self.entry(next(self.records(partition, offset)))
         return isinstance(entry, Command) and entry.body is not None
 

@@ -45,7 +45,7 @@ class NodeClock:
 
     @property
     def is_far(self) -> bool:
-        """Whether it is off by more than clocks are that are looked after."""
+        """True if it is off by more than clocks are that are looked after."""
         return abs(self.offset_ms - self._usual_ms) >= _FAR_MS
 
     def set_right(self) -> int:

@@ -182,7 +182,7 @@ class WorkloadDriver:
         return (None, "success") if found is None else found
 
     def _is_over(self, key: TaskKey) -> bool:
-        """Whether a client would refuse the follower as due in the past."""
+        """True if a client would refuse the follower as due in the past."""
         then, _ = self._follower_of(key)
         grace_ms = self._grace_ms
         return then is not None and to_millis(then.scheduled_time) < self._clock.now_ms() - grace_ms

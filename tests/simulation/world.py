@@ -194,7 +194,7 @@ class World:
         self._site = replace(self._site, unknowing=0.0, older=0.0)
         for member in self.members:
             if member.is_older or not member.knows_kinds:
-                # Deployed anew, as its operator would.
+                # Deployed again, as its operator would.
                 self.stop_member(member)
                 self.rejoin_after(member, 0.0)
         for name in sorted(self._starts)[: self.scenario.nodes]:

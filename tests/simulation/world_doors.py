@@ -65,7 +65,7 @@ class WorldDoors:
         self._durable: Counter[int] = Counter()
 
     def is_read(self) -> bool:
-        """Whether every record of the in-topic is committed."""
+        """True if every record of the in-topic is committed."""
         return all(
             self._committed.get(number, 0) >= stored.end_offset
             for number, stored in enumerate(self.in_topic.partitions)

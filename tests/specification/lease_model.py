@@ -60,7 +60,7 @@ class LeaseState(NamedTuple):
 
 
 def is_bad(state: LeaseState) -> bool:
-    """Whether this member may start an attempt although another one may own the partition (P3)."""
+    """True if this member may start an attempt although another one may own the partition (P3)."""
     return state.now < state.lease_ends and not state.is_owner
 
 

@@ -63,7 +63,7 @@ class OwnershipState(NamedTuple):
 
 
 def is_bad(state: OwnershipState) -> bool:
-    """Whether a task is lost: nobody reads its record again, and nobody would load it (P1, P9)."""
+    """True if a task is lost: nobody reads its record again, and nobody would load it (P1, P9)."""
     return any(
         offset not in state.done and (offset not in state.rows or DUE[offset] < state.mark)
         for offset in range(state.committed)

@@ -212,7 +212,7 @@ def _asserts(trees: Mapping[Path, ast.Module]) -> tuple[int, int]:
 
 
 def _has_a_body(node: ast.AST) -> bool:
-    """Whether it is a function that does anything, as a protocol's does not."""
+    """True if it is a function that does anything, as a protocol's does not."""
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
         not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
         for each in node.body

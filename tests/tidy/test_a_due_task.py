@@ -19,7 +19,7 @@ def _classes(path: str) -> set[str]:
 
 
 def _known(path: str, name: str) -> bool:
-    """Whether a file defines a class, or imports it from the file that does."""
+    """True if a file defines a class, or imports it from the file that does."""
     if name in _classes(path):
         return True
     modules = [

@@ -69,7 +69,7 @@ def test_the_extras_that_gather_others_gather_all_of_them() -> None:
 
 
 def test_the_lock_holds_what_is_required() -> None:
-    """``make lock`` writes it anew."""
+    """``make lock`` writes it again."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     locked: dict[str, set[str]] = {}
     for line in lines:

@@ -33,7 +33,7 @@ def _prose(path: Path) -> str:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_generated_page_is_what_the_code_says(name: str) -> None:
-    """``make docs`` writes it anew."""
+    """``make docs`` writes it again."""
     assert _text(name) == PAGES[name](), f"{name} is out of date: run make docs"
 
 

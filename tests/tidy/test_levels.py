@@ -65,7 +65,7 @@ def test_the_targets_that_the_page_names_are_in_the_long_run() -> None:
 
 
 def test_each_folder_of_tests_is_in_one_part() -> None:
-    """CI runs the parts side by side in place of the whole."""
+    """CI runs the parts side by side instead of the whole."""
     parts = [folder for part in _words("PARTS") for folder in _words(f"PART_{part}")]
     folders = {
         path.parent.relative_to(ROOT).parts[:2] for path in (ROOT / "tests").rglob("test_*.py")

@@ -154,7 +154,7 @@ def _is_member_of_class_or_module(source: Source, function: Function) -> bool:
 
 
 def _is_overload(function: Function) -> bool:
-    """Whether it only says a type; the function itself is described behind it."""
+    """True if it only says a type; the function itself is described behind it."""
     return any(ast.unparse(each) == "overload" for each in function.node.decorator_list)
 
 

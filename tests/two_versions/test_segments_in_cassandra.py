@@ -63,7 +63,7 @@ class Keyspace:
         self._keyspace = settings.cassandra.keyspace
 
     def has_segments(self) -> bool:
-        """Whether any node wrote one."""
+        """True if any node wrote one."""
         return bool(self._ask("SELECT hour FROM {}.completion_segment LIMIT 1"))
 
     def forget_old_reports(self) -> None:

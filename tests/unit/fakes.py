@@ -20,7 +20,7 @@ SLOW_MS = float(WindowSettings().slow_attempt_ms)
 
 
 class HeldRequests:
-    """Serves requests at once, but for the kinds it is told to hold."""
+    """Serves requests at once, except for the kinds it is told to hold."""
 
     def __init__(self) -> None:
         self._held_kinds: set[str] = set()
@@ -83,9 +83,9 @@ class FakeRunner:
         self.slow_ms = SLOW_MS
         """For how long they run."""
         self.waits_for_a_worker = False
-        """Whether attempts can still be withdrawn."""
+        """True if attempts can still be withdrawn."""
         self.is_limited = False
-        """Whether they wait for an allowance."""
+        """True if they wait for an allowance."""
         self.trees_failed = 0
         """So often it was told of."""
         self.waiting: list[Attempt] = []

@@ -1,4 +1,4 @@
-"""One role alone: a simulated system, probes in place of its siblings, stores that can be held.
+"""One role alone: a simulated system, probes instead of its siblings, stores that can be held.
 
 Messages go to the role by hand, one at a time; what it says is found in the probes.  Whatever
 the role raises is raised by ``Harness.run``, so no test passes over a tree that failed.
@@ -66,7 +66,7 @@ class Probe:
         return taken
 
     def has(self, kind: type[object]) -> bool:
-        """Whether a message of this kind was told and not taken."""
+        """True if a message of this kind was told and not taken."""
         return any(isinstance(message, kind) for message in self.messages)
 
 

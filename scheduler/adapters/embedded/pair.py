@@ -4,7 +4,7 @@ It decides whether log and store belong together and neither is behind what the 
 of it, and never which of them is right.  A file that was never paired vouches for nothing.
 
 - Both hold the same identity, drawn by the first to see both.  An empty log beside an old
-  store would give out offsets anew; an empty store beside an old log would know no task.
+  store would give out offsets again; an empty store beside an old log would know no task.
 - The log keeps the store's count of transactions at its last commit of offsets.  A store that
   counts less lost rows of records that nobody will read again.
 - The store keeps each partition's next offset.  A log that ends before it lost records.

@@ -197,7 +197,7 @@ class KafkaLog:
         noted = Noted(stored_next_offset, stored_topic_id)
         beginning = self._positions.take(partition, noted)
         if not self._watch.note(beginning.topic_id):
-            raise LogUnavailable(f"topic {self._topic!r} was made anew since this node joined")
+            raise LogUnavailable(f"topic {self._topic!r} was recreated since this node joined")
         self._shifts.pop(partition, None)
         if era := era_of(beginning.next_offset):
             self._shifts[partition] = kept_offset(era, 0)
@@ -292,7 +292,7 @@ class KafkaLog:
     def _begin_anew(self, topic_id: str) -> None:
         """Give all partitions up, and join again for those of the new topic."""
         logger.warning(
-            "topic %r was made anew (id %s, before %s): its partitions are given up and read from"
+            "topic %r was recreated (id %s, before %s): its partitions are given up and read from"
             " their beginning; what the topic before held unread is gone",
             self._topic,
             topic_id,

@@ -75,7 +75,7 @@ class MemoryLog:
             raise ValueError(f"partition {partition} is not assigned")
         self._broker.check_leader(partition)
         if self._topic_id != self._broker.topic_id:
-            raise LogUnavailable("the topic was made anew since this node joined")
+            raise LogUnavailable("the topic was recreated since this node joined")
         records = self._broker.partitions[partition]
         found = Found(
             self._coordinator.committed.get(partition),

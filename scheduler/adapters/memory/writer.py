@@ -54,7 +54,7 @@ class MemoryWriter(FutureWriter):
             if size_bytes > limit_bytes:
                 raise TaskTooLarge(f"the record has {size_bytes} bytes, {limit_bytes} are allowed")
             self._broker.check_size(key, value, headers)
-            # Only now: the topic may have been made anew meanwhile.
+            # Only now: the topic may have been recreated meanwhile.
             stored = self._broker.partitions[partition]
             return Position(partition, stored.append(timestamp_ms, key, value, headers))
 

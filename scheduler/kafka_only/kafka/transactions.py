@@ -101,7 +101,7 @@ class Losses:
 
 @contextlib.contextmanager
 def fatal_errors_told() -> Iterator[None]:
-    """Raise the driver's fatal error in place of Python's SystemError about a callback.
+    """Raise the driver's fatal error instead of Python's SystemError about a callback.
 
     The driver sets the error while it is polled and then runs its callbacks, so Python blames a
     callback: SystemError, caused by the KafkaException.
@@ -231,7 +231,7 @@ class KafkaTransactions:
         topics = ", ".join(sorted({each.topic for each in untaken.values()})[:5])
         return LogUnavailable(
             f"partition {self._place.partition} of {self._place.topic!r}: {topics} did not take"
-            f" {len(untaken)} of {count} records within {self._taken_s:g} s; its owner begins anew"
+            f" {len(untaken)} of {count} records within {self._taken_s:g} s; its owner begins again"
         )
 
     def _produce(self, each: Outgoing, number: int) -> None:
@@ -291,7 +291,7 @@ class KafkaTransactions:
         if self._losses.lost:
             raise LogUnavailable(
                 f"partition {self._place.partition} of {self._place.topic!r}, {doing}: a request"
-                f" may arrive twice ({self._losses.lost}); its owner begins anew"
+                f" may arrive twice ({self._losses.lost}); its owner begins again"
             )
 
     def _refuse_missing(self, outgoing: Sequence[Outgoing]) -> None:
@@ -310,7 +310,7 @@ class KafkaTransactions:
         advice = security_advice(self._settings.kafka, error.code(), error.str())
         return LogUnavailable(
             f"partition {self._place.partition} of {self._place.topic!r}, {doing}:"
-            f" {error.name()}: {error.str()}; its owner begins anew"
+            f" {error.name()}: {error.str()}; its owner begins again"
             + (f". {advice}" if advice else "")
         )
 

@@ -422,7 +422,7 @@ def _follows(known: Recurring, request: ChangeRequest) -> bool:
 def _goes_on(known: Recurring, rule: RecurringRule) -> bool:
     """True if the new rule equals the current one; the schedule then continues unchanged.
 
-    A schedule that ended by itself stays ended; a deleted one begins anew.
+    A schedule that ended by itself stays ended; a deleted one begins again.
     """
     if written_rule(known.rule) != written_rule(rule):
         return False

@@ -61,7 +61,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     over: bool = False
     """It has ended; the row stays for a while, so that an earlier record cannot undo that."""
     deleted: bool = False
-    """True if it was deleted, so that setting an equal rule begins anew."""
+    """True if it was deleted, so that setting an equal rule begins again."""
     taken: int = 0
     """Occurrences that became tasks."""
     skipped: int = 0

@@ -199,7 +199,7 @@ def claim_name(message_id: str) -> DefinitionName:
 def place_of(partition: int, offset: int, topic_id: str = "") -> str:
     """Return a text that identifies a record of the in-topic; texts sort in the records' order.
 
-    Offsets begin anew in a topic that was deleted and made again: ``topic_id`` tells its records
+    Offsets begin again in a topic that was deleted and made again: ``topic_id`` tells its records
     from the old ones.
     """
     source = f"{topic_id}.{partition:05d}" if topic_id else f"{partition:05d}"

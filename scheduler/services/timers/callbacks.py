@@ -221,7 +221,7 @@ def _parsed(uri: str) -> _Target:
 
 @lru_cache(maxsize=10_000)
 def _at(url: URL, address: Address) -> URL:
-    """Return the URL with the address in place of the name, so that it is not resolved again."""
+    """Return the URL with the address instead of the name, so that it is not resolved again."""
     return url.with_host(str(address))
 
 

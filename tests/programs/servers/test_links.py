@@ -103,7 +103,7 @@ def echoed(client: socket.socket, data: bytes) -> bytes:
 
 
 def is_reset(port: int) -> bool:
-    """Whether a new connection is reset."""
+    """True if a new connection is reset."""
     try:
         with connected(port) as one:
             one.recv(1)
@@ -113,7 +113,7 @@ def is_reset(port: int) -> bool:
 
 
 def is_silent(client: socket.socket) -> bool:
-    """Whether nothing comes, nor an end."""
+    """True if nothing comes, nor an end."""
     client.settimeout(SILENT_S)
     try:
         client.recv(1)

@@ -41,7 +41,7 @@ class Result:
 
     @property
     def is_caught(self) -> bool:
-        """Whether its judge saw the fault, and nothing but the fault."""
+        """True if its judge saw the fault, and nothing but the fault."""
         return self.catch is not None and not self.error
 
 

@@ -62,7 +62,7 @@ def plans(
 
 def hunt(tree: Path, runs: Sequence[Plan]) -> Catch | None:
     """Make these runs with the code of ``tree``; HuntFailed where they cannot be made."""
-    # Nothing of the caller's tree may be imported in place of this one's.
+    # Nothing of the caller's tree may be imported instead of this one's.
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
     try:
         done = subprocess.run(

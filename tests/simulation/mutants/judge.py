@@ -37,7 +37,7 @@ def judge(tree: Path, tests: Sequence[str]) -> Catch | None:
         done = subprocess.run(
             command,
             cwd=tree,
-            # Nothing of the caller's tree may be imported in place of this one's.
+            # Nothing of the caller's tree may be imported instead of this one's.
             env={**os.environ, "PYTHONPATH": str(tree), "COLUMNS": "500"},
             capture_output=True,
             text=True,

@@ -53,7 +53,7 @@ class Mutant(_Part):
     seed: int | None = None
     """Of the scenario; tried before all others, as it found the fault once."""
     tests: tuple[str, ...] = ()
-    """Judges in place of the simulation, where that replaces what is broken: test files."""
+    """Judges instead of the simulation, where that replaces what is broken: test files."""
     quick: bool = False
     """Caught within few short runs, so it is hunted in every test run too."""
     edit: tuple[Edit, ...] = Field(min_length=1)

@@ -235,7 +235,7 @@ class Bench:
 
     @property
     def asks_store(self) -> bool:
-        """Whether it waits for tasks that were left to the store."""
+        """True if it waits for tasks that were left to the store."""
         return self.harness.persistence.has(LoadOrdering)
 
     def withdraw(
@@ -266,12 +266,12 @@ class Bench:
 
     @property
     def is_slow(self) -> bool:
-        """Whether an id counts as one that the watermark passes."""
+        """True if an id counts as one that the watermark passes."""
         return bool(self.progress().stragglers)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is open here, and every slot and byte was given back."""
+        """True if nothing is open here, and every slot and byte was given back."""
         progress = self.progress()
         is_idle = progress.earliest_ms is None and not progress.stragglers
         assert not is_idle or (self.slots, self.budget.due_bytes) == (0, 0)
@@ -279,12 +279,12 @@ class Bench:
 
     @property
     def is_let_go(self) -> bool:
-        """Whether no task is at hand, and what may be open is read from the store."""
+        """True if no task is at hand, and what may be open is read from the store."""
         return self.is_over or self.asks_store
 
     @property
     def is_drained(self) -> bool:
-        """Whether it said that nothing runs or is being recorded any more."""
+        """True if it said that nothing runs or is being recorded any more."""
         return self.harness.supervisor.has(TasksDrained)
 
 

@@ -96,7 +96,7 @@ def test_of_two_writes_of_one_key_the_later_wins_in_whatever_order_they_arrive(
 
 
 def test_p16_a_write_that_fails_fails_the_tree() -> None:
-    """Whether it happened is unknown; the store is read again."""
+    """True if it happened is unknown; the store is read again."""
     bench = Bench()
     bench.requests.hold(*WRITES)
     bench.close(key_of(1))

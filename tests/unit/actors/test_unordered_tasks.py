@@ -190,7 +190,7 @@ def test_where_all_at_hand_are_slow_what_waits_is_left_to_the_store() -> None:
 
 
 def test_p8_the_first_open_task_of_all_is_what_the_watermark_waits_for() -> None:
-    """Whether others that came later are closed."""
+    """True if others that came later are closed."""
     bench = Unordered()
     bench.send_all("abc", PAIR)
 

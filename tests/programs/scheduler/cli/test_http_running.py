@@ -51,7 +51,7 @@ def test_a_request_that_does_not_arrive_is_cut(server: HttpServer, begun: bytes)
 
 
 def slowly_ended(client: socket.socket) -> bool:
-    """Whether the server hangs up on a client that sends a byte now and then."""
+    """True if the server hangs up on a client that sends a byte now and then."""
     client.settimeout(0.2)
     for _ in range(round(WAIT_S / 0.2)):
         try:

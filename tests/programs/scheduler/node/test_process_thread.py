@@ -285,7 +285,7 @@ def test_a_drain_ends_what_runs_just_before_its_deadline() -> None:
 
 
 def test_processes_end_with_the_guardian_and_are_started_again() -> None:
-    """Even that one may be killed: what ran begins anew, uncounted."""
+    """Even that one may be killed: what ran begins again, uncounted."""
     with ProcessBench() as bench:
         bench.start("sleeps", {"s": 1_000})
         bench.until_begun()

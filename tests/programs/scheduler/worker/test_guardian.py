@@ -25,7 +25,7 @@ def node() -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process runs: one that is dead and not reaped does not."""
+    """True if a process runs: one that is dead and not reaped does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -171,7 +171,7 @@ def test_stopping_a_child_leaves_its_siblings_alone() -> None:
 
 
 def test_a_future_answers_as_a_message() -> None:
-    """Whether it resolves before or after."""
+    """True if it resolves before or after."""
     tree = Tree()
     futures: list[Future[object]] = [Future(), Future()]
     futures[0].set_result(1)

@@ -66,7 +66,7 @@ def test_a_row_without_an_end_is_a_suspect() -> None:
 
 
 def test_attempts_before_an_operators_retry_keep_their_numbers_and_no_longer_count() -> None:
-    """The policy starts anew, and no attempt row is written over."""
+    """The policy starts again, and no attempt row is written over."""
     reopened = a_completion(result=CompletionResult.REOPENED, attempts=2)
     rows = [_row(1, used=1), _row(2, used=2, next_attempt_ms=NOW_MS)]
 
@@ -95,7 +95,7 @@ def test_another_completion_changes_nothing() -> None:
 
 
 def test_the_first_failure_stays_while_attempts_follow() -> None:
-    """Whether they are read together after a restart, or one follows another."""
+    """True if they are read together after a restart, or one follows another."""
     rows = [
         replace(_row(n, used=n), finished_ms=NOW_MS + n, error_class="KeyError") for n in (1, 2)
     ]

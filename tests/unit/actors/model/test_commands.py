@@ -350,7 +350,7 @@ def _replayed(known: KnownTask) -> Decision:
 def test_p5_a_replay_opens_failed_work_with_the_data_of_its_letter(
     row: StoredTask | None, result: CompletionResult
 ) -> None:
-    """Whether its row is kept or not; attempts are counted from one again, their numbers go on."""
+    """True if its row is kept or not; attempts are counted from one again, their numbers go on."""
     completion = a_completion(result=result, offset=5, attempts=3)
 
     decision = _replayed(KnownTask(row, completion, _LAST_3, running=False))

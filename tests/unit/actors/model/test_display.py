@@ -101,7 +101,7 @@ def test_an_error_that_cannot_be_shown_is_logged_all_the_same(
 
     shown_one, alone = caplog.records
     assert shown_one.getMessage() == "attempt 3 raised" and shown_one.exc_info
-    # A newer Python shows such an error with a remark in place of its notes.
+    # A newer Python shows such an error with a remark instead of its notes.
     assert alone.exc_info or alone.getMessage() == "attempt 3 raised; the error cannot be shown"
 
 
@@ -225,7 +225,7 @@ def test_an_error_that_was_never_raised_has_no_frames() -> None:
 
 
 def test_frames_without_end_take_no_memory_without_end() -> None:
-    """Code may be made anew for each task."""
+    """Code may be recreated for each task."""
     for number in range(2 * _FRAMES_MAX):
         with pytest.raises(ValueError) as raised:  # noqa: PT011 - it says nothing
             exec(compile("raise ValueError", f"{number}.py", "exec"), {})  # noqa: S102

@@ -20,7 +20,7 @@ def test_it_is_told_at_once_and_then_after_intervals_that_double() -> None:
 
 
 def test_it_ends_with_the_last_of_its_causes() -> None:
-    """And begins anew, with short intervals."""
+    """And begins again, with short intervals."""
     hold = Hold(3)
     hold.note("x", "no", 0.0)
     hold.note("y", "no", 5.0)

@@ -52,7 +52,7 @@ def test_where_it_reads_on_is_as_late_as_what_was_left() -> None:
 
 
 def test_p4_later_tasks_join_those_that_were_left_and_earlier_ones_do_not() -> None:
-    """Whether or not there is room."""
+    """True if or not there is room."""
     queue = OrderingQueue()
     queue.spill_key(_task(30).key)
 

@@ -12,7 +12,7 @@ ON_TIME = Quantiles(p50=1, p99=2, p999=5)
 
 
 def status(**figures: object) -> ClusterStatus:
-    """Return the status of a cluster whose one node runs tasks on time, but for these figures."""
+    """Return the status of a cluster of one node, on time, except for these figures."""
     world = World()
     world.report()
     partitions = replace(world.service.cluster.status().partitions, unknown=0)

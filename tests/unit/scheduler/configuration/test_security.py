@@ -60,7 +60,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         {**LOGIN, "connect_timeout_ms": 0},
         "connect_timeout_ms",
     ),
-    "a password in place of the group": (SECRET, "or a dictionary of its fields, is needed"),
+    "a password instead of the group": (SECRET, "or a dictionary of its fields, is needed"),
     "a list of passwords": (
         {"username": "someone", "password": [SECRET]},
         "password: a text is needed",

@@ -49,7 +49,7 @@ def test_a_topic_made_anew_is_read_from_its_beginning_however_long_it_is(
 
     assert beginning.next_offset == kept_offset(1, begins) > 25
     assert (beginning.end_offset, beginning.topic_id) == (kept_offset(1, 40), "new")
-    assert "made anew" in beginning.complaint
+    assert "recreated" in beginning.complaint
 
 
 def test_each_further_topic_is_above_all_before_it() -> None:
@@ -68,7 +68,7 @@ def test_what_a_version_before_noted_is_believed_as_far_as_the_topic_reaches() -
 
     assert (within.next_offset, within.topic_id, within.complaint) == (25, "a", "")
     assert (beyond.next_offset, beyond.topic_id) == (kept_offset(1, 0), "a")
-    assert "made anew" in beyond.complaint
+    assert "recreated" in beyond.complaint
 
 
 def test_a_broker_that_names_no_topics_is_judged_by_length_alone() -> None:
@@ -87,7 +87,7 @@ def test_a_group_that_no_store_stands_behind_is_believed_for_its_own_topic_only(
 
     assert (same.next_offset, same.complaint) == (25, "")
     assert other.next_offset == 0
-    assert "made anew" in other.complaint
+    assert "recreated" in other.complaint
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_nothing_is_made_before_an_attempt_asks(of: type[Job], is_async: bool) -
 
 
 def test_what_a_constructor_raises_is_raised_by_execute() -> None:
-    """Within middleware; the policy is that of the class then, and the next attempt tries anew."""
+    """Within middleware; the policy is that of the class then, and the next attempt tries again."""
     made = job(failures=1)
     guest = GuestKind(made).guest()
 

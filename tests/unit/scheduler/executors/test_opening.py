@@ -256,7 +256,7 @@ def test_a_codec_that_fails_for_a_while_is_tried_again() -> None:
 
 
 def test_a_task_that_is_moved_is_opened_as_before() -> None:
-    """Reschedule and run-now write the row anew, and the node needs no key for it."""
+    """Reschedule and run-now write the row again, and the node needs no key for it."""
     Pay.ran = []
     with VirtualScheduler(Pay, payloads=_payloads()) as scheduler:
         task, other = _task(scheduler, 1), _task(scheduler, 2)

@@ -105,7 +105,7 @@ def test_methods_and_wrapped_functions_are_functions() -> None:
 
 @pytest.mark.parametrize("decorator", ["task", "batch", "executor"])
 def test_a_decorator_without_a_name_says_what_to_write(decorator: str) -> None:
-    """``@app.task`` in place of ``@app.task("send-mail")``."""
+    """``@app.task`` instead of ``@app.task("send-mail")``."""
 
     def send_mail(of: dict[str, Any]) -> None: ...
 

@@ -90,7 +90,7 @@ def test_it_runs_from_the_start_and_cannot_be_cancelled(prepare: Prepare) -> Non
 
 @BOTH_WAYS
 def test_callbacks_are_called_once_in_order_and_at_once_afterwards(prepare: Prepare) -> None:
-    """Whether they were added before or after the condition was made."""
+    """True if they were added before or after the condition was made."""
     future = LightFuture[int]()
     called: list[tuple[str, int]] = []
 

@@ -59,7 +59,7 @@ class Owner:
         self._scanner = Scanner(self.waiting, transactions, world.clock, world.telemetry)
 
     def round(self, layout: Layout) -> None:
-        """Begin, or read and take one step; a lost answer makes it begin anew."""
+        """Begin, or read and take one step; a lost answer makes it begin again."""
         try:
             if not self.begun:
                 self._scanner.begin(self._start)

@@ -70,7 +70,7 @@ class MemoryPendingWriter:
         return done
 
     def knows(self, partition: int) -> bool:
-        """Whether it is below what the test set."""
+        """True if it is below what the test set."""
         return partition < self.known
 
     def close(self) -> None:

@@ -89,7 +89,7 @@ def test_malformed_messages_may_be_dropped() -> None:
 
 
 def test_what_is_read_again_is_taken_once() -> None:
-    """After an unknown outcome its owner begins anew, from the group's offset."""
+    """After an unknown outcome its owner begins again, from the group's offset."""
     arrivals = _arrivals(RecordingTelemetry())
     arrivals.take([_record(5, NOW_MS), _record(6, NOW_MS), _record(7, NOW_MS)])
 

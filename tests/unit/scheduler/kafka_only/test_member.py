@@ -102,7 +102,7 @@ class World:
         self._log = MemoryLog(self.clock.now_ms)
         self.opened: list[QuietLog] = []
         self.failures: list[str | None] = []
-        """What the member said of itself whenever it opened its log anew."""
+        """What the member said of itself whenever it opened its log again."""
         layout = first_layout(1_000, 2.0, BUCKETS)
         self.book = LayoutBook(MemoryAdmin(layout, BUCKETS), "layout")
         self.member = Member("member", self._open, self._own, self.clock, self.telemetry, 10**6)
@@ -153,7 +153,7 @@ def test_ownership_is_told_from_the_groups_word_to_its_end(world: World) -> None
 
 
 def test_a_round_that_failed_is_told_until_one_succeeds(world: World) -> None:
-    """The log is opened anew, and its partitions begin again."""
+    """The log is opened again, and its partitions begin again."""
     until(lambda: world.told(OwnerBegan) == [0, 1])
     world.failing.set()
     until(lambda: world.told(OwnerBegan) == [0, 0, 1, 1])

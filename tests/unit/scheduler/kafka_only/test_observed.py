@@ -106,7 +106,7 @@ class OneOwner:
 
 
 def test_an_owner_whose_step_failed_does_not_count_as_working() -> None:
-    """Until it has begun anew; that its ownership began is told once."""
+    """Until it has begun again; that its ownership began is told once."""
     one = OneOwner()
     one.start()
     one.send()
@@ -129,7 +129,7 @@ def test_what_an_owner_holds_and_how_late_it_is_can_be_read() -> None:
 
 
 def test_a_question_that_is_open_is_asked_once() -> None:
-    """However many want the answer; the next one is asked anew."""
+    """However many want the answer; the next one is asked again."""
     answers = threading.Event()
     asked = 0
 

@@ -66,7 +66,7 @@ def test_p15_a_withdrawn_partition_starts_nothing() -> None:
 
 
 def test_who_watches_hears_when_other_partitions_are_held() -> None:
-    """At that moment, and also of one that is held anew."""
+    """At that moment, and also of one that is held again."""
     bench, heard = Bench(), list[int]()
     bench.lease.watch(lambda: heard.append(bench.lease.count))
 

@@ -558,7 +558,7 @@ def test_it_says_what_waits_and_how_long() -> None:
 
 @pytest.mark.parametrize("executor", [Blocking, Quick])
 def test_threads_and_coroutines_keep_a_rate(executor: Callable[[], Any]) -> None:
-    """On a real clock: 20 starts, 10 ms apart but for two."""
+    """On a real clock: 20 starts, 10 ms apart except for two."""
     rules = FlowRules({None: FlowRule((Limit(rate=100, burst=2),))})
     bench = Bench(limits=NodeLimits(rules))
     attempts = [an_attempt(task=task_of(f"id-{number}")) for number in range(21)]

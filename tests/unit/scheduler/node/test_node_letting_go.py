@@ -144,7 +144,7 @@ def test_p15_a_tree_is_told_once_what_to_drain_and_for_how_long() -> None:
 
 
 def test_p15_a_drain_that_was_answered_is_over() -> None:
-    """Given up once more, the partition is drained anew, and offsets are those of that time."""
+    """Given up once more, the partition is drained again, and offsets are those of that time."""
     bench = Bench()
     bench.assign(0)
     first = bench.log.listener.revoking((0,))

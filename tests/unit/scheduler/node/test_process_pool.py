@@ -404,7 +404,7 @@ def test_a_process_of_another_version_is_told_of(caplog: pytest.LogCaptureFixtur
 def test_a_refusal_is_over_once_a_process_has_loaded_user_code(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A new obstacle of the next process is told anew."""
+    """A new obstacle of the next process is told again."""
     fake = FakeProcesses()
     fake.turn()
     fake.pool.said_refused(1, "ImportError: no disk")

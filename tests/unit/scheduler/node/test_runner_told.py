@@ -70,7 +70,7 @@ class Promising:
     "executor", [Blocking(), Blocking(fail), Quick(), Failing(), Waiting(), Promising()]
 )
 def test_an_end_says_when_user_code_began_and_ended(bench: Bench, executor: Executable) -> None:
-    """Whether it ended well, failed or took too long; as history shows it."""
+    """True if it ended well, failed or took too long; as history shows it."""
     clock = SystemClock()
     asked_ms = clock.now_ms()
 

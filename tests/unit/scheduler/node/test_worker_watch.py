@@ -70,7 +70,7 @@ def test_attempts_that_wait_for_a_second_are_told_of_once() -> None:
 
 
 def test_the_end_is_told_with_how_long_it_lasted() -> None:
-    """It is over once nothing waits; another time is told anew."""
+    """It is over once nothing waits; another time is told again."""
     bench = WatchBench()
 
     bench.wait(3_000, submitted=5, waiting=3)

@@ -107,7 +107,7 @@ def test_sealed_data_of_one_task_is_not_another_ones(other: Task) -> None:
 
 
 def test_a_task_that_is_moved_keeps_its_data() -> None:
-    """A reschedule and a run-now write the row anew, without opening it."""
+    """A reschedule and a run-now write the row again, without opening it."""
     payloads = PayloadCodecs(AesGcm(NEW))
     sealed = payloads.sealed(a_task(due_in_ms=1_000, data=SECRET))
     moved = a_task(due_in_ms=9_000).model_copy(update={"data": sealed.data})

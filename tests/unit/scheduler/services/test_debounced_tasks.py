@@ -69,7 +69,7 @@ class DebounceBench:
 
 
 def test_the_last_call_makes_its_task_once_it_was_quiet() -> None:
-    """Each call begins the window anew."""
+    """Each call begins the window again."""
     bench = DebounceBench()
     for number in (1, 2, 3):
         bench.call(number)

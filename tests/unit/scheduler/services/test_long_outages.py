@@ -79,7 +79,7 @@ class Bench:
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("before", [1, 10])
 def test_calls_around_an_outage_make_one_task(make: Make, before: int, weeks: int) -> None:
-    """Whether they were decided before it, behind it, or in part."""
+    """True if they were decided before it, behind it, or in part."""
     bench = Bench(make)
     for number in range(before):
         bench.call(number)

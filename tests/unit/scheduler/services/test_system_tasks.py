@@ -66,7 +66,7 @@ def test_a_users_tasks_reach_the_users_executor_with_everything() -> None:
 
 
 def test_a_users_executor_that_cannot_be_made_is_a_failed_attempt() -> None:
-    """And made anew for each attempt, as without us, after a first try at the start."""
+    """And recreated for each attempt, as without us, after a first try at the start."""
     made = []
 
     def make() -> Noting:

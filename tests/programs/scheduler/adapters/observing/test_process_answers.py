@@ -77,7 +77,7 @@ def samples(answers: ProcessAnswers, name: str) -> dict[str, float]:
 
 
 def test_each_sample_says_which_process_it_is_of(servers: ExitStack) -> None:
-    """Nothing is added up: a counter that begins anew must be seen to."""
+    """Nothing is added up: a counter that begins again must be seen to."""
     meters = [Meters(), Meters()]
     for count, each in enumerate(meters, start=1):
         each.only("records_enqueued_total").value = 10.0 * count

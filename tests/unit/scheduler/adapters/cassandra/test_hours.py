@@ -63,7 +63,7 @@ def test_a_walk_finds_every_hour_that_holds_rows_and_asks_seldom(filled: Sequenc
 
 
 def test_a_range_of_a_few_hours_is_read_without_asking_first() -> None:
-    """What a node loads, but for what it missed."""
+    """What a node loads, except for what it missed."""
     session = _Hours(0, 1, 2)
     walk = HourWalk(cast("Any", session), "task_schedule")
 

@@ -35,7 +35,7 @@ class Table:
         self._more = more
         """Rows that come above those asked for, as where hours share them."""
         self._fewer = fewer
-        """Whether one row at a time comes, as where an hour fills its share."""
+        """True if one row at a time comes, as where an hour fills its share."""
 
     def read(self, after: TaskKey, rows_max: int) -> Piece:
         """Return the next rows."""

@@ -39,7 +39,7 @@ class Folders:
         return shutil.copytree(self._place / name, self._place / "copy", ignore=ignored)
 
     def is_refused(self, name: str, folder: Path) -> bool:
-        """Whether a damaged copy is refused; fails where other than what was there is found."""
+        """True if a damaged copy is refused; fails where other than what was there is found."""
         try:
             found = contents(folder)
         except OperatorError as error:
@@ -239,7 +239,7 @@ def test_a_file_that_is_gone_is_told(folders: Folders, name: str, file: str) -> 
 
 @pytest.mark.parametrize("file", ["log.db-shm", "store.db-shm", "node.lock"])
 def test_what_holds_nothing_may_be_damaged(folders: Folders, file: str) -> None:
-    """The index of the write-ahead file is made anew, and nobody believes the lock's text."""
+    """The index of the write-ahead file is recreated, and nobody believes the lock's text."""
     for damage in (lambda path: os.truncate(path, 0), lambda path: path.write_bytes(b"x" * 9_999)):
         folder = folders.copy("killed")
         damage(folder / file)

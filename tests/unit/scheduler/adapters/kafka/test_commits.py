@@ -188,7 +188,7 @@ def test_partitions_that_are_gone_are_not_committed() -> None:
 
 
 def test_what_the_coordinator_keeps_already_is_not_waited_for() -> None:
-    """The next owner would wait as long; what moved since goes, and a new membership asks anew."""
+    """The next owner would wait as long; what moved since goes, and a new membership asks again."""
     case = Case()
     case.commits.begin(1, 3)
     case.ask_at(0.0, {0: 9, 1: 4})

@@ -131,7 +131,7 @@ def test_a_failed_provider_is_asked_again_after_a_pause(world: World) -> None:
 
 
 def test_a_provider_that_blocks_is_waited_for_by_one_thread(world: World) -> None:
-    """And asked anew after a minute, then after two: its thread cannot be ended."""
+    """And asked again after a minute, then after two: its thread cannot be ended."""
     goes_on, threads = threading.Event(), threading.active_count()
     world.provider.answer = goes_on.wait
     for passed_s, asked in ((0, 1), (59, 1), (1, 2), (60, 2), (60, 3)):

@@ -37,7 +37,7 @@ def held() -> Held:
 
 
 def stored(data: MemoryStores) -> bool:
-    """Whether another node finds the task."""
+    """True if another node finds the task."""
     found = open_memory_stores(data).schedule.find_tasks(0, [TASK.key]).result(0)
     return TASK.key in found
 

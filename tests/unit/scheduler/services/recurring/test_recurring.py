@@ -232,7 +232,7 @@ def test_it_ends_by_count_and_by_time() -> None:
 
 
 def test_a_deleted_schedule_never_runs_again() -> None:
-    """Unless it is made anew."""
+    """Unless it is recreated."""
     bench = Bench()
     bench.client.schedule_recurring("n", every=timedelta(seconds=10)).result()
     bench.advance(seconds=15)

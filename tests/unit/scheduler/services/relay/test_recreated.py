@@ -1,4 +1,4 @@
-"""An in-topic that was deleted and made again: its offsets begin anew, its ids do not."""
+"""An in-topic that was deleted and made again: its offsets begin again, its ids do not."""
 
 import pytest
 

@@ -141,7 +141,7 @@ def test_a_pop_waits_for_a_row_that_is_late(bench: TimersBench) -> None:
 def test_a_row_and_a_change_that_both_came_late_make_one_timer(
     bench: TimersBench, waited_s: int
 ) -> None:
-    """Whether the first pop is still to come, is looking for its row, or was dropped."""
+    """True if the first pop is still to come, is looking for its row, or was dropped."""
     offset = append(bench, first_pop(bench))
     bench.advance(waited_s)
     save_row(bench, offset)
