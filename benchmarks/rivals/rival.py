@@ -39,7 +39,7 @@ class Rival:
     install: Callable[[], None] | None = None
     """Installs it where it is in a file of SQLite; raises RivalMissing.  Others use PostgreSQL."""
     survives: str = "yes / yes"
-    """Whether what it acknowledged survives the death of its processes, and of the machine."""
+    """Survival of what it acknowledged: the death of its processes / of the machine."""
 
     def database(self, server: PostgresServer, templates: set[str], name: str) -> str:
         """Make a database with its tables and return its address."""

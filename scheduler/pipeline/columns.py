@@ -347,7 +347,7 @@ _COMPUTE: Mapping[str, Callable[[Sequence[str | None]], list[Any]]] = {
     _FOLLOWER.name: followers_of,
     _GROUP_ID.name: group_ids_of,
 }
-"""What makes each computed column of the texts of rows."""
+"""Functions that make computed columns of the texts of rows."""
 
 
 class BucketCount:
