@@ -223,8 +223,8 @@ sim-fleet: venv ## Simulate NODES=100 with PARTITIONS=1024: a rolling restart, a
 	@$(BIN)/python -m tests.simulation.fleet --nodes $(or $(NODES),100) --partitions $(or $(PARTITIONS),1024) --seed $(or $(SEED),0)
 
 .PHONY: sim-mutants
-sim-mutants: venv ## Break the code on purpose, one line at a time, and see who notices
-	@$(BIN)/python -m tests.simulation.mutants $(if $(ONLY),--only "$(ONLY)") $(if $(OUTPUT),--output $(OUTPUT))
+sim-mutants: venv ## Break the code on purpose, one line at a time, and see who notices [PART=2/8]
+	@$(BIN)/python -m tests.simulation.mutants $(if $(PART),--part $(PART)) $(if $(ONLY),--only "$(ONLY)") $(if $(OUTPUT),--output $(OUTPUT))
 
 .PHONY: mutation-sweep
 mutation-sweep: $(MUTATION_STAMP) ## Change a FILE=scheduler/node/node.py a little, again and again, and see its tests notice [TESTS=… SAMPLE=200 MUTATION_SEED=0]

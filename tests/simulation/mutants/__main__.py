@@ -49,7 +49,9 @@ def main() -> int:
     """Hunt what was asked for; return 1 where a mutant lives or cannot be hunted."""
     arguments = _parse()
     mutants = load_mutants()
-    chosen = [mutants[name] for name in arguments.only or mutants]
+    part, parts = arguments.part
+    names = arguments.only or list(mutants)[part - 1 :: parts]
+    chosen = [mutants[name] for name in names]
     results = []
     with TemporaryDirectory(prefix="hourhand-mutants-") as folder:
         for result in hunt_all(chosen, Path(folder), arguments.seeds, arguments.workers):
@@ -68,10 +70,21 @@ def main() -> int:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
     parser.add_argument("--only", action="append", choices=list(load_mutants()), metavar="NAME")
+    parser.add_argument(
+        "--part", type=_part, default=(1, 1), metavar="2/8", help="the second of each eight"
+    )
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX, help="runs for each mutant")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="how many processes")
     parser.add_argument("--output", choices=("text", "json"), default="text")
     return parser.parse_args()
+
+
+def _part(text: str) -> tuple[int, int]:
+    part, _, parts = text.partition("/")
+    numbers = part.isdecimal() and parts.isdecimal()
+    if not numbers or not 1 <= int(part) <= int(parts):
+        raise argparse.ArgumentTypeError(f"{text} is not a part: write 2/8 for the second of eight")
+    return int(part), int(parts)
 
 
 def hunt_all(mutants: Sequence[Mutant], folder: Path, seeds: int, workers: int) -> Iterator[Result]:

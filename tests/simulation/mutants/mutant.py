@@ -71,6 +71,8 @@ class Mutant(_Part):
     def apply(self, root: Path) -> None:
         """Mutate the source tree below ``root``; nothing is changed where it does not fit."""
         for path, text in self.texts(root).items():
+            # The file may be a link to that of another tree, which stays as it is.
+            path.unlink()
             path.write_text(text)
 
 

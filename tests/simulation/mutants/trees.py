@@ -4,6 +4,7 @@ It copies and removes; what is changed in a copy is the mutant's matter.  All co
 of one snapshot, so an edit during a long hunt changes nothing.
 """
 
+import os
 import shutil
 from collections.abc import Iterator
 from compileall import compile_dir
@@ -41,6 +42,7 @@ class Trees:
         """Provide a tree with this one fault; MutantNotApplied where it does not fit."""
         with TemporaryDirectory(dir=self._folder) as name:
             tree = Path(name) / "tree"
-            shutil.copytree(self.original, tree, symlinks=True)
+            # Links: thousands of files are as they are, and the mutant replaces the few it changes.
+            shutil.copytree(self.original, tree, symlinks=True, copy_function=os.link)
             mutant.apply(tree)
             yield tree
