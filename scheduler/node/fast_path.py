@@ -1,22 +1,29 @@
 """The fast path of system tasks: a driver takes their work and answers later.
 
 Most system tasks only wait for an acknowledgement, so one thread hands over all of them, without a
-coroutine for each.  Decides nothing: gate, registry and outcomes are those of every attempt.
+coroutine for each.  Those that take steps and wait here together take them together.  Decides
+nothing: gate, registry and outcomes are those of every attempt.
 """
 
 import logging
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 
 from hourhand.actors.model.display import log_raised
 from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.task import StoredTask
+from hourhand.scheduler.futures.steps import begun
 from hourhand.scheduler.node.attempts import RunningAttempt
-from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.calls import Begun, Calls
 from hourhand.scheduler.node.machine import MACHINE, Machine
-from hourhand.scheduler.node.system_executor import ImmediateWork
+from hourhand.scheduler.node.system_executor import ImmediateWork, SteppedWork, TaskEnds
 
 logger = logging.getLogger("hourhand.runner")
+
+TOGETHER_MAX = 200
+"""Most tasks that take their steps together."""
 
 
 class FastPath:
@@ -53,11 +60,58 @@ class FastPath:
                 log_raised(logger, "the machine has no thread for system tasks; it is asked again")
 
     def _begin_all(self) -> None:
-        while (item := self._waiting.get()) is not None:
-            try:
-                self._begin(*item)
-            except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
-                self._calls.end(item[0], self._calls.broken_off(item[0], error))
+        is_open = True
+        while is_open:
+            stepped: dict[type, list[tuple[RunningAttempt, SteppedWork]]] = {}
+            for item in self._taken():
+                if item is None:
+                    is_open = False
+                    break
+                running, work = item
+                if isinstance(work, SteppedWork):
+                    stepped.setdefault(type(work.executor), []).append((running, work))
+                else:
+                    self._guarded([running], partial(self._begin, running, work))
+            for together in stepped.values():
+                attempts = [running for running, _ in together]
+                self._guarded(attempts, partial(self._begin_together, together))
+
+    def _taken(self) -> Iterator[tuple[RunningAttempt, ImmediateWork] | None]:
+        """Wait for an item, and yield it with those that wait now."""
+        yield self._waiting.get()
+        for _ in range(min(self._waiting.qsize(), TOGETHER_MAX - 1)):
+            yield self._waiting.get()
+
+    def _guarded(self, attempts: Sequence[RunningAttempt], begin: Callable[[], object]) -> None:
+        try:
+            begin()
+        except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
+            for running in attempts:
+                if running.ended is None:
+                    self._calls.end(running, self._calls.broken_off(running, error))
+
+    def _begin_together(self, together: Sequence[tuple[RunningAttempt, SteppedWork]]) -> None:
+        started: list[tuple[RunningAttempt, int]] = []
+        tasks: list[StoredTask] = []
+        for running, work in together:
+            if self._calls.may_begin(running):
+                started.append((running, self._calls.begin(running)))
+                tasks.append(work.task)
+            else:
+                self._calls.refuse(running)
+        if tasks:
+            answer = begun(together[0][1].executor.steps(tasks))
+            answer.add_done_callback(partial(self._take_together, started))
+
+    def _take_together(self, started: Begun, done: "Future[TaskEnds]") -> None:
+        """End attempts that took their steps together."""
+
+        def end() -> None:
+            error = done.exception()
+            ends = done.result() if error is None else [error] * len(started)
+            self._calls.end_batch(started, ends)
+
+        self._guarded([running for running, _ in started], end)
 
     def _begin(self, running: RunningAttempt, work: ImmediateWork) -> None:
         if not self._calls.may_begin(running):

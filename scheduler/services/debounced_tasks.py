@@ -7,37 +7,38 @@ the times at which they were made, never by the clock of this node: a call that 
 a crash decides the same.
 
 The row has no expiry before the last of these windows has ended, which is decided behind every
-call of the windows, however late: an outage or pause of weeks makes no second task.  A further
-task gives the row its expiry, behind the one that ends the last window.  So the end of a window
-finds the row, however often and however late it is tried.
+call of the windows, however late: an outage or pause of weeks makes no second task.  The task that
+ends the last window gives the row its expiry, behind the call's task.  If it is tried again so late
+that the row may have expired, and finds none, it was done.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 
-from hourhand.actors.model.definition import Definition, DefinitionKind
+from hourhand.actors.model.codec import encode_json
+from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
 from hourhand.actors.model.errors import InvalidKey
 from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.outcome import Drop, Outcome
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.outcome import Drop
 from hourhand.actors.model.sealed import envelope_in
-from hourhand.actors.model.task import Task
-from hourhand.scheduler.futures.awaiting import settled
-from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.scheduler.node.system_executor import offset_above
 from hourhand.scheduler.services.requested_tasks import (
     ROW_KEPT_MS,
+    DecideRequested,
+    RequestDecision,
     RequestedTask,
     expires_text,
     name_of,
-    name_of_request,
     window_ms,
 )
-from hourhand.scheduler.services.system_tasks import SystemDependencies
 
 _WINDOW_END = "end:"
 """Prefix of the uniqueness key of a window's end; the key of its call follows."""
-_EXPIRY = "over:"
-"""Prefix of the key of the task that lets the row expire; it sorts behind each window's end."""
 
 
 class DebouncedCall(RequestedTask, frozen=True):
@@ -47,8 +48,6 @@ class DebouncedCall(RequestedTask, frozen=True):
     """The end of its window; the task is not due before it."""
     call: str | None = None
     """At the end of a window: the call that opened it."""
-    over: bool = False
-    """True once its window was ended: the row may expire if no other window is open."""
 
 
 class LastCall(msgspec.Struct, frozen=True):
@@ -59,10 +58,16 @@ class LastCall(msgspec.Struct, frozen=True):
     """Its uniqueness key, which is unique among calls."""
     until_ms: int = 0
     """The end of the last window of all calls so far."""
+    until_of: str = ""
+    """The call that opened that window; of several with one end, that with the last key."""
 
     def is_after(self, other: "LastCall") -> bool:
         """True if it was made later than another call; False if both are one."""
         return (self.asked_ms, self.call) > (other.asked_ms, other.call)
+
+    def ends_with(self, request: DebouncedCall) -> bool:
+        """True if no window of a call ends behind that of a request."""
+        return (self.until_ms, self.until_of) <= (request.until_ms, request.call or "")
 
 
 def debounced_call(task: Task, debounce: timedelta, asked_ms: int, unique: str) -> Task:
@@ -86,75 +91,61 @@ def debounced_call(task: Task, debounce: timedelta, asked_ms: int, unique: str) 
     )
 
 
-class DecideDebounced(SystemExecutor):
-    """Decides one call, or the end of its window."""
+_decode_request = msgspec.json.Decoder(DebouncedCall).decode
+_decode_last = msgspec.json.Decoder(LastCall).decode
+_encode = msgspec.json.Encoder().encode
 
-    def __init__(self, dependencies: SystemDependencies) -> None:
-        self._dependencies = dependencies
 
-    async def execute(self, task: Task) -> Outcome | None:
+class DecideDebounced(DecideRequested):
+    """Decides a call, or the end of its window."""
+
+    def decide(
+        self, task: StoredTask, name: DefinitionName, found: Definition | None
+    ) -> RequestDecision:
         """Record the last call; make its task at the end of its window."""
         try:
-            request = msgspec.convert(task.data, DebouncedCall)
-            _wanted, _window_end = request.task, from_millis(request.until_ms)
+            request = _decode_request(task.data)
+            wanted, _window_end = request.record(), from_millis(request.until_ms)
         except (msgspec.ValidationError, InvalidKey, ValueError, OverflowError) as error:
-            return Drop(f"its data is not a call for a debounced task: {error}")
-        found = await settled(
-            self._dependencies.definitions.find(name_of_request(task.ordering_id))
-        )
-        last = None if found is None else msgspec.json.decode(found.rule, type=LastCall)
-        if request.over:
-            if last is not None and last.until_ms <= request.until_ms:
-                expires_ms = self._dependencies.clock.now_ms() + ROW_KEPT_MS
-                await self._save(task.ordering_id, found, last, expires_ms)
-            return None
+            return RequestDecision(Drop(f"its data is not a call for a debounced task: {error}"))
+        last = None if found is None else _decode_last(found.rule)
+        offset = offset_above(found, task.offset)
         if request.call is not None:
-            # A missing row has expired, and no call came after this one.
-            return await self._end(task, request, last)
-        call = LastCall(task.key.scheduled_ms, task.uniqueness_key, request.until_ms)
+            return self._end(request, wanted, last, partial(Definition, name, offset))
+        asked_ms, ordering_id, unique = task.key
+        call = LastCall(asked_ms, unique, request.until_ms, unique)
         if last is not None and last.is_after(call):
-            return Drop("a later call was decided before this one")
+            return RequestDecision(Drop("a later call was decided before this one"))
+        row = None
         if last is None or call.is_after(last):
-            if last is not None:
-                until_ms = max(last.until_ms, request.until_ms)
-                call = msgspec.structs.replace(call, until_ms=until_ms)
-            await self._save(task.ordering_id, found, call, None)
-        end = msgspec.structs.replace(request, call=call.call)
-        await self._append_behind(task, end, f"{_WINDOW_END}{call.call}")
-        return None
+            row = Definition(name, offset, _encode(_with_last_end(call, last)))
+        end = _encode(msgspec.structs.replace(request, call=unique))
+        end_key = TaskKey(request.until_ms, ordering_id, f"{_WINDOW_END}{unique}")
+        return RequestDecision(row=row, records=((ordering_id, encode_json(end_key, end)),))
 
-    async def _end(
-        self, task: Task, request: DebouncedCall, last: LastCall | None
-    ) -> Outcome | None:
+    def _end(
+        self,
+        request: DebouncedCall,
+        wanted: tuple[str, bytes],
+        last: LastCall | None,
+        row: "Callable[..., Definition]",
+    ) -> RequestDecision:
         """Make the task of the last call; let the row expire once no window is open."""
-        is_last = last is None or last.call == request.call
-        if is_last:
-            await settled(self._dependencies.appender.append(request.task))
-        if last is not None and last.until_ms <= request.until_ms:
-            over = msgspec.structs.replace(request, over=True)
-            await self._append_behind(task, over, f"{_EXPIRY}{request.call}")
-        return None if is_last else Drop("a later call came before its window ended")
-
-    async def _append_behind(self, task: Task, request: DebouncedCall, unique: str) -> None:
-        """Have what a request asks for done at the end of its window, behind this task."""
-        await settled(
-            self._dependencies.appender.append(
-                Task.model_construct(
-                    ordering_id=task.ordering_id,
-                    scheduled_time=from_millis(request.until_ms),
-                    uniqueness_key=unique,
-                    data=request.as_data(),
-                )
+        now_ms = self._dependencies.clock.now_ms()
+        if last is None and now_ms >= request.until_ms + ROW_KEPT_MS:
+            return RequestDecision(
+                Drop("its window was ended so long ago that its row has expired")
             )
-        )
+        expiring = None
+        if last is not None and last.ends_with(request):
+            expiring = row(_encode(last), expires_ms=now_ms + ROW_KEPT_MS)
+        if last is None or last.call == request.call:
+            return RequestDecision(records=(wanted,), last_row=expiring)
+        return RequestDecision(Drop("a later call came before its window ended"), last_row=expiring)
 
-    async def _save(
-        self, ordering_id: str, found: Definition | None, call: LastCall, expires_ms: int | None
-    ) -> None:
-        row = Definition(
-            name_of_request(ordering_id),
-            self.offset_over(found),
-            msgspec.json.encode(call),
-            expires_ms=expires_ms,
-        )
-        await settled(self._dependencies.definitions.save(row))
+
+def _with_last_end(call: LastCall, before: LastCall | None) -> LastCall:
+    """Return a call with the end of the last window, which may be that of an earlier one."""
+    if before is None or (before.until_ms, before.until_of) < (call.until_ms, call.until_of):
+        return call
+    return msgspec.structs.replace(call, until_ms=before.until_ms, until_of=before.until_of)

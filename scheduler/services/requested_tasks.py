@@ -7,19 +7,31 @@ and the ids of a request; its executor decides the result.
 """
 
 import hashlib
+from abc import abstractmethod
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from hourhand.actors.model.definition import DefinitionKind, DefinitionName, ordering_id_parts
+from hourhand.actors.model.codec import encode_parts
+from hourhand.actors.model.definition import (
+    Definition,
+    DefinitionKind,
+    DefinitionName,
+    ordering_id_parts,
+)
 from hourhand.actors.model.display import shown
 from hourhand.actors.model.errors import InvalidTask
 from hourhand.actors.model.expiry import read_expiry
 from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.outcome import Outcome
 from hourhand.actors.model.priority import PRIORITY_MAX
 from hourhand.actors.model.sealed import SealedData, sealed_with
-from hourhand.actors.model.task import Task, expires_of
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.scheduler.futures.steps import Steps
+from hourhand.scheduler.node.system_executor import SteppedExecutor, TaskEnds
+from hourhand.scheduler.services.system_tasks import SystemDependencies
 
 WINDOW_MS_MAX = 366 * 86_400_000
 ROW_KEPT_MS = 10 * 86_400_000
@@ -50,19 +62,14 @@ class RequestedTask(msgspec.Struct, frozen=True, kw_only=True):
             del fields["expires"]
         return fields
 
-    @property
-    def task(self) -> Task:
-        """The requested task; InvalidKey if its key is not valid, ValueError for its expiry."""
+    def record(self) -> tuple[str, bytes]:
+        """Return the ordering id and the record of the requested task; InvalidKey if its key is
+        not valid, ValueError for its expiry.
+        """
         key = TaskKey.parse(self.key)
-        return Task.model_construct(
-            ordering_id=key.ordering_id,
-            scheduled_time=key.scheduled_time,
-            uniqueness_key=key.uniqueness_key,
-            data=sealed_with(self.task_data, self.seal),
-            kind=self.kind,
-            priority=self.priority,
-            expires=None if self.expires is None else expires_of(read_expiry(self.expires)),
-        )
+        data = sealed_with(self.task_data, self.seal)
+        expiry = None if self.expires is None else read_expiry(self.expires)
+        return key.ordering_id, encode_parts(key, data, self.kind, self.priority, expiry)
 
 
 def window_ms(what: str, duration: object) -> int:
@@ -94,3 +101,57 @@ def name_of_request(ordering_id: str) -> DefinitionName:
     parts = ordering_id_parts(ordering_id)
     assert parts is not None, "only requests come here, and their ordering ids are reserved"
     return DefinitionName(DefinitionKind(parts[0]), parts[1])
+
+
+class RequestDecision(NamedTuple):
+    """The result of a request: what becomes of it, and what is made durable, in this order."""
+
+    outcome: Outcome | None = None
+    row: Definition | None = None
+    records: Sequence[tuple[str, bytes]] = ()
+    """Ordering ids and records."""
+    last_row: Definition | None = None
+
+
+class DecideRequested(SteppedExecutor):
+    """Decides requests, each by the row of its ordering id; reads and writes go together."""
+
+    def __init__(self, dependencies: SystemDependencies) -> None:
+        self._dependencies = dependencies
+
+    @abstractmethod
+    def decide(
+        self, task: StoredTask, name: DefinitionName, found: Definition | None
+    ) -> RequestDecision:
+        """Decide a request, or what follows from one, by its row."""
+
+    def steps(self, tasks: Sequence[StoredTask]) -> Steps[TaskEnds]:
+        """Read the rows, decide, and make all that follows durable."""
+        book, append = self._dependencies.definitions, self._dependencies.appender.append_record
+        names = [name_of_request(task.key.ordering_id) for task in tasks]
+        rows: Sequence[Definition] = yield book.find_all(names)
+        found = {row.name: row for row in rows}
+        asked = zip(tasks, names, strict=True)
+        decisions = [self.decide(task, name, found.get(name)) for task, name in asked]
+        first = [each.row for each in decisions if each.row is not None]
+        if first:
+            yield book.save_all(first)
+        ends: list[Outcome | BaseException | None] = [each.outcome for each in decisions]
+        appended = [
+            (number, append(*record))
+            for number, decision in enumerate(decisions)
+            for record in decision.records
+        ]
+        for number, durable in appended:
+            try:
+                yield durable
+            except BaseException as error:  # noqa: BLE001 - it belongs to this task alone
+                ends[number] = error
+        last = [
+            each.last_row
+            for each, end in zip(decisions, ends, strict=True)
+            if each.last_row is not None and not isinstance(end, BaseException)
+        ]
+        if last:
+            yield book.save_all(last)
+        return ends

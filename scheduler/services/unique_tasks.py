@@ -15,23 +15,24 @@ from datetime import timedelta
 
 import msgspec
 
+from hourhand.actors.model.codec import encode_json
 from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
 from hourhand.actors.model.errors import InvalidKey
 from hourhand.actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis
-from hourhand.actors.model.outcome import Drop, Outcome
+from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.outcome import Drop
 from hourhand.actors.model.sealed import envelope_in
-from hourhand.actors.model.task import Task
-from hourhand.scheduler.futures.awaiting import settled
-from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.actors.model.task import StoredTask, Task
+from hourhand.scheduler.node.system_executor import offset_above
 from hourhand.scheduler.services.requested_tasks import (
     ROW_KEPT_MS,
+    DecideRequested,
+    RequestDecision,
     RequestedTask,
     expires_text,
     name_of,
-    name_of_request,
     window_ms,
 )
-from hourhand.scheduler.services.system_tasks import SystemDependencies
 
 _WINDOW_END = "end:"
 """Prefix of the uniqueness key of a window's end; the key of its first request follows."""
@@ -81,52 +82,53 @@ class WindowEnd(msgspec.Struct, frozen=True):
     """The request that opened it."""
 
 
-class DecideUnique(SystemExecutor):
-    """Decides one request, or ends a window."""
+_decode_request = msgspec.json.Decoder(UniqueRequest).decode
+_decode_end = msgspec.json.Decoder(WindowEnd).decode
+_decode_made = msgspec.json.Decoder(UniqueMade).decode
+_encode = msgspec.json.Encoder().encode
 
-    def __init__(self, dependencies: SystemDependencies) -> None:
-        self._dependencies = dependencies
 
-    async def execute(self, task: Task) -> Outcome | None:
+class DecideUnique(DecideRequested):
+    """Decides a request, or ends a window."""
+
+    def decide(
+        self, task: StoredTask, name: DefinitionName, found: Definition | None
+    ) -> RequestDecision:
         """Make the requested task, unless one was made within the previous window."""
-        name = name_of_request(task.ordering_id)
+        key = task.key
+        if key.uniqueness_key.startswith(_WINDOW_END):
+            return self._end(task, found)
         try:
-            if "window_of" in task.data:
-                await self._end(name, msgspec.convert(task.data, WindowEnd))
-                return None
-            request = msgspec.convert(task.data, UniqueRequest)
-            wanted = request.task
+            request = _decode_request(task.data)
+            wanted = request.record()
         except (msgspec.ValidationError, InvalidKey, ValueError) as error:
-            return Drop(f"its data is not a request for a unique task: {error}")
-        found = await settled(self._dependencies.definitions.find(name))
-        made = None if found is None else msgspec.json.decode(found.rule, type=UniqueMade)
-        asked_ms, mark = task.key.scheduled_ms, f"{task.key.scheduled_ms}:{task.uniqueness_key}"
+            return RequestDecision(Drop(f"its data is not a request for a unique task: {error}"))
+        made = None if found is None else _decode_made(found.rule)
+        asked_ms, mark = key.scheduled_ms, f"{key.scheduled_ms}:{key.uniqueness_key}"
+        row = None
         if made is None or made.made_by != mark:
             if made is not None and asked_ms < made.until_ms:
                 until = format_instant(made.until_ms)
-                return Drop(f"{made.key} was made before, and is the only one until {until}")
+                return RequestDecision(
+                    Drop(f"{made.key} was made before, and is the only one until {until}")
+                )
             until_ms = min(asked_ms + request.window_ms, INSTANT_MAX_MS)
             made = UniqueMade(request.key, until_ms, mark)
-            row = Definition(name, self.offset_over(found), msgspec.json.encode(made))
-            await settled(self._dependencies.definitions.save(row))
-        await settled(self._dependencies.appender.append(wanted))
-        end = Task.model_construct(
-            ordering_id=task.ordering_id,
-            scheduled_time=from_millis(made.until_ms),
-            uniqueness_key=f"{_WINDOW_END}{mark}",
-            data=msgspec.structs.asdict(WindowEnd(mark)),
-        )
-        await settled(self._dependencies.appender.append(end))
-        return None
+            row = Definition(name, offset_above(found, task.offset), _encode(made))
+        end_key = TaskKey(made.until_ms, key.ordering_id, f"{_WINDOW_END}{mark}")
+        end = encode_json(end_key, _encode(WindowEnd(mark)))
+        return RequestDecision(row=row, records=(wanted, (key.ordering_id, end)))
 
-    async def _end(self, name: DefinitionName, end: WindowEnd) -> None:
+    def _end(self, task: StoredTask, found: Definition | None) -> RequestDecision:
         """Let the row of a window expire, unless a later window has one of its own."""
-        found = await settled(self._dependencies.definitions.find(name))
-        if (
-            found is None
-            or msgspec.json.decode(found.rule, type=UniqueMade).made_by != end.window_of
-        ):
-            return
+        try:
+            end = _decode_end(task.data)
+        except msgspec.ValidationError as error:
+            return RequestDecision(Drop(f"its data is not the end of a window: {error}"))
+        if found is None or _decode_made(found.rule).made_by != end.window_of:
+            return RequestDecision()
         expires_ms = self._dependencies.clock.now_ms() + ROW_KEPT_MS
-        row = Definition(name, self.offset_over(found), found.rule, expires_ms=expires_ms)
-        await settled(self._dependencies.definitions.save(row))
+        offset = offset_above(found, task.offset)
+        return RequestDecision(
+            row=Definition(found.name, offset, found.rule, expires_ms=expires_ms)
+        )

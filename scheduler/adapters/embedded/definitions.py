@@ -1,13 +1,16 @@
 """``DefinitionStore`` on the store file."""
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from functools import cache
 
 from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
 from hourhand.actors.ports.definitions import DefinitionPage
 from hourhand.scheduler.adapters.embedded.database import Database
-from hourhand.scheduler.adapters.embedded.rows import Table, read_rows
+from hourhand.scheduler.adapters.embedded.many_rows import write_rows
+from hourhand.scheduler.adapters.embedded.rows import FOUND_MAX, Table, read_rows, rounded_up
 from hourhand.scheduler.adapters.embedded.seal import Row, sealed
 
 DEFINITION = Table(
@@ -25,12 +28,12 @@ class EmbeddedDefinitions:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._upsert = DEFINITION.upsert
 
     def save(
         self, partition: int, definitions: Sequence[Definition], now_ms: int
     ) -> "Future[None]":
         """Write rows; ``forget`` removes them later, so ``now_ms`` is not needed."""
+        del now_ms
         rows: list[Row] = [
             (
                 partition,
@@ -44,26 +47,28 @@ class EmbeddedDefinitions:
             )
             for each in definitions
         ]
-
-        def work(connection: sqlite3.Connection) -> None:
-            connection.executemany(self._upsert, map(sealed, rows))
-
-        return self._database.write(work, rows=len(rows))
+        return self._database.insert(_insert, rows)
 
     def find(
         self, partition: int, names: Sequence[DefinitionName]
     ) -> "Future[Mapping[DefinitionName, Definition]]":
         """Read single rows; SQLite cannot be asked for text that UTF-8 cannot hold."""
-        asked = [name for name in dict.fromkeys(names) if name.id.isascii() or _is_text(name.id)]
+        asked: defaultdict[str, list[str]] = defaultdict(list)
+        for name in dict.fromkeys(names):
+            if name.id.isascii() or _is_text(name.id):
+                asked[name.kind.value].append(name.id)
 
         def work(connection: sqlite3.Connection) -> Mapping[DefinitionName, Definition]:
-            return {
-                name: _definition(row)
-                for name in asked
-                for row in read_rows(
-                    connection, f"{_SELECT} AND id = ?", (partition, name.kind.value, name.id)
-                )
-            }
+            found: dict[DefinitionName, Definition] = {}
+            for kind, ids in asked.items():
+                for first in range(0, len(ids), FOUND_MAX):
+                    some = ids[first : first + FOUND_MAX]
+                    query, missing = _find(size := rounded_up(len(some))), size - len(some)
+                    arguments = (partition, kind, *some, *[None] * missing)
+                    for row in read_rows(connection, query, arguments):
+                        definition = _definition(row)
+                        found[definition.name] = definition
+            return found
 
         return self._database.read(work)
 
@@ -94,6 +99,24 @@ class EmbeddedDefinitions:
             return removed == _FORGET_ROWS
 
         return self._database.write_in_steps(step, None)
+
+
+def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    write_rows(connection, _insertion, list(map(sealed, rows)))
+
+
+@cache
+def _insertion(count: int) -> str:
+    """Return the statement that writes ``count`` sealed rows."""
+    marks = ", ".join([f"({', '.join('?' * len(DEFINITION.names))})"] * count)
+    columns = ", ".join(DEFINITION.names)
+    return f"INSERT INTO definition ({columns}) VALUES {marks} {DEFINITION.unless_later}"
+
+
+@cache
+def _find(size: int) -> str:
+    """Return the statement that looks up ``size`` ids of a kind."""
+    return f"{_SELECT} AND id IN ({', '.join('?' * size)})"
 
 
 def _definition(row: Row) -> Definition:

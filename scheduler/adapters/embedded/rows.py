@@ -22,7 +22,7 @@ _TOMBSTONES_MAX = 4_096
 """Number of latest hours that are kept for each kind and partition: half a year of hourly sweeps. A
 node deletes hours that are long past, and other writers read ``loaded_until`` first."""
 
-_FOUND_MAX = 32
+FOUND_MAX = 32
 """Most keys of one statement: a statement for each costs far more than the look-up."""
 
 KEY_COLUMNS = "scheduled_ms, ordering_id, uniqueness_key"
@@ -145,17 +145,22 @@ def find_rows(
     Raises Damage if one is not what was written.
     """
     found: list[Row] = []
-    for first in range(0, len(keys), _FOUND_MAX):
-        some = keys[first : first + _FOUND_MAX]
-        # The numbers of keys are few, so that SQLite has compiled the statement: NULL is the key of
-        # no row.
-        size = 1 << (len(some) - 1).bit_length()
+    for first in range(0, len(keys), FOUND_MAX):
+        some = keys[first : first + FOUND_MAX]
+        size = rounded_up(len(some))
         missing = (None,) * (len(TaskKey._fields) * (size - len(some)))
         arguments = (*chain.from_iterable(some), *missing, partition)
         found += map(opened, connection.execute(_find(table, size), arguments))
     columns = len(table.key)
     found.sort(key=lambda row: row[:columns])
     return found
+
+
+def rounded_up(count: int) -> int:
+    """Return the number of keys that a statement for ``count`` of them has; the others are NULL,
+    the key of no row.  There are few such numbers, so SQLite has compiled their statements.
+    """
+    return 1 << (count - 1).bit_length()
 
 
 @cache

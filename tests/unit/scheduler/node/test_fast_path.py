@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from typing import ClassVar
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +15,13 @@ from hourhand.actors.model.errors import LogUnavailable
 from hourhand.actors.model.events import AttemptFailed
 from hourhand.actors.model.outcome import Drop, Outcome
 from hourhand.actors.model.task import StoredTask, Task
-from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
+from hourhand.scheduler.futures.steps import Steps
+from hourhand.scheduler.node.system_executor import (
+    ImmediateWork,
+    SteppedExecutor,
+    SystemExecutor,
+    TaskEnds,
+)
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, Bench, Waiting
 
@@ -63,6 +70,23 @@ class Unslotted(SystemExecutor):
         self.begun.set()
         await ended.wait()
         return None
+
+
+class Stepping(SteppedExecutor):
+    """Takes the steps of several tasks together, and notes which."""
+
+    together: ClassVar[list[list[str]]] = []
+
+    def steps(self, tasks: Sequence[StoredTask]) -> Steps[TaskEnds]:
+        """Drop each task whose id is a number, and fail the others."""
+        names = [task.key.ordering_id for task in tasks]
+        self.together.append(names)
+        done: Future[None] = Future()
+        done.set_result(None)
+        yield done
+        if "all" in names:
+            raise LogUnavailable("nobody answers")
+        return [Drop(name) if name.isdigit() else LookupError(name) for name in names]
 
 
 class NodeBench(Bench):
@@ -121,6 +145,52 @@ def test_a_hand_over_that_raises_is_a_failed_attempt(bench: NodeBench) -> None:
     executor.answer.set_result(None)
     bench.runner.start([(an_attempt(), executor)], bench.ends.put)
     assert bench.ended().ending is Ending.DONE
+
+
+def stepped(bench: NodeBench, *names: str, withdrawn: str = "") -> dict[str, Ending]:
+    """Have tasks wait for the fast path together; return how each ended."""
+
+    class Blocking(Handing):
+        """Keeps the thread of the fast path until the others wait there."""
+
+        def _hand_over(self) -> "Future[Outcome | None]":
+            super()._hand_over()
+            assert let_go.wait(TIMEOUT_S)
+            return self.answer
+
+    let_go, blocking = threading.Event(), Blocking()
+    blocking.answer.set_result(None)
+    bench.runner.start([(an_attempt(), blocking)], bench.ends.put)
+    assert blocking.handed_over.wait(TIMEOUT_S)
+    attempts = [an_attempt(task=a_stored_task(ordering_id=name)) for name in names]
+    bench.runner.start([(each, Stepping()) for each in attempts], bench.ends.put)
+    for each in attempts:
+        if each.task.key.ordering_id == withdrawn:
+            assert bench.runner.withdraw(each)
+    let_go.set()
+    assert bench.ended().ending is Ending.DONE
+    ended = [bench.ended() for _ in names]
+    return {each.attempt.task.key.ordering_id: each.ending for each in ended}
+
+
+def test_tasks_that_wait_together_take_their_steps_together(bench: NodeBench) -> None:
+    """Each has an end of its own, and one that was withdrawn is not among them."""
+    Stepping.together.clear()
+
+    ends = stepped(bench, "1", "x", "2", "3", withdrawn="2")
+
+    assert Stepping.together == [["1", "x", "3"]]
+    assert ends == {
+        "1": Ending.DROPPED,
+        "x": Ending.FAILED,
+        "2": Ending.NOT_STARTED,
+        "3": Ending.DROPPED,
+    }
+
+
+def test_steps_that_fail_fail_all_that_take_them(bench: NodeBench) -> None:
+    """Each is tried again as any attempt that failed."""
+    assert stepped(bench, "1", "all") == {"1": Ending.FAILED, "all": Ending.FAILED}
 
 
 def test_nothing_is_handed_over_through_a_closed_gate(bench: NodeBench) -> None:

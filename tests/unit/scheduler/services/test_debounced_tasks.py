@@ -17,11 +17,12 @@ from hourhand.scheduler.testing import VirtualScheduler
 MINUTE = timedelta(minutes=1)
 NOT_A_TIMEDELTA: Any = 60
 PIECES: tuple[tuple[type, str, int], ...] = (
-    (DefinitionBook, "find", 0),
-    (DefinitionBook, "save", 0),
-    (TaskAppender, "append", 0),
-    (DefinitionBook, "find", 2),
-    (TaskAppender, "append", 2),
+    (DefinitionBook, "find_all", 0),
+    (DefinitionBook, "save_all", 0),
+    (TaskAppender, "_append", 0),
+    (DefinitionBook, "find_all", 2),
+    (TaskAppender, "_append", 2),
+    (DefinitionBook, "save_all", 2),
 )
 """What two calls and the ends of their windows wait for, and how many of those come before."""
 
@@ -152,6 +153,21 @@ def test_a_call_that_reaches_the_log_late_is_dropped() -> None:
 
     assert bench.state(Receipt(late.key, 0, 0)) is TaskState.DROPPED
     assert bench.ran == [2]
+
+
+@pytest.mark.parametrize("windows", [(20, 1), (20, 20), (1, 20), (20, 12, 1)])
+def test_a_replaced_call_makes_no_task_though_its_window_ends_weeks_after_the_last_one(
+    windows: tuple[int, ...],
+) -> None:
+    """The row is there until the last window of all calls has ended."""
+    bench = DebounceBench()
+    due = bench.scheduler.now + timedelta(days=windows[-1])
+    for number, days in enumerate(windows):
+        bench.call(number, timedelta(days=days))
+    bench.scheduler.advance(days=40)
+
+    own = [each.key for each in bench.scheduler.executions if each.key.ordering_id == "page-7"]
+    assert [key.scheduled_time for key in own] == [due]
 
 
 def test_calls_that_pile_up_while_no_node_runs_are_one() -> None:

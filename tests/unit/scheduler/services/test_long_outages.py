@@ -129,29 +129,31 @@ def test_a_pause_of_weeks_makes_no_second_task(make: Make, weeks: int) -> None:
 
 
 @WEEKS
-@pytest.mark.parametrize("name", ["save", "append"])
+@pytest.mark.parametrize("takes_effect", [False, True])
+@pytest.mark.parametrize("windows", [(HOUR,), (5 * HOUR, HOUR), (HOUR, 5 * HOUR)])
 def test_an_outage_between_the_end_of_the_last_window_and_its_record_makes_no_second_task(
-    monkeypatch: pytest.MonkeyPatch, name: str, weeks: int
+    monkeypatch: pytest.MonkeyPatch, windows: tuple[timedelta, ...], takes_effect: bool, weeks: int
 ) -> None:
-    """A call with a long window was replaced by one with a short window; the node dies with each
-    write of the end of the long one done, and its outcome not.
+    """The node dies with the last write of the end of the last window done or not, and without its
+    outcome.
     """
     bench = Bench(debounced_call)
-    for number, window in enumerate((5 * HOUR, HOUR)):
+    for number, window in enumerate(windows):
         bench.call(number, window)
-    bench.scheduler.advance(hours=3)
-    owner = {"save": DefinitionBook, "append": TaskAppender}[name]
-    real: Callable[..., Future[None]] = getattr(owner, name)
+    hours = max(windows) // HOUR
+    bench.scheduler.advance(hours=hours - 1, minutes=59)
+    real: Callable[..., Future[None]] = DefinitionBook.save_all
 
     def fails(own: object, *asked: object) -> "Future[None]":
-        real(own, *asked)
+        if takes_effect:
+            real(own, *asked)
         failed: Future[None] = Future()
         failed.set_exception(StoreUnavailable("the node died here"))
         return failed
 
     with monkeypatch.context() as patch:
-        patch.setattr(owner, name, fails)
-        bench.scheduler.advance(hours=2, seconds=1)
+        patch.setattr(DefinitionBook, "save_all", fails)
+        bench.scheduler.advance(minutes=1, seconds=10)
     bench.pass_weeks(weeks)
     bench.scheduler.advance(hours=2)
 
