@@ -1,7 +1,7 @@
 """The fast path of system tasks: a driver takes their work and answers later.
 
 Most system tasks only wait for an acknowledgement, so one thread hands over all of them, without a
-coroutine for each.  Those that take steps and wait here together take them together.  Decides
+coroutine for each.  Work that is shared and waits here together is done together.  Decides
 nothing: gate, registry and outcomes are those of every attempt.
 """
 
@@ -14,16 +14,15 @@ from functools import partial
 from hourhand.actors.model.display import log_raised
 from hourhand.actors.model.outcome import Outcome
 from hourhand.actors.model.task import StoredTask
-from hourhand.scheduler.futures.steps import begun
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Begun, Calls
 from hourhand.scheduler.node.machine import MACHINE, Machine
-from hourhand.scheduler.node.system_executor import ImmediateWork, SteppedWork, TaskEnds
+from hourhand.scheduler.node.system_executor import ImmediateWork, SharedWork, TaskEnds
 
 logger = logging.getLogger("hourhand.runner")
 
 TOGETHER_MAX = 200
-"""Most tasks that take their steps together."""
+"""Most tasks whose work is done together."""
 
 
 class FastPath:
@@ -62,17 +61,17 @@ class FastPath:
     def _begin_all(self) -> None:
         is_open = True
         while is_open:
-            stepped: dict[type, list[tuple[RunningAttempt, SteppedWork]]] = {}
+            shared: dict[type, list[tuple[RunningAttempt, SharedWork]]] = {}
             for item in self._taken():
                 if item is None:
                     is_open = False
                     break
                 running, work = item
-                if isinstance(work, SteppedWork):
-                    stepped.setdefault(type(work.executor), []).append((running, work))
+                if isinstance(work, SharedWork):
+                    shared.setdefault(type(work.executor), []).append((running, work))
                 else:
                     self._guarded([running], partial(self._begin, running, work))
-            for together in stepped.values():
+            for together in shared.values():
                 attempts = [running for running, _ in together]
                 self._guarded(attempts, partial(self._begin_together, together))
 
@@ -90,7 +89,7 @@ class FastPath:
                 if running.ended is None:
                     self._calls.end(running, self._calls.broken_off(running, error))
 
-    def _begin_together(self, together: Sequence[tuple[RunningAttempt, SteppedWork]]) -> None:
+    def _begin_together(self, together: Sequence[tuple[RunningAttempt, SharedWork]]) -> None:
         started: list[tuple[RunningAttempt, int]] = []
         tasks: list[StoredTask] = []
         for running, work in together:
@@ -100,11 +99,11 @@ class FastPath:
             else:
                 self._calls.refuse(running)
         if tasks:
-            answer = begun(together[0][1].executor.steps(tasks))
+            answer = together[0][1].together(tasks)
             answer.add_done_callback(partial(self._take_together, started))
 
     def _take_together(self, started: Begun, done: "Future[TaskEnds]") -> None:
-        """End attempts that took their steps together."""
+        """End attempts whose work was done together."""
 
         def end() -> None:
             error = done.exception()

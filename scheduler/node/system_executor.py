@@ -4,10 +4,9 @@ Decides nothing about a task: each executor decides which attempts take the fast
 slot, and which stop waiting once the partition goes to another owner.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import ClassVar
 
 import tenacity
@@ -16,11 +15,8 @@ from hourhand.actors.model.backoff import ATTEMPTS_ALLOWED, RetryPolicy, wait_ha
 from hourhand.actors.model.definition import Definition
 from hourhand.actors.model.interruption import current_attempt
 from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.task import StoredTask
 from hourhand.actors.model.task_executor import TaskExecutor
-from hourhand.scheduler.futures.awaiting import settled
-from hourhand.scheduler.futures.light_future import then
-from hourhand.scheduler.futures.steps import Steps, begun
 
 ImmediateWork = Callable[[], "Future[Outcome | None]"]
 """Does the work of a task without waiting; the future resolves to the outcome."""
@@ -76,44 +72,19 @@ TaskEnds = Sequence[Outcome | BaseException | None]
 """The outcome of each of some tasks, or its error."""
 
 
-class SteppedExecutor(SystemExecutor):
-    """Runs system tasks that only wait for answers of store and log, and many of them together."""
+class SharedWork(ABC):
+    """The work of one task, done together with that of others whose executors are of one class."""
 
-    @abstractmethod
-    def steps(self, tasks: Sequence[StoredTask]) -> Steps[TaskEnds]:
-        """Do the work of tasks of different ordering ids, one answer after another; return the end
-        of each.
-        """
-
-    def immediate(self, task: StoredTask) -> "SteppedWork":
-        """Return the fast path, which takes every task."""
-        return SteppedWork(self, task)
-
-    async def execute(self, task: Task) -> Outcome | None:
-        """Do the same work where there is no fast path."""
-        del task
-        attempt = current_attempt()
-        assert attempt is not None, "only an attempt is executed"
-        return await settled(SteppedWork(self, attempt.task)())
-
-
-@dataclass(frozen=True, slots=True)
-class SteppedWork:
-    """The work of one task, which can be done alone or together with others of the class."""
-
-    executor: SteppedExecutor
+    executor: SystemExecutor
     task: StoredTask
 
+    @abstractmethod
     def __call__(self) -> "Future[Outcome | None]":
         """Do it alone."""
-        return then(begun(self.executor.steps((self.task,))), _only_end)
 
-
-def _only_end(ends: TaskEnds) -> Outcome | None:
-    (end,) = ends
-    if isinstance(end, BaseException):
-        raise end
-    return end
+    @abstractmethod
+    def together(self, tasks: Sequence[StoredTask]) -> "Future[TaskEnds]":
+        """Do that of tasks of different ordering ids; the future resolves to the end of each."""
 
 
 def offset_above(found: Definition | None, record_offset: int) -> int:

@@ -30,7 +30,8 @@ from hourhand.actors.model.priority import PRIORITY_MAX
 from hourhand.actors.model.sealed import SealedData, sealed_with
 from hourhand.actors.model.task import StoredTask, Task
 from hourhand.scheduler.futures.steps import Steps
-from hourhand.scheduler.node.system_executor import SteppedExecutor, TaskEnds
+from hourhand.scheduler.node.system_executor import TaskEnds
+from hourhand.scheduler.services.stepped_executor import SteppedExecutor
 from hourhand.scheduler.services.system_tasks import SystemDependencies
 
 WINDOW_MS_MAX = 366 * 86_400_000

@@ -18,10 +18,10 @@ from hourhand.actors.model.task import StoredTask, Task
 from hourhand.scheduler.futures.steps import Steps
 from hourhand.scheduler.node.system_executor import (
     ImmediateWork,
-    SteppedExecutor,
     SystemExecutor,
     TaskEnds,
 )
+from hourhand.scheduler.services.stepped_executor import SteppedExecutor
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, Bench, Waiting
 
