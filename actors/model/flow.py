@@ -7,14 +7,14 @@ decides when a task starts.
 import math
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
 
 from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.display import shown
+from hourhand.actors.model.display import shown, storable_text
 from hourhand.actors.model.errors import InvalidExecutor
 from hourhand.actors.model.kind import KIND_CHARS_MAX
 from hourhand.actors.model.kind import MEMBER as KIND_MEMBER
@@ -27,6 +27,12 @@ VALUE_CHARS_MAX = 64
 WEIGHT_MAX = 1_000_000.0
 NO_VALUE = ""
 """The value of a key that is missing in a task's data, or is null, a list or an object."""
+MANY = "~"
+"""The first character of the name of an allowance for many values."""
+REST = "*"
+"""Stands for every value of a key that has no rate of its own."""
+RATES_MAX = 200
+"""Most values of a key with a rate of their own: each report of a node lists them."""
 BURST_S = 0.1
 """A limit without a burst lets one task start at once, and as many as its rate allows in this time,
 which makes up for short delays."""
@@ -46,10 +52,12 @@ class Limit:
     ``rate`` attempts start in each ``per``; after a pause up to ``burst`` start at once. Up to
     ``concurrency`` run at the same time. With a ``key``, which is a path into the data of a task
     such as ``tenant`` or ``customer.id``, each value has an allowance of its own; tasks without a
-    value share one. Raises InvalidExecutor for invalid values.
+    value share one. With a key ``rate`` may be a mapping of values to rates, such as
+    ``{"gold": 50, "*": 5}``: ``"*"`` is the rate of each value that is not named. Raises
+    InvalidExecutor for invalid values.
     """
 
-    rate: float | None = None
+    rate: float | Mapping[str, float] | None = None
     per: timedelta = timedelta(seconds=1)
     burst: int | None = None
     concurrency: int | None = None
@@ -60,9 +68,12 @@ class Limit:
         per: object = self.per
         if rate is None and self.concurrency is None:
             raise InvalidExecutor("a Limit limits nothing: give it rate=, concurrency= or both")
-        if rate is not None and not _is_positive(rate):
+        if isinstance(rate, Mapping):
+            object.__setattr__(self, "rate", _checked_rates(rate, self.key))
+        elif rate is not None and not _is_positive(rate):
             raise InvalidExecutor(
-                f"the rate of a Limit is {shown(rate)}, a number above 0 is needed"
+                f"the rate of a Limit is {shown(rate)}, a number above 0 is needed, or one for each"
+                f' value of its key, such as {{"gold": 50, "{REST}": 5}}'
             )
         if not isinstance(per, timedelta) or per <= timedelta(0):
             raise InvalidExecutor(
@@ -81,28 +92,58 @@ class Limit:
         _refuse_key("a Limit", self.key)
 
     @property
+    def rest_rate(self) -> float | None:
+        """The rate of each value that is not named; None without a rate."""
+        return self.rate[REST] if isinstance(self.rate, Mapping) else self.rate
+
+    @property
+    def named_rates(self) -> Mapping[str, float]:
+        """The rates of the values that are named."""
+        if not isinstance(self.rate, Mapping):
+            return {}
+        return {value: rate for value, rate in self.rate.items() if value != REST}
+
+    def of_value(self, value: str) -> "Limit":
+        """Return the limit of one value of the key, whose rate is a number."""
+        if not isinstance(self.rate, Mapping):
+            return self
+        return replace(self, rate=self.rate.get(value, self.rate[REST]))
+
+    def with_rates(self, named: Mapping[str, float]) -> "Limit":
+        """Return the limit with other rates of named values; the rest keeps its own."""
+        rest = self.rest_rate
+        if rest is None or not named:
+            return replace(self, rate=rest)
+        return replace(self, rate={**named, REST: rest})
+
+    @property
     def per_ms(self) -> float:
-        """Milliseconds from one start to the next at full rate; 0 without a rate."""
-        if self.rate is None:
+        """Milliseconds from one start to the next of a value that is not named, at full rate; 0
+        without a rate.
+        """
+        rate = self.rest_rate
+        if rate is None:
             return 0.0
-        assert self.rate > 0, "checked where it was declared"
-        return 1000 * self.per.total_seconds() / self.rate
+        assert rate > 0, "checked where it was declared"
+        return 1000 * self.per.total_seconds() / rate
 
     @property
     def burst_tasks(self) -> int:
-        """Number of tasks that start at once after a pause."""
-        if self.rate is None:
+        """Number of tasks of a value that is not named which start at once after a pause."""
+        rate = self.rest_rate
+        if rate is None:
             return 0
         if self.burst is not None:
             assert self.burst >= 1, "checked where it was declared"
             return self.burst
-        return 1 + math.floor(BURST_S * self.rate / self.per.total_seconds())
+        return 1 + math.floor(BURST_S * rate / self.per.total_seconds())
 
     def __str__(self) -> str:
         said = []
         if self.rate is not None:
-            said.append(f"{self.rate:g} per {self.per.total_seconds():g} s")
+            said.append(f"{self.rest_rate:g} per {self.per.total_seconds():g} s")
             said.append(f"burst {self.burst_tasks}")
+            said += [f"{rate:g} of {shown(value)}" for value, rate in self.named_rates.items()]
         if self.concurrency is not None:
             said.append(f"{self.concurrency} at once")
         if self.key is not None:
@@ -138,11 +179,55 @@ class FairShare:
                     f"the weight of {shown(value)} in a FairShare is {shown(weight)}, a number"
                     f" above 0 and up to {WEIGHT_MAX:g} is needed"
                 )
-        object.__setattr__(self, "weights", {_value_text(v): w for v, w in weights.items()})
+        object.__setattr__(self, "weights", {value_text(v): w for v, w in weights.items()})
 
 
 def _is_positive(number: object) -> bool:
     return type(number) in {int, float} and 0 < number < math.inf  # type: ignore[operator]
+
+
+def _checked_rates(rates: Mapping[str, object], key: object) -> Mapping[str, float]:
+    if key is None:
+        raise InvalidExecutor(
+            "a Limit has a rate for each value and no key: name the field of the data that has the"
+            ' values, such as key="plan"'
+        )
+    checked: dict[str, float] = {}
+    for value, rate in rates.items():
+        text = _rated_value(value)
+        if text in checked:
+            raise InvalidExecutor(f"a Limit has two rates for {shown(text)}: leave out one of them")
+        if not _is_positive(rate):
+            raise InvalidExecutor(
+                f"the rate of {shown(value)} in a Limit is {shown(rate)}, a number above 0 is"
+                " needed"
+            )
+        checked[text] = rate  # type: ignore[assignment]
+    if REST not in checked:
+        raise InvalidExecutor(
+            f"the rates {shown(checked)} of a Limit leave out every other value, which the data"
+            f' may have: give these a rate too, such as "{REST}": 5'
+        )
+    if len(checked) > RATES_MAX + 1:
+        raise InvalidExecutor(
+            f"a Limit has rates for {len(checked) - 1:,} values, {RATES_MAX} are allowed: schedule"
+            " tasks with a field that decides the rate, such as a plan, and take that as the key"
+        )
+    return checked
+
+
+def _rated_value(value: object) -> str:
+    text = value_text(value)
+    if type(value) not in {str, int, float, bool} or storable_text(text) != text:
+        raise InvalidExecutor(
+            f"a Limit has a rate for {shown(value)}, a text, number or bool of JSON is needed"
+        )
+    if text.startswith(MANY):
+        raise InvalidExecutor(
+            f"a Limit has a rate for {shown(value)}: what begins with {MANY} is the name of many"
+            " values that share an allowance, and cannot have a rate of its own"
+        )
+    return text
 
 
 def _refuse_key(whose: str, key: object) -> None:
@@ -355,7 +440,7 @@ def value_reader(key: str | None) -> Callable[[bytes], str] | None:
             return NO_VALUE
         if type(value) is str and len(value) <= VALUE_CHARS_MAX:
             return value
-        return NO_VALUE if value is None else _value_text(value)
+        return NO_VALUE if value is None else value_text(value)
 
     return value_of
 
@@ -374,7 +459,8 @@ def _field_decoder(name: str, kind: object, default: object) -> Callable[[object
     return msgspec.json.Decoder(struct).decode  # type: ignore[return-value]
 
 
-def _value_text(value: object) -> str:
+def value_text(value: object) -> str:
+    """Return a value of a key as a short text; a long one is cut, and ends with a checksum."""
     if value is True or value is False:
         return "true" if value else "false"
     text = value if isinstance(value, str) else str(value)

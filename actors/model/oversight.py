@@ -5,7 +5,7 @@ fields in JSON are fixed: nodes of two versions run side by side.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Self
 
@@ -121,13 +121,23 @@ class DeclaredLimit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     burst: int | None = None
     concurrency: int | None = None
     key: str | None = None
+    rates: Mapping[str, float] = {}
+    """The rates of the key's values that are named; ``rate`` is that of the others."""
 
     @classmethod
     def named(cls, name: str, limit: Limit) -> Self:
         """Return a limit with its name."""
         assert name, "every limit has a name"
         per_ms = max(1, round(1000 * limit.per.total_seconds()))
-        return cls(name, limit.rate, per_ms, limit.burst, limit.concurrency, limit.key)
+        return cls(
+            name,
+            limit.rest_rate,
+            per_ms,
+            limit.burst,
+            limit.concurrency,
+            limit.key,
+            limit.named_rates,
+        )
 
     def as_limit(self) -> Limit:
         """Return the limit, without its name."""
@@ -137,7 +147,7 @@ class DeclaredLimit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
             burst=self.burst,
             concurrency=self.concurrency,
             key=self.key,
-        )
+        ).with_rates(self.rates)
 
 
 class LimitedTask(msgspec.Struct, frozen=True, rename="camel"):

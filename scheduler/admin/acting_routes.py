@@ -214,7 +214,8 @@ def _add_limits(router: TypedRouter, service: AdminService) -> None:
 
     @router.post("/limits", tags=["limits"], summary="Change a limit while nodes run")
     def change(body: LimitBody, request: Request) -> LimitSettings:
-        wanted = LimitChange(body.limit, body.rate, body.per_ms, body.burst, body.concurrency)
+        numbers = body.rate, body.per_ms, body.burst, body.concurrency
+        wanted = LimitChange.of_numbers(body.limit, *numbers, body.rates)
         who = who_asks(request)
 
         def act() -> tuple[LimitSettings, str]:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from hourhand.actors.model.definition import RESERVED
 from hourhand.actors.model.errors import InvalidKey
+from hourhand.actors.model.flow import RATES_MAX
 from hourhand.actors.model.instant import from_millis, parse_instant
 from hourhand.actors.model.key import TaskKey, TaskPair, parse_name
 from hourhand.actors.model.kind import KIND_CHARS_MAX, KIND_PATTERN
@@ -57,7 +58,7 @@ ACT_REFUSALS = NOT_FOUND | described(
 KEY_CHARS_MAX = 60_000
 _MS_MAX = 86_400_000 * 366 * 1_000
 """A thousand years."""
-_NUMBERS = ("rate", "perMs", "burst", "concurrency")
+_NUMBERS = ("rate", "rates", "perMs", "burst", "concurrency")
 _TASK_KEY = {"format": "task-key"}
 _TASK_NAME = {"format": "task-name"}
 _TIME = {"format": "date-time"}
@@ -78,6 +79,7 @@ Name = Annotated[
     str,
     Field(max_length=KEY_CHARS_MAX, json_schema_extra={"minLength": 1, "maxLength": 1_000}),
 ]
+Rate = Annotated[float, Field(ge=0, le=RATE_MAX, allow_inf_nan=False)]
 LimitName = Annotated[str, Field(min_length=1, max_length=KIND_CHARS_MAX + 20)]
 Key = Annotated[
     str,
@@ -227,8 +229,10 @@ class LimitBody(_Body):
     model_config = ConfigDict(json_schema_extra={"anyOf": [_only([each], []) for each in _NUMBERS]})
 
     limit: LimitName
-    rate: float | None = Field(None, ge=0, le=RATE_MAX, allow_inf_nan=False)
-    """Starts in each ``perMs``."""
+    rate: Rate | None = None
+    """Starts in each ``perMs`` of each value of the limit's key without a rate of its own."""
+    rates: dict[Name, Rate] | None = Field(None, min_length=1, max_length=RATES_MAX)
+    """Starts in each ``perMs`` of values that have a rate of their own; others keep theirs."""
     per_ms: int | None = Field(None, alias="perMs", ge=1, le=PER_MS_MAX)
     burst: int | None = Field(None, ge=1, le=COUNT_MAX)
     concurrency: int | None = Field(None, ge=0, le=COUNT_MAX)

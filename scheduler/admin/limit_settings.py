@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from heapq import nlargest
 from typing import Literal, NamedTuple, Self
 
-from msgspec.structs import replace
-
 from hourhand.actors.model.display import shown, storable_text
 from hourhand.actors.model.errors import InvalidTask
 from hourhand.actors.model.flow import Limit
@@ -30,20 +28,23 @@ class LimitNumbers(Answer, frozen=True):
     """The numbers of a limit; null means that there is no limit of that sort."""
 
     rate: float | None
-    """Starts in each ``perMs``."""
+    """Starts in each ``perMs`` of each value of the key that is not among ``rates``."""
     per_ms: int | None
     burst: int | None
     concurrency: int | None
+    rates: Mapping[str, float] = {}
+    """Starts of the values that have a rate of their own."""
 
     @classmethod
     def of(cls, limit: Limit) -> Self:
         """Show a limit."""
         limits_starts = limit.rate is not None
         return cls(
-            rate=limit.rate,
+            rate=limit.rest_rate,
             per_ms=round(1000 * limit.per.total_seconds()) if limits_starts else None,
             burst=limit.burst_tasks if limits_starts else None,
             concurrency=limit.concurrency,
+            rates=limit.named_rates,
         )
 
 
@@ -57,6 +58,8 @@ class ShownLimitChange(Answer, frozen=True):
     since: Instant | None
     who: str
     reason: str
+    rates: Mapping[str, float] = {}
+    """Changed rates of single values."""
 
     @classmethod
     def of(cls, change: LimitChange) -> Self:
@@ -69,6 +72,7 @@ class ShownLimitChange(Answer, frozen=True):
             since=instant_text(change.changed_ms),
             who=change.who,
             reason=change.reason,
+            rates=change.rates,
         )
 
 
@@ -88,7 +92,8 @@ class ValueRate(Answer, frozen=True):
     """The nodes' parts of a limit's rate, for one value of its key."""
 
     value: str | None
-    """Null: all values of which no node lends a part. Empty if the limit has no key."""
+    """Null: all values that have no rate of their own and of which no node lends a part. Empty if
+    the limit has no key."""
     own: float
     lent: float
     borrowed: float
@@ -172,30 +177,27 @@ class Limits:
         """Return the limits before and after a change; InvalidTask or Problem if it is not
         possible.
         """
-        if change.numbers == (None, None, None, None):
-            raise InvalidTask("say what to change: rate, per, burst or concurrency")
         declared = self._declared_limit(change.limit)
         earlier = self._config_changes.config().change_of(change.limit)
         return {
             "before": LimitNumbers.of(_holding(declared, earlier)),
-            "after": LimitNumbers.of(_merged(earlier, change).of(declared)),
+            "after": LimitNumbers.of(change.on_top_of(earlier).of(declared)),
         }
 
     def change(self, change: LimitChange, who: str, reason: str) -> ChangedLimits:
         """Change the numbers given, and leave the others of this limit as they are."""
         declared = self._declared_limit(change.limit)
-        signed = replace(
-            change,
-            changed_ms=self._clock.now_ms(),
-            who=storable_text(who)[:100],
-            reason=storable_text(reason)[:_REASON_CHARS_MAX],
+        signed = change.signed(
+            self._clock.now_ms(),
+            storable_text(who)[:100],
+            storable_text(reason)[:_REASON_CHARS_MAX],
         )
         words = ""
 
         def changed(config: OperatorConfig) -> OperatorConfig:
             nonlocal words
             earlier = config.change_of(change.limit)
-            merged = _merged(earlier, signed)
+            merged = signed.on_top_of(earlier)
             words = f"{_holding(declared, earlier)} -> {merged.of(declared)}"
             if earlier is not None and earlier.numbers == merged.numbers:
                 return config
@@ -228,17 +230,6 @@ class Limits:
             text = f"no running node declares a limit {shown(name)}; declared are: {listed}"
             raise Problem(404, "no-such-limit", text)
         return declared[name]
-
-
-def _merged(earlier: LimitChange | None, change: LimitChange) -> LimitChange:
-    """Return a change, completed with the numbers of the earlier one."""
-    if earlier is None:
-        return change
-    rate, per_ms, burst, concurrency = (
-        old if new is None else new
-        for old, new in zip(earlier.numbers, change.numbers, strict=True)
-    )
-    return replace(change, rate=rate, per_ms=per_ms, burst=burst, concurrency=concurrency)
 
 
 def _holding(declared: Limit, change: LimitChange | None) -> Limit:
@@ -282,13 +273,18 @@ def _rates(name: str, limit: Limit, reports: Sequence[NodeReport]) -> list[Value
         for share in report.rate_shares:
             if share.limit == name:
                 lent[share.value][report.node] = share
-    if limit.rate is None or not reports:
+    rest = limit.rest_rate
+    if rest is None or not reports:
         return []
     if limit.key is None:
-        return [_rate_of("", limit.rate, reports, lent[""], lists_all=True)]
-    rates = [_rate_of(value, limit.rate, reports, of) for value, of in lent.items()]
+        return [_rate_of("", rest, reports, lent[""], lists_all=True)]
+    named = limit.named_rates
+    rates = [
+        _rate_of(value, named.get(value, rest), reports, lent.get(value, {}))
+        for value in {**lent, **named}
+    ]
     largest = nlargest(_VALUES_MAX, rates, key=lambda each: each.lent + each.borrowed)
-    return [_rate_of(None, limit.rate, reports, {}, lists_all=True), *largest]
+    return [_rate_of(None, rest, reports, {}, lists_all=True), *largest]
 
 
 def _rate_of(

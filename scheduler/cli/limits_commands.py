@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from hourhand.actors.model.display import shown
+from hourhand.actors.model.errors import InvalidTask
 from hourhand.actors.model.limit_change import LimitChange
 from hourhand.scheduler.admin.limit_settings import (
     ChangedLimits,
@@ -44,6 +46,10 @@ class NumberOptions(ResultOptions):
 
     rate: Annotated[
         float | None, typer.Option(min=0, metavar="N", help="Most starts in each --per.")
+    ] = None
+    rate_of: Annotated[
+        list[str] | None,
+        typer.Option(metavar="VALUE=N", help="The rate of one value of the limit's key: gold=80."),
     ] = None
     per: Annotated[
         str | None, typer.Option(metavar="DURATION", help="The time of the rate: 1s, 1h.")
@@ -94,11 +100,19 @@ def set_limit(
     \b
     Examples:
       hourhand limits set mail#1 --rate 20 --reason "the provider is slow"
+      hourhand limits set call#1 --rate-of gold=80
       hourhand limits set report#2 --concurrency 8
     """
     with operator_session(numbers) as service:
         per_ms = None if numbers.per is None else task_input.parse_duration_ms(numbers.per)
-        change = LimitChange(name, numbers.rate, per_ms, numbers.burst, numbers.concurrency)
+        change = LimitChange.of_numbers(
+            name,
+            numbers.rate,
+            per_ms,
+            numbers.burst,
+            numbers.concurrency,
+            _rates_of(numbers.rate_of or []),
+        )
         service.cluster.read()
         who = whoever_runs_this()
 
@@ -192,12 +206,26 @@ def _rate_rows(setting: LimitSetting, of: ValueRate) -> list[dict[str, object]]:
     ]
 
 
+def _rates_of(given: list[str]) -> dict[str, float]:
+    rates = {}
+    for each in given:
+        value, _, number = each.rpartition("=")
+        try:
+            rates[value] = float(number)
+        except ValueError:
+            raise InvalidTask(
+                f"--rate-of is {shown(each)}, a value and its rate are needed, such as gold=80"
+            ) from None
+    return rates
+
+
 def _words(numbers: LimitNumbers | None) -> str | None:
     if numbers is None:
         return None
     said = []
     if numbers.rate is not None and numbers.per_ms is not None:
         said.append(f"{numbers.rate:g} per {numbers.per_ms / 1000:g} s, burst {numbers.burst}")
+        said += [f"{rate:g} of {value}" for value, rate in numbers.rates.items()]
     if numbers.concurrency is not None:
         said.append(f"{numbers.concurrency} at once")
     return ", ".join(said)

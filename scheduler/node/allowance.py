@@ -34,6 +34,7 @@ class Portion(NamedTuple):
         slots = math.inf if concurrency is None else max(1, math.floor(concurrency * share))
         if limit.rate is None:
             return cls(0.0, math.inf, slots)
+        assert not limit.named_rates, "it is the limit of one value"
         return cls(limit.per_ms / rate_share, max(1.0, limit.burst_tasks * share), slots)
 
 

@@ -15,7 +15,7 @@ from itertools import count
 from typing import NamedTuple
 
 from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.flow import LimitKey
+from hourhand.actors.model.flow import MANY, LimitKey
 from hourhand.actors.model.limit_change import LimitChange
 from hourhand.actors.model.oversight import LimitLoan, NodeReport
 from hourhand.actors.model.task import StoredTask
@@ -36,8 +36,6 @@ VALUES_MAX = 100_000
 """Values of keys with an allowance of their own; further values share some, which limits them more
 than was asked, never less."""
 _SHARED = 1_000
-_MANY = "~"
-"""The first character of the name of an allowance for many values."""
 _KEPT_MIN = 1_000
 """Up to this number of allowances, idle ones are not looked for."""
 
@@ -271,12 +269,17 @@ class Limiter:
         return needed
 
     def _made(self, limit: str, value: str) -> Allowance:
-        """Return a new allowance, or a shared one if there are too many."""
-        if len(self._allowances) >= VALUES_MAX:
-            value = f"{_MANY}{zlib.crc32(value.encode()) % _SHARED}"
+        """Return a new allowance, or a shared one if there are too many.
+
+        A value with a rate of its own never shares that of others.
+        """
+        key = LimitKey(limit, value)
+        if len(self._allowances) >= VALUES_MAX and not self._shares.is_named(key):
+            value = f"{MANY}{zlib.crc32(value.encode()) % _SHARED}"
             if (found := self._allowances.get((limit, value))) is not None:
                 return found
-        made = Allowance(LimitKey(limit, value), *self._shares.of_new_value(limit))
+            key = LimitKey(limit, value)
+        made = Allowance(key, *self._shares.of_new_value(key))
         self._allowances[made.key] = made
         return made
 
@@ -396,7 +399,7 @@ class Limiter:
 
     def _may_lend(self, key: LimitKey, *, now_ms: float) -> bool:
         """True if the node has no work for a value, and an allowance for this value alone."""
-        if key.value.startswith(_MANY):
+        if key.value.startswith(MANY):
             return False
         allowance = self._allowances.get(key)
         if allowance is not None:

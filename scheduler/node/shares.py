@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.flow import Limit, LimitKey
+from hourhand.actors.model.flow import REST, Limit, LimitKey
 from hourhand.actors.model.limit_change import LimitChange
 from hourhand.actors.model.oversight import NodeReport, RateShare
 from hourhand.scheduler.node.allowance import NEVER_MS, Portion
@@ -35,8 +35,9 @@ class ChangedLimit(NamedTuple):
 class NodeRates(NamedTuple):
     """One node's part of the limits with a rate; empty if there are none."""
 
-    rates_per_s: Mapping[str, float]
-    """The rate of each limit in the whole cluster, for each value of its key."""
+    rates_per_s: Mapping[LimitKey, float]
+    """The rate of each limit in the whole cluster: of values with a rate of their own, and, as
+    ``REST``, of each other value."""
     share: float
     """The node's part of each rate without loans."""
     loans: Sequence[RateShare]
@@ -68,6 +69,7 @@ class Shares:
         self.declared: Mapping[str, Limit] = {**limits.rules.limits, **there}
         """All limits by name, as the code has them."""
         self._limits: Mapping[str, Limit] = self.declared
+        self._of_values = _of_values(self._limits)
         self._of_node = frozenset(there)
         self._owned, self._partitions = limits.owned, limits.partitions
         self.loans = Loans()
@@ -85,22 +87,27 @@ class Shares:
         """Monotonic time at which the rate of new partitions was last counted."""
         self._slots_of = self._rates_of = 0
         """Numbers of partitions whose burst and slots, and whose rate, the node has."""
-        self._portions: dict[str, Portion] = {}
+        self._portions: dict[LimitKey, Portion] = {}
+        """By limit and named value, or ``REST``; without loans."""
         self._set_portions(self._partitions if self._owned is None else self._owned.count, 0.0)
 
     # Portions.
 
-    def of_new_value(self, limit: str) -> tuple[Portion, float]:
+    def is_named(self, key: LimitKey) -> bool:
+        """True if a value has a rate of its own."""
+        return key.value != REST and key in self._of_values
+
+    def of_new_value(self, key: LimitKey) -> tuple[Portion, float]:
         """Return the portion of a value that was not used since partitions came, and the monotonic
         time at which its bucket is full.
 
         The starts of their last owner are not known, so the bucket begins empty.  A slow rate
         begins with one token: otherwise a value might wait for days after a restart.
         """
-        portion = self._portions[limit]
+        portion = self._own_portion(key)
         if self._owned is None or not portion.interval_ms:
             return portion, 0.0
-        if self._is_slow(limit):
+        if self._is_slow(key):
             first_ms = max(self._owned.gained_ms + FIRST_MS, self._rates_rose_ms)
         else:
             first_ms = max(self._owned.gained_ms, self._rates_rose_ms) + portion.interval_ms
@@ -108,21 +115,21 @@ class Shares:
 
     def portion_of(self, key: LimitKey) -> Portion:
         """Return the portion of a value, with its loans."""
-        portion = self._portions[key.limit]
+        portion = self._own_portion(key)
         if not portion.interval_ms or key not in self.loans:
             return portion
         share = min(1.0, self._rate_share(self.loans.lent(key)) + self.loans.borrowed(key))
-        return portion._replace(interval_ms=self._limits[key.limit].per_ms / share)
+        return portion._replace(interval_ms=self._of_value(key).per_ms / share)
 
     def interval_ms(self, key: LimitKey) -> float:
         """Return the time between two starts of a value; 0 if its limit has no rate."""
-        return self.portion_of(key).interval_ms if key.limit in self._portions else 0.0
+        return self.portion_of(key).interval_ms if key.limit in self._limits else 0.0
 
     def tokens_kept(self, key: LimitKey, change: PartitionsChange) -> float:
         """Return the most tokens that a value keeps over a change of partitions."""
         if change.begins_anew:
-            return float(self._is_slow(key.limit))
-        return self._portions[key.limit].burst
+            return float(self._is_slow(key))
+        return self._own_portion(key).burst
 
     def is_of_node(self, limit: str) -> bool:
         """True if a limit is of this node alone, which has the whole of it."""
@@ -135,7 +142,7 @@ class Shares:
 
     def rates(self) -> NodeRates:
         """Return the node's part of each rate."""
-        rates = {name: 1_000 / each.per_ms for name, each in self._limits.items() if each.rate}
+        rates = {key: 1_000 / each.per_ms for key, each in self._of_values.items() if each.rate}
         if self._owned is not None and not self._owned.count:
             # A node without partitions starts no task, whatever its first share will be.
             return NodeRates(rates, 0.0, ())
@@ -193,7 +200,7 @@ class Shares:
             if before[name] != limit
         ]
         if changed:
-            self._limits = limits
+            self._limits, self._of_values = limits, _of_values(limits)
             self._set_portions(self._slots_of, now_ms)
         return changed
 
@@ -226,11 +233,18 @@ class Shares:
         self._slots_of, self._rates_of = owned, counted
         part = max(1, owned) / self._partitions
         self._portions = {
-            name: Portion.of(limit, 1.0, 1.0)
-            if name in self._of_node
+            key: Portion.of(limit, 1.0, 1.0)
+            if key.limit in self._of_node
             else Portion.of(limit, part, self._rate_share(0.0))
-            for name, limit in self._limits.items()
+            for key, limit in self._of_values.items()
         }
+
+    def _own_portion(self, key: LimitKey) -> Portion:
+        """Return the portion of a value without its loans."""
+        return self._portions.get(key) or self._portions[LimitKey(key.limit, REST)]
+
+    def _of_value(self, key: LimitKey) -> Limit:
+        return self._of_values.get(key) or self._of_values[LimitKey(key.limit, REST)]
 
     def _counted(self, now_ms: float) -> int:
         """Return the number of partitions whose whole rate the node has.  A new partition gives it
@@ -250,9 +264,9 @@ class Shares:
         lendable = (1 - KEPT) * counted / self._partitions
         return KEPT * owned / self._partitions + max(0.0, lendable - lent)
 
-    def _is_slow(self, limit: str) -> bool:
-        """True if this node's starts of one value are over a second apart."""
-        per_ms = self._limits[limit].per_ms
+    def _is_slow(self, key: LimitKey) -> bool:
+        """True if this node's starts of a value are over a second apart."""
+        per_ms = self._of_value(key).per_ms
         return per_ms * self._partitions > FIRST_MS * max(1, self._slots_of)
 
     def _plan(self, now_ms: float) -> None:
@@ -260,6 +274,15 @@ class Shares:
         since_ms = () if self._owned is None or not self.lends else self._owned.since_ms
         counts_ms = [each + LOAN_MS for each in since_ms if each + LOAN_MS > now_ms]
         self.next_change_ms = min([*counts_ms, self.loans.next_end_ms()])
+
+
+def _of_values(limits: Mapping[str, Limit]) -> Mapping[LimitKey, Limit]:
+    """Return the limit of each value with a rate of its own, and of the rest."""
+    return {
+        LimitKey(name, value): limit.of_value(value)
+        for name, limit in limits.items()
+        for value in (REST, *limit.named_rates)
+    }
 
 
 def _changed(declared: Mapping[str, Limit], changes: Sequence[LimitChange]) -> Mapping[str, Limit]:

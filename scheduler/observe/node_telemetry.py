@@ -14,6 +14,7 @@ from typing import Any
 from hourhand.actors.model import events
 from hourhand.actors.model.display import log_raised
 from hourhand.actors.model.events import Event
+from hourhand.actors.model.flow import REST, LimitKey
 from hourhand.actors.model.oversight import LATENESS_MS, RateShare
 from hourhand.actors.model.status import AttemptResult
 from hourhand.actors.ports.clock import Clock
@@ -114,17 +115,23 @@ class NodeTelemetry:
             gauges[limit].value = waiting.get(limit, 0)
 
     def note_rates(
-        self, rates_per_s: Mapping[str, float], share: float, loans: Sequence[RateShare]
+        self, rates_per_s: Mapping[LimitKey, float], share: float, loans: Sequence[RateShare]
     ) -> None:
         """Set this node's current part of each rate limit, and the rates that it lends and
         borrows.
         """
         own, lent, borrowed = (self.meters[name] for name in _RATES)
-        for limit, rate_per_s in rates_per_s.items():
-            of_limit = [each for each in loans if each.limit == limit]
+        for (limit, value), rate_per_s in rates_per_s.items():
+            if value != REST:
+                continue
+            of_limit = [
+                (rates_per_s.get(LimitKey(limit, each.value), rate_per_s), each)
+                for each in loans
+                if each.limit == limit
+            ]
             own[limit].value = rate_per_s * share
-            lent[limit].value = rate_per_s * sum(each.lent for each in of_limit)
-            borrowed[limit].value = rate_per_s * sum(each.borrowed for each in of_limit)
+            lent[limit].value = sum(rate * each.lent for rate, each in of_limit)
+            borrowed[limit].value = sum(rate * each.borrowed for rate, each in of_limit)
 
     def check_with(self, check: SelfCheck) -> None:
         """Pass events of watched tasks, and of partitions, to the self-check."""

@@ -202,26 +202,20 @@ class VirtualScheduler:
         per: timedelta | None = None,
         burst: int | None = None,
         concurrency: int | None = None,
+        rates: Mapping[str, float] | None = None,
         reason: str = "",
     ) -> None:
         """Change a limit by its name until it is reset, as ``hourhand limits set`` does.
 
-        Numbers that are not given stay unchanged. The node applies it at once; the change outlives
+        ``rates`` are those of single values of the limit's key. Numbers that are not given stay
+        unchanged. The node applies it at once; the change outlives
         ``restart`` and ``crash``. InvalidTask for a change that the command refuses.
         """
         per_ms = None if per is None else round(per / timedelta(milliseconds=1))
-        numbers = (rate, per_ms, burst, concurrency)
-        if numbers == (None, None, None, None):
-            raise InvalidTask("say what to change: rate, per, burst or concurrency")
+        wanted = LimitChange.of_numbers(limit, rate, per_ms, burst, concurrency, rates)
         config = self._config()
-        earlier = config.change_of(limit)
-        if earlier is not None:
-            rate = earlier.rate if rate is None else rate
-            per_ms = earlier.per_ms if per_ms is None else per_ms
-            burst = earlier.burst if burst is None else burst
-            concurrency = earlier.concurrency if concurrency is None else concurrency
-        now_ms = self.clock.now_ms()
-        change = LimitChange(limit, rate, per_ms, burst, concurrency, now_ms, "test", reason)
+        signed = wanted.signed(self.clock.now_ms(), "test", reason)
+        change = signed.on_top_of(config.change_of(limit))
         # Refused here if it does not fit.
         change.of(self._declared_limit(limit))
         self._replace_config(config.with_limit(change))

@@ -95,15 +95,16 @@ class _Holdings:
 
 
 class _Known:
-    """What nodes knew of one limit: as it is declared, until an operator's change came to them."""
+    """What nodes knew of the limit of one value: as it is declared, until an operator changed it."""
 
-    def __init__(self, run: Run, kind: str, number: int) -> None:
-        self._declared = run.limits[kind][number - 1]
+    def __init__(self, run: Run, kind: str, number: int, value: str) -> None:
+        declared = run.limits[kind][number - 1]
+        self._declared = declared.of_value(value)
         self._by_node: dict[str, list[tuple[float, Limit]]] = defaultdict(list)
         for each in run.history.of(ConfigApplied):
             found = (c for c in each.changes if c.limit == f"{kind}#{number}")
-            limit = next((change.of(self._declared) for change in found), self._declared)
-            self._by_node[each.node].append((each.at_ms, limit))
+            limit = next((change.of(declared) for change in found), declared)
+            self._by_node[each.node].append((each.at_ms, limit.of_value(value)))
         ever = [limit for known in self._by_node.values() for _, limit in known]
         self.strictest = _extreme([self._declared, *ever], min)
         self.loosest = _extreme([self._declared, *ever], max)
@@ -125,7 +126,7 @@ def _extreme(limits: Sequence[Limit], choose: Callable[[Iterable[float]], float]
     first = limits[0]
     concurrency = first.concurrency and choose(each.concurrency or 0 for each in limits)
     return Limit(
-        rate=None if first.rate is None else choose(each.rate or 0.0 for each in limits),
+        rate=None if first.rate is None else choose(each.rest_rate or 0.0 for each in limits),
         per=first.per,
         burst=None if first.rate is None else int(choose(each.burst_tasks for each in limits)),
         concurrency=None if concurrency is None else int(concurrency),
@@ -144,7 +145,7 @@ def p24_limits_are_kept(run: Run) -> Complaints:
             value = start.tenant if limit.key else ""
             by_value[start.kind or "", number, value].append(start)
     for (kind, number, value), starts in by_value.items():
-        known = _Known(run, kind, number)
+        known = _Known(run, kind, number, value)
         name = f"{kind}#{number} {value}".rstrip()
         if known.loosest.rate is not None:
             yield from _started_too_often(name, known, starts, holdings)

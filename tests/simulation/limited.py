@@ -14,7 +14,7 @@ from hourhand.actors.model.key import TaskKey
 MAIL, REPORT, RENDER = "mail", "report", "render"
 Limits = Mapping[str, tuple[Limit, ...]]
 LIMITS: Limits = {
-    MAIL: (Limit(rate=3, burst=4), Limit(rate=1, burst=2, key="tenant")),
+    MAIL: (Limit(rate=3, burst=4), Limit(rate={"t1": 2, "*": 1}, burst=2, key="tenant")),
     REPORT: (Limit(rate=1, per=timedelta(seconds=1.5), burst=1),),
     RENDER: (Limit(concurrency=4), Limit(rate=5, burst=5, concurrency=2, key="tenant")),
 }
@@ -22,7 +22,10 @@ LIMITS: Limits = {
 FETCH, BILL = "fetch", "bill"
 LENT: Limits = {
     FETCH: (Limit(rate=6, burst=2),),
-    BILL: (Limit(rate=2, burst=1, key="tenant"), Limit(rate=20, burst=3, concurrency=9)),
+    BILL: (
+        Limit(rate={"t1": 3, "*": 2}, burst=1, key="tenant"),
+        Limit(rate=20, burst=3, concurrency=9),
+    ),
 }
 """Where nodes lend each other rates."""
 _KINDS = (None, MAIL, MAIL, REPORT, RENDER, RENDER)

@@ -5,6 +5,8 @@ Decides what is paused or changed and for how long; what that must mean is for t
 
 import random
 
+from msgspec.structs import replace
+
 from hourhand.actors.model.limit_change import LimitChange
 from hourhand.actors.model.operator_config import OperatorConfig
 from hourhand.actors.model.partition import partition_of
@@ -37,12 +39,16 @@ def _change_limit(world: FaultyWorld, rng: random.Random) -> None:
     kind = rng.choice(sorted(world.limits))
     place = rng.randrange(len(world.limits[kind]))
     declared = world.limits[kind][place]
+    rate = declared.rest_rate
     change = LimitChange(
         f"{kind}#{place + 1}",
-        rate=None if declared.rate is None else declared.rate * rng.choice((0.5, 2.0, 4.0)),
+        rate=None if rate is None else rate * rng.choice((0.5, 2.0, 4.0)),
         burst=None if declared.rate is None else rng.choice((None, 1, 3, 8)),
         concurrency=None if declared.concurrency is None else rng.choice((1, 2, 6)),
     )
+    if declared.named_rates:
+        rates = {t: rng.choice((1.0, 4.0)) for t in ("t0", *declared.named_rates)}
+        change = replace(change, rates=rates)
     _replace(world, world.data.config.with_limit(change))
     held_ms = rng.choice(HELD_MS) * world.pace
     world.after(held_ms, lambda: _replace(world, world.data.config.without_limits([change.limit])))

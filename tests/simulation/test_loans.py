@@ -27,7 +27,7 @@ def _share_used(seed: int, *, lend: bool) -> float:
 
     # Without loans, what waits for the limit is still open at the end.
     assert not [each for each in judge(world) if lend or not each.startswith("liveness")]
-    rate = LENT[FETCH][0].rate
+    rate = LENT[FETCH][0].rest_rate
     assert rate is not None
     starts_ms = [each.at_ms for each in world.history.of(Started) if each.kind == FETCH]
     used = sum(BEGIN_MS <= each < END_MS for each in starts_ms)

@@ -14,6 +14,9 @@ const STATES = {
   unused: ["bad", "unused"],
 };
 
+/** Before a value of a limit's key, in the name of the field for its rate. */
+const OF = "of ";
+
 /** A table of limits; `done` is given what each act resolves to. */
 export function limitsTable(done) {
   return makeTable({
@@ -89,8 +92,9 @@ function stateOf(row) {
 
 function numberWords(numbers) {
   if (!numbers) return h("span", { class: "faint" }, "nothing");
-  const { rate, perMs, burst, concurrency } = numbers;
+  const { rate, rates, perMs, burst, concurrency } = numbers;
   const said = rate === null ? [] : [`${rate} per ${duration(perMs)}, burst ${burst}`];
+  for (const [value, of] of Object.entries(rates)) said.push(`${of} of ${value}`);
   if (concurrency !== null) said.push(`${concurrency} at once`);
   return said.join(", ");
 }
@@ -104,9 +108,10 @@ function buttons(row, done) {
 
 /** Change a limit: the fields that are left as they are change nothing. */
 function changeLimit({ limit, effective }) {
-  const { rate, perMs, burst, concurrency } = effective;
+  const { rate, rates, perMs, burst, concurrency } = effective;
   const known = {
     ...(rate === null ? {} : { rate: `${rate}`, perMs: shortDuration(perMs), burst: `${burst}` }),
+    ...Object.fromEntries(Object.entries(rates).map(([value, of]) => [OF + value, `${of}`])),
     ...(concurrency === null ? {} : { concurrency: `${concurrency}` }),
   };
   const labels = {
@@ -120,10 +125,18 @@ function changeLimit({ limit, effective }) {
     words:
       "Every node knows it within a second. It holds until you reset it, even across restarts; running attempts finish.",
     verb: "Change",
-    fields: Object.entries(known).map(([name, value]) => ({ name, label: labels[name], value })),
+    fields: Object.entries(known).map(([name, value]) => ({
+      name,
+      label: labels[name] ?? `Starts ${name}`,
+      value,
+    })),
     run: async ({ reason, ...typed }) => {
       const told = Object.entries(typed).filter(([name, value]) => value !== known[name]);
-      const numbers = Object.fromEntries(told.map(([name, value]) => [name, numberOf(name, value)]));
+      const read = told.map(([name, value]) => [name, numberOf(name, value)]);
+      const of = read.filter(([name]) => name.startsWith(OF));
+      const numbers = Object.fromEntries(read.filter(([name]) => !name.startsWith(OF)));
+      if (of.length > 0)
+        numbers.rates = Object.fromEntries(of.map(([name, number]) => [name.slice(OF.length), number]));
       await act("limits", { limit, ...numbers, reason });
     },
   });

@@ -46,6 +46,20 @@ def a_task_of(kind: str | None, data: bytes = b"{}") -> StoredTask:
         (lambda: Limit(concurrency=1.5), "concurrency of a Limit is 1.5"),  # type: ignore[arg-type]
         (lambda: Limit(rate=5, key=""), "key of a Limit is '', the name of a field"),
         (lambda: Limit(rate=5, key="a..b"), "key of a Limit is 'a..b'.*customer.id"),
+        (lambda: Limit(rate={"gold": 5, "*": 1}), "a rate for each value and no key.*key="),
+        (lambda: Limit(rate={"gold": 5}, key="plan"), r"leave out every other value.*\"\*\": 5"),
+        (lambda: Limit(rate={}, key="plan"), "leave out every other value"),
+        (lambda: Limit(rate={"gold": 0, "*": 1}, key="plan"), "rate of 'gold' in a Limit is 0"),
+        (lambda: Limit(rate={"*": math.nan}, key="plan"), r"rate of '\*' in a Limit is nan"),
+        (lambda: Limit(rate={7: 1, "7": 2, "*": 1}, key="plan"), "two rates for '7'"),  # type: ignore[dict-item]
+        (lambda: Limit(rate={None: 1, "*": 1}, key="plan"), "a rate for None, a text"),  # type: ignore[dict-item]
+        (lambda: Limit(rate={"\ud800": 1, "*": 1}, key="plan"), "a rate for '.ud800', a text"),
+        (lambda: Limit(rate={"~7": 1, "*": 1}, key="plan"), "a rate for '~7': what begins"),
+        (
+            lambda: Limit(rate={str(n): 1 for n in range(500)} | {"*": 1}, key="tenant"),
+            "rates for 500 values, 200 are allowed: schedule tasks with a field",
+        ),
+        (lambda: Limit(rate=lambda of: 5, key="plan"), "rate of a Limit is <function"),  # type: ignore[arg-type, misc]
         (lambda: FairShare(key=None), "FairShare needs a key"),  # type: ignore[arg-type]
         (lambda: FairShare(key=7), "key of a FairShare is 7"),  # type: ignore[arg-type]
         (lambda: FairShare(key="t", weights=7), "weights of a F"),  # type: ignore[arg-type]
@@ -75,6 +89,26 @@ def test_a_limit_without_a_burst_lets_a_tenth_of_a_second_start_at_once() -> Non
     assert str(Limit(rate=50, concurrency=3, key="tenant")) == (
         "50 per 1 s, burst 6, 3 at once, for each tenant"
     )
+
+
+def test_a_value_that_is_named_has_its_rate_and_all_others_that_of_the_rest() -> None:
+    """The rest's stands for the limit where no value is meant; numbers read as their texts do."""
+    given = {"gold": 50, 7: 2, True: 3, "x" * 100: 4, "*": 5}
+    limit = Limit(rate=given, key="plan")  # type: ignore[arg-type]
+    given["gold"] = 1
+
+    assert limit.of_value("gold") == Limit(rate=50, key="plan")
+    assert limit.of_value("gold").burst_tasks == 6
+    assert (limit.of_value("7").rate, limit.of_value("true").rate) == (2, 3)
+    assert {limit.of_value(value).rate for value in ("silver", "*", "")} == {5}
+    value_of = value_reader("plan")
+    assert value_of is not None
+    assert limit.of_value(value_of(b'{"plan":"%b"}' % (b"x" * 100))).rate == 4
+    assert (limit.rest_rate, limit.per_ms, limit.burst_tasks) == (5, 200, 1)
+    assert str(Limit(rate={"gold": 50, "*": 5}, key="plan")) == (
+        "5 per 1 s, burst 1, 50 of 'gold', for each plan"
+    )
+    assert limit.of_value("gold").of_value("silver").rate == 50
 
 
 @pytest.mark.parametrize(

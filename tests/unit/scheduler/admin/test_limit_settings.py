@@ -62,7 +62,7 @@ def test_limits_are_listed_as_declared_changed_and_reset() -> None:
         "changed",
         "tenant",
     )
-    numbers = {"rate": 50, "perMs": 1_000, "burst": 5, "concurrency": None}
+    numbers = {"rate": 50, "perMs": 1_000, "burst": 5, "concurrency": None, "rates": {}}
     assert changed["declared"] == numbers
     assert changed["effective"] == {**numbers, "rate": 20, "burst": 9}
     assert changed["changed"]["perMs"] is None and changed["changed"]["since"]
@@ -96,6 +96,10 @@ def test_limits_are_listed_as_declared_changed_and_reset() -> None:
         ({"limit": "mail#1", "rate": 1e300}, "rate"),
         ({"limit": "mail#1", "burst": 0}, "burst"),
         ({"limit": "mail#1", "rate": 5, "key": "x"}, "key"),
+        ({"limit": "mail#1", "rates": {}}, "rates"),
+        ({"limit": "mail#1", "rates": {"gold": 0}}, "pause"),
+        ({"limit": "mail#1", "rates": {"~1": 5}}, "share an allowance"),
+        ({"limit": "report#1", "rates": {"gold": 5}}, "declares no rate"),
     ],
 )
 def test_what_is_unknown_or_means_nothing_is_refused(
@@ -140,10 +144,12 @@ def rate(node: str, own: float, lent: float, borrowed: float, starts: float) -> 
     return {"node": node, "own": own, "lent": lent, "borrowed": borrowed, "rate": starts}
 
 
-def report_rates(world: World, node: str, share: float, *shares: RateShare) -> None:
+def report_rates(
+    world: World, node: str, share: float, *shares: RateShare, mail: Limit = MAIL
+) -> None:
     """Report what a node may start of its rates."""
     world.clock.advance(1)
-    declared = [DeclaredLimit.named(*each) for each in (("mail#1", MAIL), ("all#1", Limit(rate=9)))]
+    declared = [DeclaredLimit.named(*each) for each in (("mail#1", mail), ("all#1", Limit(rate=9)))]
     told = {"limits": declared, "rateShare": share, "rateShares": shares}
     world.report(node, **msgspec.to_builtins(told))
 
@@ -187,6 +193,40 @@ def test_a_changed_limit_shows_what_its_rates_are_now() -> None:
     world.post("/limits", {"limit": "all#1", "rate": 4})
 
     assert by_name(world.get("/limits")[1])["all#1"]["rates"][0]["rate"] == 2
+
+
+def test_a_rate_of_one_value_is_listed_changed_and_reset() -> None:
+    """Beside that of the others; a change of one value leaves all others as they are."""
+    world, limit = World(), Limit(rate={"gold": 50, "*": 5}, key="plan")
+    report_rates(world, "b", 0.5, RateShare("mail#1", "acme", 0.05, 0.45, 0.0), mail=limit)
+    assert by_name(world.get("/limits")[1])["mail#1"]["effective"] == {
+        "rate": 5,
+        "perMs": 1_000,
+        "burst": 1,
+        "concurrency": None,
+        "rates": {"gold": 50},
+    }
+
+    world.post("/limits", {"limit": "mail#1", "rates": {"gold": 80}})
+    status, told = world.post("/limits", {"limit": "mail#1", "rates": {"acme": 20}, "rate": 4})
+
+    changed = by_name(told)["mail#1"]
+    assert (status, changed["state"], changed["declared"]["rates"]) == (
+        200,
+        "changed",
+        {"gold": 50},
+    )
+    assert (changed["effective"]["rate"], changed["effective"]["rates"]) == (
+        4,
+        {"gold": 80, "acme": 20},
+    )
+    assert changed["changed"]["rates"] == {"gold": 80, "acme": 20}
+    rates = {each["value"]: each["rate"] for each in changed["rates"]}
+    assert rates == {None: 2, "acme": 1, "gold": 40}
+    entries = world.get("/audit")[1]["entries"]
+    assert "80 of 'gold', 20 of 'acme'" in entries[0]["result"]
+    world.post("/limits/reset", {"limits": ["mail#1"]})
+    assert by_name(world.get("/limits")[1])["mail#1"]["effective"]["rates"] == {"gold": 50}
 
 
 def test_who_may_only_look_changes_no_limit() -> None:

@@ -60,6 +60,17 @@ def test_a_limit_is_changed_listed_and_reset(folder: Path) -> None:
     assert "nothing was changed" in invoke(folder, "limits", "reset", "mail#1").stderr
 
 
+def test_a_value_gets_a_rate_of_its_own(folder: Path) -> None:
+    """A value may hold an equals sign."""
+    given = ("limits", "set", "mail#1", "--rate-of", "gold=80", "--rate-of", "a=b=2.5")
+    assert "80 of gold, 2.5 of a=b" in invoke(folder, *given).stdout
+
+    listed = invoke(folder, "limits", "list").stdout
+    starts = [line.split() for line in listed.splitlines() if "all" in line.split()]
+    assert ["mail#1", "gold", "all", "100.0%", "0.0%", "0.0%", "80", "per", "1", "s"] in starts
+    assert of_mail(answer(folder, "limits", "reset", "mail#1"))["effective"]["rates"] == {}
+
+
 def test_what_each_node_may_start_stands_below_the_limits(folder: Path) -> None:
     """And the sum; one node alone has everything, and lends nothing."""
     listed = invoke(folder, "limits", "list").stdout
@@ -89,6 +100,8 @@ def test_what_each_node_may_start_stands_below_the_limits(folder: Path) -> None:
         (("set", "mail#1"), "say what to change"),
         (("set", "report#1", "--rate", "5"), "declares no rate"),
         (("set", "mail#1", "--per", "soon"), "duration"),
+        (("set", "mail#1", "--rate-of", "gold"), "such as gold=80"),
+        (("set", "mail#1", "--rate-of", "gold=nan"), "cannot be nan"),
         (("reset", "mial#1"), "declared are"),
         (("reset", "mail#1", "report#1"), "--yes"),
     ],

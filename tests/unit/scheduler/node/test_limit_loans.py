@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hourhand.actors.model.flow import Limit, LimitKey
+from hourhand.actors.model.flow import REST, Limit, LimitKey
 from hourhand.actors.model.limit_change import LimitChange
 from hourhand.actors.model.oversight import LimitedFlow, LimitLoan, NodeReport, RateShare
 from hourhand.scheduler.node.loans import LOAN_MS, Loans
@@ -270,7 +270,7 @@ def test_what_nodes_say_of_their_rates_adds_up_to_the_limit() -> None:
     borrower.limits.apply_reports("b", [NodeReport("a", report_number=2, lent=(loan,))])
 
     lends, borrows = lender.limits.rates(), borrower.limits.rates()
-    assert lends.rates_per_s == borrows.rates_per_s == {"mail#1": PER_S}
+    assert lends.rates_per_s == borrows.rates_per_s == {LimitKey("mail#1", REST): PER_S}
     assert lends.share == borrows.share == 1 / 3
     assert lends.loans == [RateShare(*KEY, 0.1 / 3, loan.part, 0.0)]
     assert borrows.loans == [RateShare(*KEY, 1 / 3, 0.0, loan.part)]
@@ -301,3 +301,28 @@ def test_a_shared_allowance_of_many_values_is_not_lent() -> None:
     bench.limits.apply_reports("a", [asker(2, "b", shared, LimitKey("other#1", ""))])
 
     assert bench.limits.lent() == ()
+
+
+def test_a_named_value_borrows_and_lends_of_its_own_rate() -> None:
+    """A part of it, as of the rest's: an answer names the part alone."""
+    limit = Limit(rate={"gold": 300, REST: 30}, burst=3, key="plan")
+    gold, other = LimitKey("mail#1", "gold"), LimitKey("mail#1", "other")
+    lender = LimitsBench(limit, partitions=3, lend=True, held=1)
+    borrower = LimitsBench(limit, partitions=3, lend=True, held=1)
+    for number in (1, 2):
+        lender.limits.apply_reports("a", [asker(number, "b", gold, other)])
+    loans = lender.limits.lent()
+    assert [(each.limit, each.value) for each in loans] == [gold, other]
+    for bench in (lender, borrower):
+        bench.begin(2_000, b'{"plan":"gold"}')
+        bench.begin(2_000, b'{"plan":"other"}')
+        bench.work_all()
+    borrower.limits.note_asked(2)
+
+    borrower.limits.apply_reports("b", [NodeReport("a", report_number=2, lent=loans)])
+
+    assert borrower.limits.rates().rates_per_s == pytest.approx(
+        {LimitKey("mail#1", REST): 30, gold: 300}
+    )
+    assert starts_within(borrower, 4_000) == pytest.approx(4 * 330 * (1 + 0.9) / 3, abs=4)
+    assert starts_within(lender, 4_000) == pytest.approx(4 * 330 * 0.1 / 3, abs=4)

@@ -226,6 +226,66 @@ def test_each_value_of_a_key_has_its_own_allowance() -> None:
     ]
 
 
+def test_each_value_of_a_key_has_the_rate_that_is_named_for_it() -> None:
+    """Whatever else the data says has that of the rest; a missing value has one named for it."""
+    limit = Limit(rate={"gold": 50, "": 2, "*": 5}, burst=1, key="plan")
+    bench = LimitsBench(limit)
+    wanted = {
+        b'{"plan":"gold"}': 50,
+        b'{"plan":"tin"}': 5,
+        b'{"plan":"GOLD"}': 5,
+        b'{"plan":"*"}': 5,
+        b'{"plan":["gold"]}': 2,
+    }
+
+    for data in wanted:
+        bench.begin(600, data)
+        bench.work_all()
+    bench.advance(10_000)
+
+    started = Counter(each.attempt.task.data for each in bench.done)
+    for data, rate in wanted.items():
+        assert started[data] == pytest.approx(10 * rate, abs=1)
+
+
+def test_a_share_of_partitions_is_one_of_each_values_rate() -> None:
+    """And of the burst that each rate gives."""
+    bench = LimitsBench(
+        Limit(rate={"gold": 300, "*": 30}, key="plan"), partitions=3, held=1, lend=False
+    )
+    assert bench.count == 1
+
+    bench.begin(600, b'{"plan":"gold"}')
+    assert len(bench.work_all()) == 10
+    bench.begin(600, b'{"plan":"tin"}')
+    assert len(bench.work_all()) == 1
+    bench.advance(1_000)
+    assert len(bench.done) == pytest.approx(11 + 100 + 10, abs=2)
+    bench.hold(3)
+    bench.advance(1_000)
+    assert len(bench.done) == pytest.approx(121 + 330, abs=4)
+
+
+def test_a_named_value_shares_no_allowance_with_a_flood_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its rate is neither used up by them nor theirs."""
+    monkeypatch.setattr(limiter, "VALUES_MAX", 20)
+    monkeypatch.setattr(limiter, "_SHARED", 2)
+    bench = LimitsBench(Limit(rate={"gold": 100, "*": 1}, burst=1, key="plan"))
+    for number in range(200):
+        bench.begin(1, b'{"plan":"%d"}' % number)
+    bench.begin(1_000, b'{"plan":"gold"}')
+    bench.work_all()
+
+    bench.advance(2_000)
+
+    gold = sum(each.attempt.task.data.startswith(b'{"plan":"gold"') for each in bench.done)
+    assert gold == pytest.approx(201, abs=1)
+    assert len(bench.done) - gold <= 20 + 2 + 2 * 2
+    assert len(bench.limits._allowances) <= 20 + 2 + 1
+
+
 def test_an_attempt_needs_an_allowance_of_every_limit() -> None:
     """It holds none while it waits for another one, so other values go by."""
     bench = LimitsBench(Limit(rate=1, burst=2), Limit(concurrency=1, key="tenant"))

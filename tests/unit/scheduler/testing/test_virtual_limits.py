@@ -314,6 +314,31 @@ def test_a_limit_is_changed_and_reset_at_run_time() -> None:
         assert mails(scheduler, 2) == 100
 
 
+def test_a_rate_by_the_value_of_a_key_is_kept_and_changed() -> None:
+    """A limit's other numbers hold for all values; an unknown value has the rest's rate."""
+    app = Hourhand()
+
+    @app.task("mail", limits=Limit(rate={"gold": 50, "*": 5}, burst=1, key="plan"))
+    def mail(payload: dict[str, Any]) -> None: ...
+
+    def begun(seconds: float) -> Counter[object]:
+        return Counter(each.task.data["plan"] for each in scheduler.advance(seconds=seconds))
+
+    with VirtualScheduler(executors=app) as scheduler:
+        for number in range(600):
+            for plan in ("gold", "tin", "?"):
+                task = mail.make_task(
+                    {"plan": plan}, ordering_id=f"{plan}{number}", at=scheduler.now
+                )
+                scheduler.schedule_task(task)
+        scheduler.advance(seconds=1)
+        assert begun(2) == {"gold": 100, "tin": 10, "?": 10}
+        scheduler.set_limit("mail#1", rates={"gold": 100, "tin": 50})
+        assert begun(2) == {"gold": 200, "tin": 100, "?": 10}
+        scheduler.reset_limit("mail#1")
+        assert begun(2) == {"gold": 100, "tin": 10, "?": 10}
+
+
 def test_a_concurrency_of_a_node_is_changed_too() -> None:
     """The older ``concurrency=`` of a kind, by the name that the command line has for it."""
     app = Hourhand()
