@@ -95,7 +95,7 @@ class _Holdings:
 
 
 class _Known:
-    """What nodes knew of the limit of one value: as it is declared, until an operator changed it."""
+    """What nodes knew of one value's limit: as declared, until an operator's change came."""
 
     def __init__(self, run: Run, kind: str, number: int, value: str) -> None:
         declared = run.limits[kind][number - 1]
