@@ -21,7 +21,7 @@ from hourhand.scheduler.node.system_executor import ImmediateWork, SharedWork, T
 
 logger = logging.getLogger("hourhand.runner")
 
-TOGETHER_MAX = 200
+TOGETHER_MAX = 1_000
 """Most tasks whose work is done together."""
 
 
