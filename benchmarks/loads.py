@@ -3,6 +3,7 @@
 A record of the log is about 240 bytes long; the rivals are given the same data.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ ASYNC_KIND = "async"
 """The kind of those tasks of a mixed load whose executor is async."""
 LIMIT_PER_S, LIMIT_BURST = 200, 20
 """Rate and burst of all nodes together for a limited load."""
+TICK_S = 0.05
+"""Seconds between two chunks of a load that comes at a pace."""
 _MIXED = 10
 """In each run of this many tasks one fails once, and one is of the async kind."""
 
@@ -55,6 +58,8 @@ class Load:
     """Priority of each task; None means that of its kind."""
     kind: str | None = None
     """Kind of each task; None is that of the default executor."""
+    pace: float = 0.0
+    """Tasks scheduled in a second; 0 means: as fast as they can be."""
 
     def due_ms(self, number: int) -> int:
         """Return when a task is due, in UTC milliseconds."""
@@ -79,6 +84,20 @@ class Load:
     def numbers(self) -> range:
         """Return the numbers of all tasks."""
         return range(self.first, self.first + self.count)
+
+    def chunks(self, largest: int) -> Iterator[range]:
+        """Yield the numbers, up to so many together, as it is time for them.
+
+        At a pace they come each ``TICK_S``; a client that is late does not wait.
+        """
+        size = largest
+        if self.pace:
+            size = max(1, min(largest, int(self.pace * TICK_S)))
+        began_s = time.monotonic()
+        for start in range(0, self.count, size):
+            if self.pace:
+                time.sleep(max(0.0, began_s + start / self.pace - time.monotonic()))
+            yield self.numbers()[start : start + size]
 
     def tasks(self) -> Iterator[Task]:
         """Yield the tasks as a user would build them."""

@@ -17,6 +17,12 @@ from benchmarks.catalogue import MEASURES
 BEGIN = "<!-- bench:begin -->"
 END = "<!-- bench:end -->"
 
+_SURVIVES = "survives: process / machine; against"
+_HEADINGS = (
+    *("measure", "value", "spread", "unit", "against", "value", "ratio"),
+    *(_SURVIVES, "goal"),
+)
+
 Row = dict[str, Any]
 """One line of the results, as ``Line.as_json`` writes it."""
 Curves = dict[str, Any]
@@ -26,7 +32,7 @@ Curves = dict[str, Any]
 def table(rows: Sequence[Row]) -> Table:
     """Return the results as a table."""
     shown = Table(title="Hourhand beside its rivals and limits", title_justify="left")
-    for heading in ("measure", "value", "spread", "unit", "against", "value", "ratio", "goal", ""):
+    for heading in (*_HEADINGS, ""):
         shown.add_column(heading, justify="right" if heading in {"value", "ratio"} else "left")
     for row in rows:
         shown.add_row(*_cells(row), _verdict(row["met"]))
@@ -137,7 +143,9 @@ def _value(row: Row) -> str:
 def _comparison(row: Row) -> str:
     beside = ""
     if row["ratio"] is not None:
-        beside = f"{_number(row['ratio'])} x {row['against']} ({_number(row['against_value'])})"
+        survives = row.get("detail", {}).get("survives", "").partition("; ")[2]
+        other = _number(row["against_value"]) + (f", survives: {survives}" if survives else "")
+        beside = f"{_number(row['ratio'])} x {row['against']} ({other})"
     return ", ".join(filter(None, (beside, _goal(row))))
 
 
@@ -167,6 +175,7 @@ def _cells(row: Row) -> list[str]:
         row["against"] or "",
         _number(row["against_value"]),
         _number(row["ratio"]),
+        row.get("detail", {}).get("survives", ""),
         row["goal"] or "",
     ]
 

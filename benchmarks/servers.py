@@ -18,6 +18,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.rivals import graphile_worker
+from benchmarks.rivals.rival import RivalMissing
 from hourhand import Settings
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.cassandra.connection import open_connection
@@ -188,7 +189,7 @@ def missing_rivals() -> set[str]:
     """Return the rivals that PostgreSQL is not enough for, and that are not there, by name."""
     try:
         graphile_worker.install()
-    except graphile_worker.GraphileWorkerMissing as error:
+    except RivalMissing as error:
         name = graphile_worker.NAME
         sys.stderr.write(f"\n*** WITHOUT {name}: {error}\n*** Nothing is compared with it.\n\n")
         return {name}

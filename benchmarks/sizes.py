@@ -16,9 +16,16 @@ class Sizes:
     drain_tasks: int
     drain_ids: int
     rival_jobs: int
-    """Jobs of each rival except procrastinate."""
+    """Jobs of each rival except the slow ones."""
     procrastinate_jobs: int
+    slow_jobs: int
+    """Of Huey, and of River on SQLite."""
     burst_tasks: int
+    steady_step_s: float
+    """How long each rate is tried."""
+    steady_warming_s: float
+    steady_s: float
+    """How long the highest of them is counted after that."""
     compute_tasks: int
     """Each takes a tenth of a second."""
     batch_tasks: int
@@ -90,7 +97,11 @@ QUICK = Sizes(
     drain_ids=10_000,
     rival_jobs=60_000,
     procrastinate_jobs=1_500,
+    slow_jobs=6_000,
     burst_tasks=20_000,
+    steady_step_s=3.0,
+    steady_warming_s=10.0,
+    steady_s=20.0,
     compute_tasks=40,
     batch_tasks=20_000,
     enqueue_tasks=20_000,
@@ -127,7 +138,10 @@ QUICK = Sizes(
     timers_pending=100_000,
     unjudged=False,
     left_out=frozenset(
-        {"relay_2k", "relay_8k", "pipeline_cores", "pipeline_memory", "timers_pending"}
+        {
+            *("relay_2k", "relay_8k", "pipeline_cores", "pipeline_memory", "timers_pending"),
+            *("embedded_steady", "drain_cluster_steady"),
+        }
     ),
 )
 
@@ -138,7 +152,11 @@ FULL = Sizes(
     drain_ids=10_000,
     rival_jobs=60_000,
     procrastinate_jobs=60_000,
+    slow_jobs=20_000,
     burst_tasks=20_000,
+    steady_step_s=5.0,
+    steady_warming_s=30.0,
+    steady_s=60.0,
     compute_tasks=200,
     batch_tasks=20_000,
     enqueue_tasks=100_000,
@@ -182,7 +200,11 @@ SMOKE = Sizes(
     drain_ids=400,
     rival_jobs=500,
     procrastinate_jobs=100,
+    slow_jobs=100,
     burst_tasks=1_000,
+    steady_step_s=1.0,
+    steady_warming_s=1.0,
+    steady_s=2.0,
     compute_tasks=4,
     batch_tasks=500,
     enqueue_tasks=2_000,

@@ -14,6 +14,7 @@ from benchmarks.figures import Figure, Line, quantile
 from benchmarks.program import ROOT, Program
 from benchmarks.records import Records, exactly_once
 from benchmarks.rivals import river
+from benchmarks.rivals.rival import RivalMissing
 from hourhand import outbox
 from tests.servers.own_settings import set_options
 from tests.servers.postgres import PostgresServer
@@ -50,7 +51,7 @@ def run(bench: Bench) -> list[Line]:
     try:
         river.build()
         sides[river.NAME] = _river
-    except river.RiverMissing as error:
+    except RivalMissing as error:
         bench.say(f"outbox: without {river.NAME}: {error}")
     rows = bench.sizes.enqueue_tasks // 10
     committed: dict[str, list[float]] = {name: [] for name in sides}

@@ -13,19 +13,33 @@ from benchmarks.figures import Figure, Goal, Line
 from benchmarks.loads import Load
 from benchmarks.processor_time import Drain
 from benchmarks.program import Program
-from benchmarks.rivals import awa, graphile_worker, pgqueuer, procrastinate, running
+from benchmarks.rivals import (
+    awa,
+    graphile_worker,
+    honker,
+    huey,
+    pgqueuer,
+    procrastinate,
+    river,
+    running,
+)
 from benchmarks.rivals.rival import Rival
 
 MEASURES = ("drain_cluster", "limit_ratio", "burst", "embedded")
 UNIT = "tasks/s"
 CPU_UNIT = "µs CPU a task"
 RIVALS = (graphile_worker.RIVAL, pgqueuer.RIVAL, awa.RIVAL, procrastinate.RIVAL)
+FILE_RIVALS = (honker.RIVAL, honker.FULL_SYNC, huey.RIVAL, river.RIVAL, river.FULL_SYNC)
+"""Rivals in a file of SQLite."""
 _BARE = "bare loop"
 _HOURHAND = "hourhand"
 _EMBEDDED = "embedded"
 _CLUSTER_RIVALS = tuple(rival.name for rival in RIVALS)
-_EMBEDDED_RIVALS = (graphile_worker.NAME, pgqueuer.NAME, awa.NAME)
-_ONCE = frozenset({"burst", procrastinate.NAME})
+_FILE_RIVALS = tuple(rival.name for rival in FILE_RIVALS)
+_EMBEDDED_RIVALS = (graphile_worker.NAME, pgqueuer.NAME, awa.NAME, *_FILE_RIVALS)
+_SLOW = frozenset(each.name for each in (procrastinate.RIVAL, *FILE_RIVALS[2:]))
+"""Rivals that get fewer jobs: their rate does not depend on the number."""
+_ONCE = frozenset({"burst", *_SLOW})
 """Parts of the first round alone: far from their goals, or long."""
 _PARTS = {
     "drain_cluster": (_HOURHAND, *_CLUSTER_RIVALS),
@@ -40,10 +54,21 @@ _GOALS = (
     ("drain_cluster", _HOURHAND, procrastinate.NAME, Goal("at least", 60)),
     ("limit_ratio", _HOURHAND, _BARE, Goal("at least", 0.2)),
     ("burst", "burst", _HOURHAND, Goal("at least", 0.9)),
-    ("embedded", _EMBEDDED, graphile_worker.NAME, Goal("at least", 1.3)),
+    ("embedded", _EMBEDDED, graphile_worker.NAME, Goal("at least", 1.5)),
     ("embedded", _EMBEDDED, pgqueuer.NAME, None),
     ("embedded", _EMBEDDED, awa.NAME, Goal("at least", 5.5)),
+    *(
+        (
+            "embedded",
+            _EMBEDDED,
+            each.name,
+            Goal("at least", 2) if "no" not in each.survives else None,
+        )
+        for each in FILE_RIVALS
+    ),
 )
+SURVIVES = {"drain_cluster": "yes / no", "embedded": "yes / yes"}
+"""Whether what Hourhand acknowledged survives the death of its processes, and of the machine."""
 _NODE_US_MAX = {"drain_cluster": 30.0, "embedded": 28.0}
 
 
@@ -55,7 +80,8 @@ def run(bench: Bench) -> list[Line]:
         "burst": burst,
         _EMBEDDED: embedded,
     }
-    for rival in running.available(bench, RIVALS):
+    rivals = (*RIVALS, *FILE_RIVALS) if "embedded" in bench.wanted else RIVALS
+    for rival in running.available(bench, rivals):
         works[rival.name] = _rival(rival)
     parts = {part for measure in MEASURES if measure in bench.wanted for part in _PARTS[measure]}
     if _HOURHAND in parts:
@@ -79,7 +105,9 @@ def summary(drain: Drain) -> str:
 def _rival(rival: Rival) -> Callable[[Bench], Drain]:
     def work(bench: Bench) -> Drain:
         sizes = bench.sizes
-        jobs = sizes.procrastinate_jobs if rival is procrastinate.RIVAL else sizes.rival_jobs
+        jobs = sizes.slow_jobs if rival.name in _SLOW else sizes.rival_jobs
+        if rival is procrastinate.RIVAL:
+            jobs = sizes.procrastinate_jobs
         return running.drain(bench, rival, Load(jobs, max(1, jobs // 6)))
 
     return work
@@ -91,7 +119,9 @@ def _lines(bench: Bench, rounds: dict[str, list[Drain]]) -> list[Line]:
     for measure, mine, other, goal in _GOALS:
         if measure in bench.wanted:
             against = "drain_cluster" if other == _HOURHAND else other
-            lines.append(Line(measure, figures[mine], UNIT, against, figures.get(other), goal))
+            figure, beside = figures[mine], figures.get(other)
+            detail = survival(measure, other)
+            lines.append(Line(measure, figure, UNIT, against, beside, goal, detail))
     for measure, mine, rivals in (
         ("drain_cluster", _HOURHAND, _CLUSTER_RIVALS),
         ("embedded", _EMBEDDED, _EMBEDDED_RIVALS),
@@ -104,6 +134,17 @@ def _lines(bench: Bench, rounds: dict[str, list[Drain]]) -> list[Line]:
         goal = Goal("at least", 60_000, "value")
         lines.append(Line("bare_loop", figures[_BARE], UNIT, goal=goal))
     return lines
+
+
+def is_slow(name: str) -> bool:
+    """Return True for a rival that gets fewer jobs."""
+    return name in _SLOW
+
+
+def survival(measure: str, rival: str) -> dict[str, str]:
+    """Return whether what was acknowledged survives, here and with a rival."""
+    theirs = {each.name: each.survives for each in (*RIVALS, *FILE_RIVALS)}.get(rival)
+    return {} if theirs is None else {"survives": f"{SURVIVES[measure]}; {theirs}"}
 
 
 def cpu_lines(measure: str, drains: Sequence[Drain], node_us_max: float | None) -> list[Line]:

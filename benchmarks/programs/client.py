@@ -1,8 +1,9 @@
 """A client that schedules a load when it is told to go, and says how long that took.
 
 Kinds: ``bulk`` (``schedule_tasks``), ``made`` (the same with tasks made beforehand), ``futures``
-(``schedule_task``, a future each), ``paced`` (the same, each when it is due), and ``produce``, the
-driver alone with values made beforehand: the limit of the others.
+(``schedule_task``, a future each), ``paced`` (the same, each when it is due), ``stream`` (in bulk,
+at the load's pace, due at once), and ``produce``, the driver alone with values made beforehand: the
+limit of the others.
 """
 
 import time
@@ -20,6 +21,7 @@ from hourhand.actors.model.codec import encode_task
 
 _ACKNOWLEDGED_S = 120.0
 _APPENDS_PER_POLL = 200
+_CHUNK = 5_000
 
 
 def main() -> None:
@@ -32,6 +34,7 @@ def main() -> None:
         "made": _made,
         "futures": _futures,
         "paced": _paced,
+        "stream": _stream,
         "produce": _produce,
     }
     kinds[spec["kind"]](settings, load)
@@ -87,6 +90,17 @@ def _paced(settings: Settings, load: Load) -> None:
                 futures.append(client.schedule_task(task))
             for future in futures:
                 future.result(timeout=_ACKNOWLEDGED_S)
+            _done(load, began_s)
+
+
+def _stream(settings: Settings, load: Load) -> None:
+    with SchedulerClient(settings) as client:
+        client.schedule_tasks(())
+        if (begun := _begun(load)) is not None:
+            _, began_s = begun
+            for some in load.chunks(_CHUNK):
+                now = replace(load, due_s=wall_s(), first=some.start, count=len(some))
+                client.schedule_tasks(now.tasks()).raise_if_rejected()
             _done(load, began_s)
 
 

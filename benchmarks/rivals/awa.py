@@ -102,9 +102,8 @@ async def _enqueue(spec: dict[str, Any]) -> None:
         later = [copy(list(some), datetime.fromtimestamp(ms / 1000, UTC)) for ms, some in by_due]
         await asyncio.gather(*later)
     else:
-        numbers = load.numbers()
-        for start in range(0, load.count, _CHUNK):
-            await copy(numbers[start : start + _CHUNK], None)
+        for some in load.chunks(_CHUNK):
+            await copy(some, None)
     tell("done", began_s=began_s, ended_s=wall_s(), due_s=load.due_s)
 
 

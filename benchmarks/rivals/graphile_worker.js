@@ -85,10 +85,13 @@ async function enqueue() {
     tell("ready");
     if (!(await told("go"))) return;
     const beganS = wallS();
-    for (let first = 0; first < load.count; first += CHUNK) {
+    const size = load.pace ? Math.max(1, Math.min(CHUNK, Math.trunc(load.pace * spec.tick_s))) : CHUNK;
+    for (let first = 0; first < load.count; first += size) {
+      const aheadS = load.pace ? beganS + first / load.pace - wallS() : 0;
+      if (aheadS > 0) await new Promise((resolve) => setTimeout(resolve, aheadS * 1000));
       const payloads = [];
       const due = [];
-      for (let each = first; each < Math.min(load.count, first + CHUNK); each += 1) {
+      for (let each = first; each < Math.min(load.count, first + size); each += 1) {
         payloads.push(JSON.stringify({ number: load.first + each, note: spec.note }));
         const laterS = load.rate ? each / load.rate : 0;
         const dueMs = Math.trunc((load.due_s + laterS) * 1000);

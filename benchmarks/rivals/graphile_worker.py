@@ -9,9 +9,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from benchmarks.loads import NOTE
+from benchmarks.loads import NOTE, TICK_S
 from benchmarks.program import ROOT
-from benchmarks.rivals.rival import Rival
+from benchmarks.rivals.rival import Rival, RivalMissing
 
 NAME = "Graphile Worker"
 VERSION = "0.17.3"
@@ -23,15 +23,11 @@ _INSTALL_S = 300.0
 _LEFT = "SELECT count(*) FROM graphile_worker._private_jobs"
 
 
-class GraphileWorkerMissing(RuntimeError):
-    """It is not there and cannot be installed here; the message says what to do."""
-
-
 def install() -> None:
-    """Install it below ``build`` unless it is there; raises GraphileWorkerMissing."""
+    """Install it below ``build`` unless it is there; raises RivalMissing."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        raise GraphileWorkerMissing("Node.js and npm are needed: install them")
+        raise RivalMissing("Node.js and npm are needed: install them")
     if (FOLDER / f"installed-{VERSION}").exists():
         return
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -46,9 +42,9 @@ def install() -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise GraphileWorkerMissing(f"npm took longer than {_INSTALL_S:.0f} s") from error
+        raise RivalMissing(f"npm took longer than {_INSTALL_S:.0f} s") from error
     if done.returncode:
-        raise GraphileWorkerMissing(f"npm cannot install it:\n{done.stderr[-1500:]}")
+        raise RivalMissing(f"npm cannot install it:\n{done.stderr[-1500:]}")
     (FOLDER / f"installed-{VERSION}").touch()
 
 
@@ -63,5 +59,5 @@ RIVAL = Rival(
     _migrate,
     _LEFT,
     command=("node", str(Path(__file__).with_suffix(".js"))),
-    told=(("modules", str(FOLDER / "node_modules")), ("note", NOTE)),
+    told=(("modules", str(FOLDER / "node_modules")), ("note", NOTE), ("tick_s", TICK_S)),
 )

@@ -75,9 +75,7 @@ async def _enqueue(spec: dict[str, Any]) -> None:
         if not await asyncio.to_thread(wait_for_command, "go"):
             return
         began_s = wall_s()
-        numbers = load.numbers()
-        for start in range(0, load.count, BATCH):
-            some = numbers[start : start + BATCH]
+        for some in load.chunks(BATCH):
             await queries.enqueue(
                 [_ENTRYPOINT] * len(some),
                 [json.dumps(data_of(number)).encode() for number in some],

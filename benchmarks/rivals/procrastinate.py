@@ -65,9 +65,7 @@ async def _enqueue(spec: dict[str, Any]) -> None:
         if not await asyncio.to_thread(wait_for_command, "go"):
             return
         began_s = wall_s()
-        numbers = load.numbers()
-        for start in range(0, load.count, _CHUNK):
-            some = numbers[start : start + _CHUNK]
+        for some in load.chunks(_CHUNK):
             await deferrer.batch_defer_async(*(data_of(number) for number in some))
         tell("done", began_s=began_s, ended_s=wall_s(), due_s=load.due_s)
 

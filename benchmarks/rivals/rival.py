@@ -34,7 +34,7 @@ class Rival:
     """Its jobs are due in steps of this."""
     command: tuple[str, ...] | None = None
     """Command that starts its programs; None means Python."""
-    told: tuple[tuple[str, str], ...] = ()
+    told: tuple[tuple[str, str | float], ...] = ()
     """Further arguments of its programs."""
     install: Callable[[], None] | None = None
     """Installs it where it is in a file of SQLite; raises RivalMissing.  Others use PostgreSQL."""

@@ -33,6 +33,16 @@ type told struct {
 	Rate    float64 `json:"rate"`
 	Writers int     `json:"writers"`
 	Note    string  `json:"note"`
+	Pragmas string  `json:"pragmas"`
+	TickS   float64 `json:"tick_s"`
+	Load    load    `json:"load"`
+}
+
+type load struct {
+	Count int64   `json:"count"`
+	First int64   `json:"first"`
+	Pace  float64 `json:"pace"`
+	DueS  float64 `json:"due_s"`
 }
 
 var commands = bufio.NewScanner(os.Stdin)
@@ -92,6 +102,16 @@ func (w *billWorker) Work(_ context.Context, job *river.Job[bill]) error {
 	return w.records.note(job.Args.Number)
 }
 
+// config has the settings of River's own benchmark; by default it looks once in 100 ms.
+func config(workers *river.Workers) *river.Config {
+	return &river.Config{
+		FetchCooldown:     2 * time.Millisecond,
+		FetchPollInterval: 20 * time.Millisecond,
+		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2_000}},
+		Workers:           workers,
+	}
+}
+
 func work(ctx context.Context, pool *pgxpool.Pool, spec told) error {
 	records, err := openRecorder(spec)
 	if err != nil {
@@ -99,13 +119,7 @@ func work(ctx context.Context, pool *pgxpool.Pool, spec told) error {
 	}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &billWorker{records: records})
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		// As River's own benchmark has them; by default it looks once in 100 ms.
-		FetchCooldown:     2 * time.Millisecond,
-		FetchPollInterval: 20 * time.Millisecond,
-		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2_000}},
-		Workers:           workers,
-	})
+	client, err := river.NewClient(riverpgxv5.New(pool), config(workers))
 	if err != nil {
 		return err
 	}
@@ -202,6 +216,9 @@ func run() error {
 		return err
 	}
 	ctx := context.Background()
+	if strings.HasPrefix(spec.URL, sqliteFile) {
+		return runOnFile(ctx, spec)
+	}
 	pool, err := pgxpool.New(ctx, spec.URL)
 	if err != nil {
 		return err

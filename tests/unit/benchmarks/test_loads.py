@@ -2,6 +2,8 @@
 
 from collections import defaultdict
 
+import pytest
+
 from benchmarks.loads import ASYNC_KIND, COMPUTING_KIND, Load
 
 
@@ -49,3 +51,32 @@ def test_tenants_take_turns_and_a_task_has_the_priority_of_its_load() -> None:
     assert len(owners) == 20
     assert len({tenant for _, tenant in owners}) == 10
     assert [task.data for task in tasks] == [load.data(number) for number in load.numbers()]
+
+
+def test_a_load_without_a_pace_comes_in_the_largest_chunks() -> None:
+    """All numbers, each once, and the last chunk as small as it is."""
+    chunks = list(Load(12, 3, first=100).chunks(5))
+
+    assert chunks == [range(100, 105), range(105, 110), range(110, 112)]
+
+
+def test_a_load_comes_at_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk each twentieth of a second, and none sooner because the one before was late."""
+    slept: list[float] = []
+    now_s = 50.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        slept.append(round(seconds, 3))
+        now_s += seconds
+
+    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+
+    sizes = []
+    for chunk in Load(300, 10, pace=2_000.0).chunks(5_000):
+        sizes.append(len(chunk))
+        now_s += 0.02 if len(sizes) == 1 else 0.0
+
+    assert sizes == [100, 100, 100]
+    assert slept == [0.0, 0.03, 0.05]

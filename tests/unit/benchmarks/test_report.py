@@ -35,6 +35,17 @@ def test_the_table_shows_values_ratio_and_verdict() -> None:
     assert "NOT" not in shown
 
 
+def test_the_table_says_what_survives() -> None:
+    """On the screen and on the page; a line that compares nothing says nothing of it."""
+    row = {**a_row(), "detail": {"survives": "yes / no; yes / yes"}}
+    console = Console(width=250, record=True, file=io.StringIO())
+    console.print(report.table([row, a_row()]))
+    page = report.fill_page(f"{report.BEGIN}\n{report.END}\n", [row], [])
+
+    assert console.export_text().count("yes / no; yes / yes") == 1
+    assert page.count("x awa-pg (4,200, survives: yes / yes)") == 1
+
+
 def test_results_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     """One JSON text a line, the curves beside them."""
     path = tmp_path / "results" / "results.jsonl"

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from benchmarks.families import throughput
 from benchmarks.loads import Load
 from benchmarks.program import ROOT
-from benchmarks.rivals import awa, celery, graphile_worker, pgqueuer, procrastinate, river
+from benchmarks.rivals import awa, celery, graphile_worker, honker, huey, pgqueuer, river
 from benchmarks.rivals.rival import Rival
 from benchmarks.servers import missing_rivals
 
-RIVALS = [awa.RIVAL, graphile_worker.RIVAL, pgqueuer.RIVAL, procrastinate.RIVAL]
+RIVALS = [*throughput.RIVALS, *throughput.FILE_RIVALS]
 
 
 class Counting:
@@ -49,8 +50,9 @@ def test_the_page_states_the_versions_that_are_compared() -> None:
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     versions = {
         name: re.findall(rf'"{name.lower()}[^"=]*==([^"]+)"', pinned)
-        for name in (awa.NAME, celery.NAME, pgqueuer.NAME)
+        for name in (awa.NAME, celery.NAME, huey.NAME, pgqueuer.NAME)
     }
+    versions[honker.NAME] = [honker.VERSION]
     versions[graphile_worker.NAME] = [graphile_worker.VERSION]
     versions[river.NAME] = [river.VERSION]
 
@@ -62,6 +64,13 @@ def test_river_is_built_in_the_version_that_is_told() -> None:
     pinned = Path(river.__file__).with_name("go.mod").read_text(encoding="utf-8")
 
     assert f"github.com/riverqueue/river v{river.VERSION}\n" in pinned
+
+
+def test_what_survives_is_told_beside_each_rival() -> None:
+    """Of Hourhand first, which differs between its storages."""
+    assert throughput.survival("embedded", honker.RIVAL.name) == {"survives": "yes / yes; yes / no"}
+    assert throughput.survival("drain_cluster", awa.NAME) == {"survives": "yes / no; yes / yes"}
+    assert throughput.survival("limit_ratio", "bare loop") == {}
 
 
 def test_without_celery_nothing_is_compared_with_it(
