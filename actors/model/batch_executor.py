@@ -83,7 +83,7 @@ class BatchExecutor(TaskExecutor):
 
     @property
     def checkpointed(self) -> Sequence[Any]:  # type: ignore[explicit-any]
-        """The newest checkpoint of the attempts before of each task, in the order of the tasks;
+        """The newest checkpoint of the earlier attempts of each task, in the order of the tasks;
         None for a task without one.
         """
         return tuple(checkpoint_value(made.found) for _, made in self.hourhand_members)

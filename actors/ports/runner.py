@@ -96,10 +96,10 @@ class Runner(TellsCheckpoints, Protocol):
         others' work stops waiting.
 
         None stands for all, whose tree failed: what waits for an allowance or for a durable start
-        is forgotten, and all else runs on.  Their next tree reads their tasks again, and nobody
-        will tell these attempts what changes meanwhile.
+        is forgotten, and all else runs on.  Their next tree reads their tasks again, and tells
+        these attempts of no change.
 
         With ``give_up``, which says why, nobody waits for them any longer: async attempts are
-        cancelled, and do not count as started where they fail of it; blocking ones are reported and
-        run on.  Nobody is told how they end unless somebody adopts them, even after they ended.
+        cancelled, and do not count as started if they fail because of it; blocking ones are
+        reported and run on.  Their ends are told only to a tree that adopts them, even later.
         """

@@ -175,7 +175,7 @@ class SystemRequests:
             if _current(definition) is None and name not in self._recent_names:
                 raise NoSuchSchedule(
                     f"there is no recurring schedule {shown(name)}, or no node has it yet: see"
-                    " list_recurring() for those there are"
+                    " list_recurring() for the known ones"
                 )
             return self.append(request_task(name, request, self.clock.now_ms()))
 

@@ -231,7 +231,7 @@ class BucketSettings(Group):
         if self.first_partitions >= self.partitions:
             raise ValueError(
                 f"first_partitions is {self.first_partitions} and partitions {self.partitions}:"
-                " the first bucket takes all; lower the former or raise the latter"
+                " the first bucket takes all; lower first_partitions or raise partitions"
             )
         return self
 

@@ -83,8 +83,8 @@ class Quiescence:
             if now.spans[partition].end != span.end:
                 raise InstallationBusy(
                     f"records still arrive in {log_name(self._settings)}, partition {partition}:"
-                    f" it ended at {span.end} and ends at {now.spans[partition].end}; stop whoever"
-                    " schedules, then run the job once more"
+                    f" it ended at {span.end} and ends at {now.spans[partition].end}; stop"
+                    " everything that schedules tasks, then run the job once more"
                 )
         if now.identity != self.state.identity:
             raise InstallationBusy(

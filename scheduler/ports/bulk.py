@@ -90,9 +90,8 @@ class BulkStore(Protocol):
     ) -> Iterator[Mapping[str, Sequence[object]]]:
         """Yield all rows of the ``part``-th of ``parts`` parts of a table, some thousand at a time.
 
-        As columns, which readers of whole tables need: the named ones, of ``COLUMNS`` and
-        ``partition``. Every row is in one part, and so is every bucket, its rows together and in
-        key order; the store chooses the order of buckets.
+        Yields the named columns of ``COLUMNS`` and ``partition``. Every bucket is in one part, its
+        rows together and in key order; the store chooses the order of buckets.
         """
 
     def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:

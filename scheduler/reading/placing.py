@@ -25,6 +25,6 @@ def require_home(ordering_id: str, partition: int, stored: int, counted: int) ->
         raise PartitionCountChanged(
             f"the topic has {counted} partitions, and the store was begun with {stored}: this"
             f" command went to partition {partition}, from where a node takes it to its own, and"
-            " no receipt tells where its outcome is; see what became of the task, and move to a new"
+            " no receipt tells where its outcome is; look for the task itself, and move to a new"
             " topic with `hourhand pipeline repartition`"
         )

@@ -1,7 +1,7 @@
 """Records as rows of the log file: ids, headers, positions. Pure functions and SQL.
 
-A record's id is ``partition << 48 | offset``. Offsets are dense, and records are removed from the
-front alone: a gap anywhere else is Damage.
+A record's id is ``partition << 48 | offset``. Offsets are dense, and records are removed only
+from the front: a gap anywhere else is Damage.
 """
 
 import sqlite3
