@@ -21,7 +21,7 @@ from tests.simulation.simulate import Verdict, simulate
 
 SCENARIOS = load_scenarios()
 PROGRESS_S = 10.0
-"""How often a long run says how far it is."""
+"""Seconds between two reports of a long run."""
 
 
 def main() -> int:

@@ -42,11 +42,11 @@ from tests.simulation.unordered import PLACES, SWARM
 from tests.simulation.user_code import value_of
 
 REACTION_MS = 500.0
-"""How long a durable record may take to reach the attempt it concerns."""
+"""Time in which a durable record reaches the attempt that it concerns."""
 LATENESS_MAX_MS = 1_200.0
-"""How late a healthy task may be while nothing disturbs the installation."""
+"""Lateness of a healthy task while nothing disturbs the installation, at most."""
 FAST_ANSWER_MS = 10.0
-"""How long an answer of the store is under way in good weather, at most."""
+"""Time of an answer of the store in good weather, at most."""
 _CLOSING = {CommandOutcome.APPLIED, CommandOutcome.RUNNING}
 """Outcomes of a cancel or drop after which no further attempt starts."""
 _DEATHS = {
@@ -57,7 +57,7 @@ _DEATHS = {
 _QUEUE_LONG = 50
 """No run has so many tasks of one ordering id at hand or waiting for a retry."""
 RECOVERY_MS = 8_000.0
-"""How long after a disturbance lateness is not judged."""
+"""Time after a disturbance in which lateness is not judged."""
 
 
 def p2_never_early(run: Run) -> Complaints:
@@ -177,7 +177,7 @@ def p4_in_order(run: Run) -> Complaints:
 
 
 def _closed_out_of_order(run: Run) -> Complaints:
-    """What follows a task in its batch is not done before that is closed."""
+    """A task that follows another in its batch is not done before that one is closed."""
     for start in run.started:
         for before in start.behind[:1]:
             closed_ms = min((each.at_ms for each in run.completed[before]), default=float("inf"))
@@ -313,7 +313,7 @@ def p5_done_is_done(run: Run) -> Complaints:
 
 
 def _lost_failed_work(run: Run) -> Complaints:
-    """What failed can be opened again for its retention, and only what failed."""
+    """A failed task, and no other, can be opened again during its retention."""
     kept_ms = run.tree.watermark.failed_retention_ms - 2 * run.clocks_off_ms
     for removed in run.history.of(RowsRemoved):
         if removed.failed_ago_ms < kept_ms:
@@ -430,7 +430,7 @@ def _brings_data(
 
 
 def data_chooses_nothing(run: Run) -> Complaints:
-    """What a task was given arrives, member by member, at the executor that was asked for."""
+    """The data of a task arrives, member by member, at the executor that was asked for."""
     for start in run.started:
         if start.misread:
             yield f"{start.key} {start.misread}"

@@ -31,7 +31,7 @@ _ANY_SIZE = 2**31
 
 
 class ServedWorld(Protocol):
-    """What senders see of the world."""
+    """The world as senders see it."""
 
     scenario: Scenario
     settings: Settings

@@ -16,7 +16,7 @@ from tests.simulation.judged import Complaints, Run
 
 _CALLS = "hourhand:debounced:"
 CALLED = "d-"
-"""How ordering ids of tasks begin that calls are for."""
+"""Prefix of the ordering ids of tasks that calls are for."""
 _OPEN_MS = float("inf")
 
 
@@ -27,7 +27,7 @@ class _Call:
     until_ms: int
     key: TaskKey
     result: str | None
-    """How it was closed; None while it is open."""
+    """Its result; None while it is open."""
     closed_ms: float
     """True wall time at which that was durable; so was which call is the last one."""
 

@@ -30,11 +30,11 @@ from tests.simulation.history import Happened, Started
 
 HARMLESS = frozenset(("start", "stop", "stopped", "peace", "move"))
 RECOVERY_MS = 8_000.0
-"""How long after a disturbance nothing is expected to be prompt."""
+"""Time after a disturbance in which nothing is expected to be prompt."""
 SLACK_MS = 500.0
 NEVER_MS = float("inf")
 FIRST_POP = timer_pop_task("", 0, 1, NEW).key.uniqueness_key
-"""What a timer begins with that was made at once."""
+"""Prefix of a timer that was made at once."""
 
 if TYPE_CHECKING:
     from tests.simulation.judged import Run
@@ -56,7 +56,7 @@ class TimerChange:
 
     @property
     def pops(self) -> int:
-        """How many times it pops."""
+        """Number of its pops."""
         rule = self.rule
         if rule is None:
             return 0
@@ -74,7 +74,7 @@ class Change:
     """By the wall clock."""
     rule: dict[str, Any] | None
     done_ms: float
-    """When it was closed in the store."""
+    """Time at which it was closed in the store."""
 
 
 @dataclass
@@ -114,7 +114,7 @@ class DoorFacts:
 
     @property
     def apart_ms(self) -> float:
-        """How far any two wall clocks were apart, at most."""
+        """Largest difference of two wall clocks."""
         return 2 * self.run.clocks_apart_ms
 
     def latest_wall_ms(self, done: Called | Appeared) -> int:

@@ -1,4 +1,4 @@
-"""What is asked of the doors in a simulated run, and when, from random numbers.
+"""Requests to the doors in a simulated run, and their times, from random numbers.
 
 It puts messages into the in-topic, asks nodes for timers and sends changes of recurring
 schedules; it notes what was asked, and judges nothing.
@@ -48,7 +48,7 @@ SCHEDULES = ("skip", "buffer_one", "allow")
 
 
 class DoorWorld(Protocol):
-    """What the workload of the doors sees of the world."""
+    """The world as the workload of the doors sees it."""
 
     clock: VirtualClock
     broker: MemoryBroker

@@ -38,7 +38,7 @@ FAILED_PAUSE_MS = 1_000.0
 
 @dataclass(frozen=True, slots=True)
 class DoorSite:
-    """What the doors of all nodes share."""
+    """Common parts of the doors of all nodes."""
 
     tasks: MemoryBroker
     in_topic: MemoryBroker

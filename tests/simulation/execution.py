@@ -66,7 +66,7 @@ class _Slot:
     immediate: ImmediateWork | None = None
     """The fast path, where all that has to be waited for is an answer."""
     asked_ms: float = 0.0
-    """When its start was sent to be made durable."""
+    """Time at which its start was sent to be made durable."""
     recorded: "Future[None] | None" = None
     number: int = -1
     is_blocking: bool = False
@@ -181,7 +181,7 @@ class SimulatedWorkers:
         if has_turns and len(self._queues[slot.pool]) > self._free[slot.pool]:
             self._observer.miscalled(slot.running, f"waits for {slot.pool} out of its turn")
 
-    # What the simulation asks for.
+    # Called by the simulation.
 
     def blocking_partitions(self) -> tuple[int, ...]:
         """Return the partitions of which code runs that cannot be cancelled."""
@@ -434,7 +434,7 @@ class SimulatedRunner:
         self._silence = SilenceWatch(*silence, workers.blocking_batches, calls.clock)
         if calls.silence_limits.is_any:
             self._look()
-        # When an attempt came to the stage behind its limits.
+        # Times at which attempts came to the stage behind their limits.
         if self.runner.limits:
             self.runner.limits._following = workers.noting(self.runner.limits._following)
         else:

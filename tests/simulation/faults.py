@@ -12,7 +12,7 @@ from tests.simulation.fault_kinds import FAULTS
 from tests.simulation.faulty_world import FaultyWorld
 
 OFF_SHARE = 0.35
-"""How often a seed switches a kind of fault off."""
+"""Share of seeds that switch a kind of fault off."""
 
 
 class FaultInjector:

@@ -1,4 +1,4 @@
-"""What faults see of a world, and how one lasts.
+"""A world as faults see it, and the duration of one.
 
 It decides nothing; the kinds of fault are for the modules beside it.
 """
@@ -21,7 +21,7 @@ Fault = Callable[["FaultyWorld", random.Random], None]
 
 
 class FaultyWorld(Protocol):
-    """What faults are done to."""
+    """The world that faults strike."""
 
     network: Network
     broker: MemoryBroker
@@ -30,7 +30,7 @@ class FaultyWorld(Protocol):
     configs: list[tuple[float, OperatorConfig]]
     """Since when each config was in force."""
     pace: float
-    """How many times longer everything lasts than what is said here."""
+    """Factor by which everything lasts longer than what is said here."""
 
     @property
     def members(self) -> list[Member]:

@@ -21,7 +21,7 @@ BEGIN_MS = 3_000.0
 STORM_STEP_MS = 250.0
 _RACKS = 3
 _SHARE = 0.7
-"""Of the run's busy time, which is what a rolling restart and a storm take."""
+"""Share of the run's busy time that a rolling restart and a storm take."""
 
 
 def rolling_restart(world: World, busy_ms: float) -> None:

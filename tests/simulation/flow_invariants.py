@@ -1,4 +1,4 @@
-"""What priority and fair shares say of a backlog that lies in the store."""
+"""Priority and fair shares over a backlog that lies in the store."""
 
 from collections import Counter, defaultdict
 
@@ -14,7 +14,7 @@ from tests.simulation.judged import Complaints, Run
 from tests.simulation.task_maker import own_priority_of
 
 TAKES_MS = 10_000.0
-"""How much longer than the looks at the store: until there is room, and until a slot is free."""
+"""Time beyond the looks at the store: until there is room, and until a slot is free."""
 
 
 def small_flows_do_not_wait_for_a_large_one(run: Run) -> Complaints:
@@ -47,7 +47,7 @@ def small_flows_do_not_wait_for_a_large_one(run: Run) -> Complaints:
 
 
 def tasks_keep_their_priority(run: Run) -> Complaints:
-    """Whatever way a task went, its attempt has the priority it was scheduled with."""
+    """On any way of a task, its attempt has the priority that it was scheduled with."""
     for start in run.started:
         if start.tenant and start.priority != (own := own_priority_of(start.key)):
             yield f"{start.key} started with the priority {start.priority}, and was given {own}"

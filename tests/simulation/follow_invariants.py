@@ -22,7 +22,7 @@ class _Follower(NamedTuple):
     key: TaskKey
     ended: EndRecord
     at_ms: float
-    """When its record was appended."""
+    """Time at which its record was appended."""
 
 
 def p29_an_end_has_its_follower(run: Run) -> Complaints:

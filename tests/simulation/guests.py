@@ -29,9 +29,9 @@ from tests.simulation.task_maker import HARM, SICK
 from tests.simulation.user_code import Miscalled, Plan, SimulatedExecutor, plan_of
 
 TIMEOUT_MS = 2_500
-"""Of tasks of sick ids."""
+"""Timeout of tasks of sick ids."""
 BLOCKED_MS = 150.0
-"""How long a coroutine keeps its loop from all others."""
+"""Time for which a coroutine keeps its loop from all others."""
 _USUAL_PRECISION = decimal.DefaultContext.prec
 _mark: ContextVar[object] = ContextVar("mark", default=None)
 
@@ -39,7 +39,7 @@ Act = Callable[["Guest"], object]
 
 
 class Guest(SimulatedExecutor):
-    """What all of them have."""
+    """Common parts of all guests."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ def guests(
     return made
 
 
-# What they do.
+# Their deeds.
 
 
 def _others() -> "list[asyncio.Task[Any]]":

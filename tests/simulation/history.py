@@ -1,4 +1,4 @@
-"""What a simulated run did, entry by entry, as the invariants read it.
+"""The history of a simulated run, entry by entry, as the invariants read it.
 
 It keeps values only and judges nothing.  Times are true milliseconds of the virtual clock
 unless a name says ``wall``; nodes are named with their incarnation, as in ``b.2``.
@@ -54,7 +54,7 @@ class Beside:
 
     id: int
     excuse: str
-    """Why promise P3 allows it; empty where it does not."""
+    """Reason for which promise P3 allows it; empty without one."""
     is_in_process: bool = False
 
 
@@ -87,15 +87,15 @@ class Started:
     alike: int
     """Attempts of this kind and ordering id that run now, and count on this node."""
     tenant: str
-    """What its data says; empty where that is nothing."""
+    """The tenant that its data names; empty without one."""
     behind: tuple[TaskKey, ...] = ()
     """The tasks of its ordering id that it follows in its batch, the next one first."""
     snoozed: int = 0
-    """How often the attempt was snoozed before."""
+    """Number of earlier snoozes of the attempt."""
     expires_ms: int | None = None
     """The wall time at which its data says that it expires."""
     misread: str = ""
-    """What user code is given that nobody gave, or is not given, in words."""
+    """Data that user code got and nobody gave, or did not get, in words."""
     found: Progress | None = None
     """The checkpoint that it is given."""
     is_endless: bool = False
@@ -122,7 +122,7 @@ class Asked:
     kind: str
     key: TaskKey
     time_ms: int
-    """What the grace window is compared with."""
+    """Time that is compared with the grace window."""
     wall_ms: int
     grace_ms: int
     error: str
@@ -134,7 +134,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the application wrote into its outbox."""
+    """A row that the application wrote into its outbox."""
 
     key: TaskKey
     number: int | None
@@ -214,13 +214,13 @@ class OutcomeStored:
     own_effect: bool
     """True if the key was closed by this very command when the outcome was stored."""
     found: str | None = None
-    """How the key's completion ended when the outcome was stored."""
+    """Result of the key's completion when the outcome was stored."""
     failed_ago_ms: float = float("inf")
-    """How long ago the key failed for good by then, by the true clock; endless where it did not."""
+    """Time since the key failed for good, by the true clock; endless if it did not."""
     revived: bool = False
     """True if it brought the data of a dead letter, and the key had ended well before it."""
     pair: "PairState | None" = None
-    """Of a command by pair."""
+    """The pair's state, for a command by pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class RowsRemoved:
     open: tuple[TaskKey, ...]
     """Keys of records that were durable and were not closed."""
     failed_ago_ms: float = float("inf")
-    """How long ago the last one among them failed for good, by the true clock; endless for none."""
+    """Time since the last one among them failed for good, by the true clock; endless for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +343,7 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What one partition held in memory on one node."""
+    """The memory of one partition on one node."""
 
     at_ms: float
     node: str
@@ -353,9 +353,9 @@ class Sampled:
     """Longest queue of one ordering id."""
     executing: int
     uncounted: int
-    """Of what is executing, tasks that no slot is taken for."""
+    """Executing tasks that take no slot."""
     data_bytes: int
-    """What the data of all these tasks takes."""
+    """Bytes of the data of all these tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +407,7 @@ class Happened:
     what: str
     node: str = ""
     until_ms: float = 0.0
-    """When its direct effect is over."""
+    """Time at which its direct effect is over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ LONGEST_PAUSE_MS = 3_000.0
 
 
 def letters_held(world: FaultyWorld, rng: random.Random) -> None:
-    """What stands in a partition and is poison cannot be put aside."""
+    """Poison in a partition cannot be put aside."""
     partition = rng.randrange(len(world.broker.partitions))
     _break(world, rng, {("dead_letter", partition)}, partition)
 

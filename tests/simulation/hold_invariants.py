@@ -102,7 +102,7 @@ def clock_spans(run: Run, node: str, recovery_ms: float) -> Iterator[tuple[float
 
 
 def holds_rebuild_nothing(run: Run) -> Complaints:
-    """Where nothing else happens, no tree is thrown away for what holds a partition."""
+    """If nothing else happens, no tree is thrown away for what holds a partition."""
     happened = list(run.history.of(Happened))
     if all(each.what.startswith(HARMLESS) for each in happened):
         for noted in run.noted():

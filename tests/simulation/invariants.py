@@ -86,13 +86,13 @@ from tests.simulation.timer_invariants import (
 from tests.simulation.unique_invariants import one_task_is_made_in_a_window
 
 KNOWN_MS = 1_000.0
-"""How long after an operator paused something it may still start, in calm."""
+"""Time after an operator's pause in which something may still start, in calm."""
 REACTION_MS = 500.0
-"""How much longer than its deadline a stop may take."""
+"""Time that a stop may take beyond its deadline."""
 
 
 def p1_accepted_is_durable(run: Run) -> Complaints:
-    """What was acknowledged is in the log; what is in the log ran, or a record says why not."""
+    """An acknowledged record is in the log; its task ran, or a record says why not."""
     ran = {start.key for start in run.started}
     for partition in range(run.partitions):
         entries = dict(run.truth.entries(partition))
@@ -237,7 +237,7 @@ def _pairs_mean_what_stands_before(run: Run) -> Complaints:
         pair, outcome = stored.pair, stored.outcome
         if pair is None:
             continue
-        # What ended between the search and the outcome was open then.
+        # A task that ended between the search and the outcome was open then.
         may_be_meant = {*pair.open, *pair.closed_since, *pair.changed}
         still_open = {key for key in pair.open if not _was_closing(run, key, stored)}
         said = f"the command by pair at {place} came to {outcome.outcome} for {outcome.key}, while"
@@ -287,7 +287,7 @@ def _is_retry(run: Run, place: tuple[int, int]) -> bool:
 
 
 def p13_bounded_memory(run: Run) -> Complaints:
-    """What a partition holds in memory keeps to its limits, whatever the backlog."""
+    """The memory of a partition keeps to its limits, whatever the backlog."""
     window = run.tree.window
     for sample in run.history.of(Sampled):
         # Before the window is shrunk a poll passes beside it, and one that was under way then.
@@ -394,7 +394,7 @@ def pauses_hold(run: Run) -> Complaints:
 
 
 def segments_read_as_rows(run: Run) -> Complaints:
-    """Where many successes are one row, each read has the answer that rows would give (P5, P8)."""
+    """If many successes are one row, each read has the answer that rows would give (P5, P8)."""
     for read in run.history.of(ReadAmiss):
         yield f"partition {read.partition} at {read.at_ms:.0f}: {read.complaint}"
 

@@ -36,7 +36,7 @@ Complaints = Iterator[str]
 """One sentence for each violation."""
 
 START_TO_CODE_MS = 50.0
-"""How long the store takes at most to answer that a start is durable, which its code waits for."""
+"""Time until the store answers that a start is durable, at most; its code waits for that."""
 
 
 def epoch_of(write_time: int) -> int:
@@ -46,7 +46,7 @@ def epoch_of(write_time: int) -> int:
 
 @dataclass
 class Run:
-    """What an invariant judges."""
+    """A run as an invariant judges it."""
 
     history: History
     truth: Truth
@@ -57,17 +57,17 @@ class Run:
     polled_most: Mapping[int, int]
     """Records that the largest poll brought, by partition."""
     pace: float
-    """How many times longer than usual everything took."""
+    """Factor by which everything took longer than usual."""
     wall_at_start_ms: float
     """The true wall time when the run began: what due times are compared with."""
     clocks_off_ms: float = 0.0
-    """How far the wall clock of any node was ever off, whether or not it started anything then."""
+    """Largest error of any node's wall clock, whether or not it started anything then."""
     tries_max: int = 0
-    """How often a callback is tried."""
+    """Number of tries of a callback."""
     advance_ms: int = 0
-    """How long before its deadline a message is passed on."""
+    """Time by which a message is passed on before its deadline."""
     limits: Limits = field(default_factory=dict)
-    """Of its kinds."""
+    """Limits of its kinds."""
     lends: bool = False
     """True if nodes lend each other rates."""
     tells: bool = False
@@ -75,7 +75,7 @@ class Run:
     letters: set[tuple[int, int]] | None = None
     """Places of the in-topic whose records were put aside; None where there are no doors."""
     foreign_rows: Sequence[bytes] = ()
-    """What another program committed into the outbox, and cannot be a record."""
+    """Rows that another program committed into the outbox, and that cannot be records."""
     started: list[Started] = field(init=False)
     ended: dict[int, Ended] = field(init=False)
     completed: dict[TaskKey, list[Completed]] = field(init=False)
@@ -92,7 +92,7 @@ class Run:
 
     @cached_property
     def doors(self) -> DoorFacts | None:
-        """What is known of the doors; None where nodes have none."""
+        """Facts about the doors; None if nodes have none."""
         return None if self.letters is None else DoorFacts(self, self.letters)
 
     def noted(self) -> Iterator[Noted]:
@@ -101,7 +101,7 @@ class Run:
 
     @cached_property
     def _owned(self) -> set[tuple[str, int, int]]:
-        """Which node worked on which partition under which epoch."""
+        """The node, partition and epoch of each ownership."""
         return {
             (each.node, each.event.partition, each.event.epoch)
             for each in self.noted()
@@ -154,7 +154,7 @@ class Run:
 
     @cached_property
     def clocks_apart_ms(self) -> float:
-        """How far wall clocks of nodes were off, at most."""
+        """Largest error of the wall clocks of nodes."""
         base_ms = self.wall_at_start_ms
         return max((abs(s.wall_ms - s.at_ms - base_ms) for s in self.started), default=0.0)
 
@@ -170,7 +170,7 @@ class Run:
 
     @cached_property
     def first_outcomes(self) -> Mapping[tuple[int, int], OutcomeStored]:
-        """What each command came to first, by partition and offset."""
+        """The first outcome of each command, by partition and offset."""
         found: dict[tuple[int, int], OutcomeStored] = {}
         for stored in self.history.of(OutcomeStored):
             found.setdefault((stored.partition, stored.offset), stored)

@@ -21,7 +21,7 @@ _ROUNDING = 1e-6
 
 
 class _Holdings:
-    """How many partitions each node held, and when it gained or lost some."""
+    """Number of partitions of each node, and the times at which it gained or lost some."""
 
     def __init__(self, run: Run) -> None:
         self._partitions, self._lends = run.partitions, run.lends
@@ -95,7 +95,7 @@ class _Holdings:
 
 
 class _Known:
-    """What nodes knew of one value's limit: as declared, until an operator's change came."""
+    """The limit of one value as nodes knew it: as declared, until an operator's change came."""
 
     def __init__(self, run: Run, kind: str, number: int, value: str) -> None:
         declared = run.limits[kind][number - 1]

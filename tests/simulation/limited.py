@@ -1,4 +1,4 @@
-"""Which tasks of a run have limits, and which.
+"""The tasks of a run that have limits, and these limits.
 
 Only tasks of sick ordering ids have a kind with one, so that promise P7 says of all others that
 no limit holds them up.
@@ -27,7 +27,7 @@ LENT: Limits = {
         Limit(rate=20, burst=3, concurrency=9),
     ),
 }
-"""Where nodes lend each other rates."""
+"""Limits whose rates nodes lend each other."""
 _KINDS = (None, MAIL, MAIL, REPORT, RENDER, RENDER)
 _LENT_KINDS = (None, FETCH, FETCH, FETCH, BILL, BILL)
 

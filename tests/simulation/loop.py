@@ -85,7 +85,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 # As for a task: what awaited it will not be woken.
                 future.exception()
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def time(self) -> float:
         """Return virtual seconds."""

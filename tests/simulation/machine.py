@@ -180,7 +180,7 @@ class VirtualMachine(Machine):
             self._ready.append(thread)
             self._woken()
 
-    # What workers have of it.
+    # Used by workers.
 
     def start_thread(self, run: Callable[[], object], name: str) -> threading.Thread:
         """Run something on a thread of its own, when it has its turn."""
@@ -281,7 +281,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._machine = machine
         self._selector = self
-        """What the base class waits at."""
+        """The selector at which the base class waits."""
         self._is_called = False
         self._wake: Callable[[], None] = lambda: None
 

@@ -115,7 +115,7 @@ class MemberObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What all nodes of a world share."""
+    """Common parts of all nodes of a world."""
 
     broker: MemoryBroker
     data: MemoryStores
@@ -124,9 +124,9 @@ class Site:
     observer: MemberObserver
     trace: Trace
     pace: float = 1.0
-    """How many times longer than usual the pauses between polls are."""
+    """Factor by which pauses between polls are longer than usual."""
     hostile: Shares = NOT_HOSTILE
-    """How often user code raises what nobody expects, for sick ordering ids."""
+    """Shares in which user code raises what nobody expects, for sick ordering ids."""
     doors: DoorSite | None = None
     unknowing: float = 0.0
     """Share of processes that have no executor for tasks which have a kind."""
@@ -145,7 +145,7 @@ class Site:
     runs: Mapping[str | None, int] = field(default_factory=dict)
     """The kinds whose batches hold several tasks of one ordering id."""
     segments: SegmentFiles | None = None
-    """Where completions are, where many of them are one row."""
+    """Files of the completions, if many of them are one row."""
     older: float = 0.0
     """Share of processes that are of the version before."""
     processes: bool = False
@@ -171,7 +171,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Starvation:
-    """How few turns a process gets of its machine."""
+    """The turns that a process gets of its machine, when these are few."""
 
     until_ms: float
     gap_ms: float
@@ -542,7 +542,7 @@ class Member:
 
 @dataclass
 class _Held:
-    """What is found of one partition."""
+    """Findings about one partition."""
 
     waiting: int = 0
     queued_max: int = 0

@@ -1,4 +1,4 @@
-"""What operators pause and resume, and limits that they change, in the config that nodes read.
+"""Pauses and limits that operators change, in the config that nodes read.
 
 Decides what is paused or changed and for how long; what that must mean is for the invariants.
 """

@@ -18,7 +18,7 @@ from tests.simulation.network import SLOW_ANSWER_MS
 
 LANES_CLAIMED_MAX = 8
 CLAIM_MS = 3_000.0
-"""How long rows of a claim may be sent; a tenth of what it is outside."""
+"""Time for sending the rows of a claim; a tenth of the real one."""
 _MARGIN_MS = 1_500.0
 
 

@@ -34,7 +34,7 @@ from tests.simulation.watched import NodeClock
 APPLICATION = "o"
 """First letter of ordering ids whose tasks are scheduled through the outbox alone."""
 _LOOK_MS = 2.0
-"""How often a mover that waits for the log looks, as a real one is told."""
+"""Pause between two looks of a mover that waits for the log, as a real one is told."""
 
 
 class MoverKilled(BaseException):
@@ -42,7 +42,7 @@ class MoverKilled(BaseException):
 
 
 class WorldWithOutbox(Protocol):
-    """What the outbox sees of the world."""
+    """The world as the outbox sees it."""
 
     scenario: Scenario
     settings: Settings
@@ -72,7 +72,7 @@ class MoverProcess:
         self.pause_among_appends_ms = 0.0
         """For how long it will stand still between two appends of a claim."""
         self.kill_in: int | None = None
-        """How often this process still goes on before it dies."""
+        """Number of steps of this process before it dies."""
         self._world = world
         self._rng = rng
         self._sent_until_ms = float("inf")
@@ -215,10 +215,10 @@ class WorldOutbox:
         )
         self._names = count(1)
         self._scheduled: list[TaskKey] = []
-        """What was committed, and not cancelled since."""
+        """Keys that were committed, and not cancelled since."""
         self._until_ms = 0.0
         self.foreign: list[bytes] = []
-        """What another program committed in rows of the outbox."""
+        """Rows of the outbox that another program committed."""
 
     def begin(self, until_ms: float) -> None:
         """Start movers, and transactions until a time."""

@@ -1,4 +1,4 @@
-"""Where the doors of a simulated installation lead: the out-topic, and targets of callbacks.
+"""The outlets of the doors of a simulated installation: the out-topic, and targets of callbacks.
 
 They write down what reaches them, and misbehave as a target's address says.  They judge nothing.
 """
@@ -18,7 +18,7 @@ from tests.simulation.history import History
 from tests.simulation.loop import current_name
 
 OUT_PARTITION = 1_000
-"""Of no other topic, so that only messages keep their order among each other."""
+"""A partition of no other topic, so that only messages keep their order among each other."""
 CALL_TIMEOUT_MS = 400.0
 URIS = {"http://good": 8, "http://bad": 2, "http://late": 1, "http://moved": 1}
 """Addresses of targets, and how often one is chosen: the second fails now and then, the third
@@ -54,7 +54,7 @@ class OutTopic:
 
 
 class Targets:
-    """What timers call back, whoever calls."""
+    """Targets of the callbacks of timers, for all callers."""
 
     def __init__(self, history: History, rng: random.Random, called: Callable[[str], None]) -> None:
         """``called`` is told of each callback's body, while its node waits for the answer."""

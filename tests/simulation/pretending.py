@@ -33,7 +33,7 @@ def pretending(
 ) -> dict[str, JsonValue]:
     """Return data that says what its task was given, and pretends to be given more."""
     if "n" not in data:
-        # Of another producer, who says nothing of it.
+        # Another producer's task says nothing of it.
         return data
     lot = zlib.crc32(str(data["n"]).encode())
     given: JsonValue = {"kind": kind, "priority": priority}

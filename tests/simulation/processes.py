@@ -81,11 +81,11 @@ class _Simulated:
     """Tasks of it whose end its node has heard."""
     memory_bytes: int = 0
     measured_ms: float = math.inf
-    """When the guardian finds that it holds too much."""
+    """Time at which the guardian finds that it holds too much."""
     tickets: list[int] = field(default_factory=list)
     works: deque[Work] = field(default_factory=deque)
     seq: int = 0
-    """Of the work that runs; 0 for none."""
+    """Number of the work that runs; 0 for none."""
     end_ms: float = 0.0
     dies: bool = False
     """True if what runs kills it."""
@@ -94,7 +94,7 @@ class _Simulated:
     ends: Sequence[AttemptEnded] = ()
     checkpoints: CheckpointingAttempt | None = None
     checkpoint_ms: float = 0.0
-    """When it makes the next one."""
+    """Time of its next checkpoint."""
 
 
 class SimulatedProcesses:
@@ -118,7 +118,7 @@ class SimulatedProcesses:
             clock=calls.clock, gate=lambda _: True, telemetry=_Untold(), rng=self._rng
         )
         self._inbox: deque[Callable[[], object]] = deque()
-        """What the node hears next; it hears nothing while it is frozen."""
+        """Calls that the node gets next; it gets none while it is frozen."""
         self._alive: dict[int, _Simulated] = {}
         self._queued_ms: dict[RunningAttempt, float] = {}
         self._number = 0

@@ -1,4 +1,4 @@
-"""What producers other than the client put in the log: late, doubled, misplaced and poison.
+"""Records of producers other than the client: late, doubled, misplaced and poison.
 
 It decides what and where, from the run's random numbers; it writes straight to the log.
 """
@@ -30,7 +30,7 @@ from tests.simulation.task_maker import FIRST_TENANT, TaskMaker
 
 
 class SizeLimits(NamedTuple):
-    """What records may take, in bytes."""
+    """Sizes that records may have, in bytes."""
 
     record: int
     """For a client and a node that appends."""

@@ -28,7 +28,7 @@ from tests.simulation.task_maker import HEALTHY
 _TURNS_MAX = 10_000
 _CANCELLED = (asyncio.CancelledError, FutureCancelled)
 TIMED_OUT_WITHIN_MS = 1_000.0
-"""How much later than its timeout an attempt ends, where others keep its loop."""
+"""Time after its timeout in which an attempt ends, while others keep its loop."""
 
 
 class WatchedCalls(Calls):
@@ -52,7 +52,7 @@ class WatchedCalls(Calls):
         self._observer, self._machine = observer, machine
         self._numbers: dict[RunningAttempt, int] = {}
         self.queued_ms: dict[RunningAttempt, float] = {}
-        """When attempts came to the stage behind their limits."""
+        """Times at which attempts came to the stage behind their limits."""
 
     def begin(self, running: RunningAttempt, started_ms: int | None = None) -> int:
         """Note that user code is called."""

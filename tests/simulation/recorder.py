@@ -182,7 +182,7 @@ class Recorder(StoreRecorder):
         return self._now_ms() - since_ms
 
     def _excuse(self, run: _Run) -> str:
-        """Why another attempt may start although this one runs."""
+        """Return the reason for which another attempt may start although this one runs."""
         member, partition = run.member, run.running.attempt.partition
         if run.excuse:
             return run.excuse
@@ -301,7 +301,7 @@ class Recorder(StoreRecorder):
             for entry in self._history.of(Completed)
         )
 
-    # What nodes report.
+    # Reports of nodes.
 
     def delivered(self, records: Sequence[LogRecord]) -> None:
         """Count what comes again, and how much at once."""

@@ -38,7 +38,7 @@ class _Life:
     set_by: Change
     rule: RecurringRule
     later: Sequence[Change]
-    """What came after it, in the order of the log, up to the next one that ends it."""
+    """Changes after it, in the order of the log, up to the next one that ends it."""
 
 
 def p23_each_occurrence_comes_once(run: Run) -> Complaints:
@@ -173,7 +173,7 @@ def _alive_times(life: _Life) -> Iterator[int]:
         if not resting:
             before_ms = NEVER_MS if change is None else change.asked_ms
             if change is not None and change.kind == "set":
-                # What is due in that millisecond is still the earlier rule's.
+                # An occurrence due in that millisecond is still the earlier rule's.
                 before_ms += 1
             for due_ms in life.rule.times_after(from_ms, anchor_ms):
                 if due_ms >= before_ms:

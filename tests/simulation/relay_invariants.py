@@ -14,7 +14,7 @@ from tests.simulation.history import RowStored
 from tests.simulation.judged import Complaints, Run
 
 REACTION_MS = 2_000.0
-"""How long a record of the in-topic may take to be decided while nothing disturbs it."""
+"""Time in which a record of the in-topic is decided while nothing disturbs it."""
 BELIEVED_MS = 25_000.0
 """A record that was read later than this counts from when it was read."""
 

@@ -25,7 +25,7 @@ class _Part(BaseModel):
 
 
 class Workload(_Part):
-    """What clients and other producers do."""
+    """The work of clients and other producers."""
 
     ordering_ids: int = 8
     """Ids whose tasks are short and succeed; promise P7 is judged by them."""
@@ -62,11 +62,11 @@ class Workload(_Part):
     volley_tasks: int = 0
     """Tasks of one volley, of many ids, due within the next few seconds."""
     late_ms: tuple[int, ...] = LATE_MS
-    """How far in the past the late records of foreign producers are due, one of these."""
+    """Lateness of the late records of foreign producers, one of these."""
     backlog_tasks: int = 0
     """Tasks of foreign producers, overdue and far ahead, all sent in the first seconds."""
     backlog_ahead_ms: int = 40_000
-    """How far ahead of now, and behind it, the backlog reaches."""
+    """Reach of the backlog, before and after now."""
     backlog_of_one: float = 0.0
     """Share of it that is of the first tenant, with an ordering id and a long attempt for each."""
     outside_per_s: float = 0.0
@@ -142,7 +142,7 @@ class Workload(_Part):
     every node: its threads and event loops.  Without it simulated workers play the tasks.
     """
     hang_ms: int = 6_000
-    """How long a hanging attempt lasts."""
+    """Duration of a hanging attempt."""
     attempts_max: int = 4
     on_exhausted: str = "skip"
 
@@ -158,7 +158,7 @@ class Workload(_Part):
 
 
 class DoorLoad(_Part):
-    """What is asked of relay, timer service, recurring schedules, unique and debounced tasks."""
+    """Requests to relay, timer service, recurring schedules, unique and debounced tasks."""
 
     messages_per_s: float = 0.0
     message_ids: int = 25
@@ -168,7 +168,7 @@ class DoorLoad(_Part):
     of any length.
     """
     in_batch_bytes_max: int = 1_000_000
-    """What the in-topic's broker takes, which also takes the letters of what is put aside."""
+    """Limit of the in-topic's broker, which also takes the letters of what is put aside."""
     malformed: float = 0.04
     """Share of messages whose headers cannot be used."""
     controls_per_s: float = 0.0
@@ -194,7 +194,7 @@ class DoorLoad(_Part):
 
 
 class OutboxLoad(_Part):
-    """What an application schedules in transactions of its own, and who moves it to the log."""
+    """Tasks that an application schedules in its own transactions, and their movers."""
 
     transactions_per_s: float = 2.0
     rolled_back: float = 0.3
@@ -232,9 +232,9 @@ class Scenario(_Part):
     """Wall clocks are off by up to this much either way."""
     workload: Workload = Workload()
     doors: DoorLoad | None = None
-    """What is asked of the doors, where nodes have any."""
+    """Load of the doors, if nodes have any."""
     outbox: OutboxLoad | None = None
-    """What comes from an outbox, where there is one."""
+    """Load of an outbox, if there is one."""
     faults: dict[str, float] = Field(default_factory=dict)
     """Kind to how many a minute, where the run's seed leaves it switched on."""
     record_bytes_max: int = 1_000_000

@@ -30,7 +30,7 @@ ReadDifferently = Callable[[int, str], None]
 
 
 class SegmentFiles:
-    """What one simulated store holds, and who is told where segments are read amiss."""
+    """The contents of one simulated store, and the listener that is told of wrong reads."""
 
     def __init__(self, data: MemoryStores, tell: ReadDifferently) -> None:
         self._data, self._tell = data, tell
@@ -38,7 +38,7 @@ class SegmentFiles:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many segments were written."""
+        """Numbers of segments that were written."""
         return Counter({"completion segment": self._segments.segments_written})
 
     def status(self, deliver: Deliver, *, writes_segments: bool) -> "_SegmentedStatus":
@@ -166,7 +166,7 @@ class _SegmentedStatus:
 
 
 class _FileInMemory:
-    """What ``EmbeddedStatus`` asks of its ``Database``, served at once by the caller's thread."""
+    """The ``Database`` of ``EmbeddedStatus``, served at once by the caller's thread."""
 
     def __init__(self) -> None:
         self.segments_written = 0

@@ -147,5 +147,5 @@ def _blow(world: FaultyWorld, rng: random.Random, what: str, weather: Weather) -
             setattr(world.network, what, Weather())
 
     until_ms = last(world, rng, 5_000.0, clear)
-    # What was slow is answered after the storm, and what was late has its effect then.
+    # Slow requests are answered after the storm, and late ones have their effect then.
     world.note(Happened(world.now_ms(), f"{what}: {weather}", "", until_ms))

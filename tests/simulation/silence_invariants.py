@@ -13,7 +13,7 @@ from tests.simulation.history import CheckpointSaid, Happened, Started
 from tests.simulation.judged import Complaints, Run
 
 _SLACK_MS = 2 * LOOKED_EVERY_MS + 50.0
-"""How much later than its limit a silence may be told of on a node that goes on."""
+"""Time after its limit in which a silence is reported on a node that goes on."""
 
 
 def what_is_stuck_is_told_of_and_ended(run: Run) -> Complaints:

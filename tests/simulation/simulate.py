@@ -19,7 +19,7 @@ COMPLAINTS_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a run."""
+    """The outcome of a run."""
 
     scenario: str
     seed: int
@@ -28,7 +28,7 @@ class Verdict:
     messages: Sequence[str]
     """The last messages that actors were sent, oldest first."""
     faults: Mapping[str, int]
-    """How often each kind of fault was injected, and each strange thing met."""
+    """Number of injections of each kind of fault, and of each strange thing that was met."""
     virtual_ms: float
     """For how long the run lasted, on its own clock."""
     reached: Mapping[str, int]
@@ -57,7 +57,7 @@ def simulate(scenario: Scenario, seed: int) -> Verdict:
             raise
         complaints.append(f"a node failed outside its tree: {error!r}")
     finally:
-        # Whoever logs in this process afterwards runs no attempt.
+        # Later log lines of this process belong to no attempt.
         note_attempt(None)
     complaints += judge(world)
     world.reached.read(world.history)

@@ -73,7 +73,7 @@ def sized_command(
 
 @dataclass(frozen=True, slots=True)
 class RelayLimits:
-    """What decides where a relayed message waits: in its task, in a row beside it, or nowhere."""
+    """Limits that decide where a relayed message waits: in its task, in a row, or nowhere."""
 
     inline_bytes_max: int
     row_bytes_max: int

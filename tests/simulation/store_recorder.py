@@ -46,7 +46,7 @@ from tests.simulation.truth import Truth, WatchedDict, WatchedRows
 
 
 class StoredWorld(Protocol):
-    """What the recorder of the store sees of a world."""
+    """A world as the recorder of the store sees it."""
 
     clock: VirtualClock
     history: History
@@ -61,7 +61,7 @@ class StoredWorld(Protocol):
 
 
 class RecordedWorld(StoredWorld, Protocol):
-    """What the recorder of nodes sees of the world."""
+    """The world as the recorder of nodes sees it."""
 
     network: Network
     reached: Reached
@@ -86,7 +86,7 @@ class StoreRecorder:
         self._done_ms: dict[tuple[int, TaskKey], float] = {}
         self._row_gone_ms: dict[TaskKey, float] = {}
         self._ended: dict[tuple[int, TaskKey], Completion] = {}
-        """How each key was closed last, as long as that is kept."""
+        """The last completion of each key, as long as it is kept."""
         self._revived: set[tuple[int, int]] = set()
         """Places of replays that opened what had ended well."""
         self._kept: set[TaskKey] = set()

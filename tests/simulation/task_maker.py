@@ -33,7 +33,7 @@ FLOW_RULES = FlowRules(
         KIND: FlowRule(priority=5, fair=FairShare(key="tenant")),
     }
 )
-"""Where tasks have tenants."""
+"""Flow rules of tasks with tenants."""
 FIRST_TENANT = "t0"
 """It has the most tasks."""
 _PRIORITIES = (None, None, None, -5, 0, 5, 100)
@@ -41,7 +41,7 @@ HARM = (
     *("cancel", "cancel all", "stop", "close", "close outside", "handler", "factory", "executor"),
     *("flood", "exit", "fail", "leave", "block", "forget", "hang", "swallow", "rename", "thread"),
 )
-"""What ``guests`` can do to what they find."""
+"""Harm that ``guests`` can do to what they find."""
 HEALTHY, SICK = "h", "s"
 """First letters of ordering ids whose tasks always succeed soon, and of all others."""
 

@@ -38,7 +38,7 @@ def test_threads_and_loops_take_the_same_turns_again() -> None:
 
 
 def test_the_runs_bring_all_harm_that_there_is() -> None:
-    """What no attempt does is never tried."""
+    """A harm that no attempt does is never tried."""
     done = sum((Counter(simulate(GUESTS, seed).faults) for seed in range(8)), Counter[str]())
 
     assert {f"harm: {each}" for each in HARM} <= done.keys()

@@ -45,7 +45,7 @@ def _quiet() -> Iterator[None]:
 
 @pytest.mark.parametrize(("name", "seed"), _known_bad_seeds())
 def test_a_seed_that_broke_a_promise_keeps_all_now(name: str, seed: int) -> None:
-    """What was found once is looked for for ever."""
+    """A fault that was found once is looked for for ever."""
     verdict = simulate(SCENARIOS[name], seed)
 
     assert not verdict.complaints, verdict.report()
@@ -76,7 +76,7 @@ def test_a_scenario_brings_what_it_names(name: str) -> None:
 
 
 def test_scenarios_name_every_kind_of_fault() -> None:
-    """What no scenario brings is never tried."""
+    """A fault that no scenario brings is never tried."""
     assert {kind for each in SCENARIOS.values() for kind in each.faults} == FAULTS.keys()
 
 

@@ -1,4 +1,4 @@
-"""Who wants to work next, against asking everybody."""
+"""The next node that wants to work, compared with asking all nodes."""
 
 import random
 
@@ -45,7 +45,7 @@ def test_it_says_what_asking_every_node_would_say() -> None:
 
 
 def test_nodes_that_sleep_are_not_asked() -> None:
-    """What an event costs does not grow with the number of nodes."""
+    """The cost of an event does not grow with the number of nodes."""
     wakes: Wakes[_Node] = Wakes()
     nodes = [_Node(1_000.0 + number) for number in range(100)]
     for node in nodes:

@@ -10,9 +10,9 @@ from tests.simulation.door_history import Called
 from tests.simulation.judged import Complaints, Run
 
 LOOK_MS_MAX = 2_000.0
-"""How old the look at a timer may be that a callback rests on, as P22 says."""
+"""Age of the look at a timer on which a callback rests, at most, as P22 says."""
 PROMPT_MS = 3_000.0
-"""How late a pop of a good target may be while nothing disturbs it."""
+"""Lateness of a pop of a good target while nothing disturbs it, at most."""
 
 
 def p21_no_pop_is_missing(run: Run) -> Complaints:
@@ -58,7 +58,7 @@ def _in_order(
         latest = max(latest, call.number)
         for each in before:
             key, begun = facts.started[each.attempt].key, facts.started[call.attempt]
-            # Of its own key the owner knows what was stored before it claimed the partition.
+            # The owner knows of its own key what was stored before it claimed the partition.
             done = begun.done_before or (begun.key != key and facts.done_ms(key) < begun.at_ms)
             if answers.get(each.id) and (facts.unhurt or done):
                 yield f"{call.body!r} had pop {call.number} again after it had succeeded"

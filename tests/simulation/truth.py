@@ -1,4 +1,4 @@
-"""What really is in the log and the store, whatever any node believes.
+"""The true contents of log and store, whatever any node believes.
 
 The simulation looks into the memory adapters directly.  Nothing here changes them.  Offsets are
 those that are kept: of a topic that was recreated they lie above all of the ones before it.
@@ -28,7 +28,7 @@ from hourhand.scheduler.adapters.memory.tables import Rows
 from hourhand.scheduler.configuration.settings import Settings
 
 _HOLDS = {UnknownKind.__name__, PayloadSealed.__name__}
-"""Why nodes hold tasks for others."""
+"""Errors for which nodes hold tasks for others."""
 _OUTBOX_REASON = re.compile(r"row \d+ of the outbox: ")
 
 Key = TypeVar("Key")
@@ -113,7 +113,7 @@ class Truth:
         """Remember the topic, which is about to be deleted."""
         topic_id = self._broker.topic_id
         self._gone[topic_id] = self._broker.partitions
-        # Where nobody noted it, the next one has its place.
+        # If nobody noted it, the next one has its place.
         self._decoded = {
             place: entry
             for place, entry in self._decoded.items()
@@ -193,7 +193,7 @@ class Truth:
         """Return the offsets in [first, end) whose record had no durable effect yet; with
         ``own``, of records that concern this partition.
         """
-        # What a topic before this one held unread is gone.
+        # Unread records of an earlier topic are gone.
         first = max(first, kept_offset(era_of(end), 0))
         return tuple(
             record.offset

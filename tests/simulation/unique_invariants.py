@@ -16,7 +16,7 @@ from tests.simulation.judged import Complaints, Run
 
 _REQUESTS = "hourhand:unique:"
 WANTED = "u-"
-"""How ordering ids of tasks begin that requests ask for."""
+"""Prefix of the ordering ids of tasks that requests ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class _Request:
     until_ms: int
     key: TaskKey
     result: str | None
-    """How it was closed; None while it is open."""
+    """Its result; None while it is open."""
 
 
 def one_task_is_made_in_a_window(run: Run) -> Complaints:

@@ -1,4 +1,4 @@
-"""Which tasks of a run need no order, and how many of them one ordering id may run at once.
+"""The tasks of a run that need no order, and how many of them one ordering id may run at once.
 
 Its name gives a task its kind, so that a later record, or one of another time, has the same.
 """

@@ -52,19 +52,19 @@ Miscalled = Callable[[TaskKey, str], None]
 """Is told what is wrong with how user code was called for a task."""
 
 SNOOZES, SNOOZE_MS = 2, 200
-"""How often an attempt may be snoozed, and for how long each time."""
+"""Snoozes of an attempt, at most, and the duration of each."""
 RAISED: Mapping[str, type[BaseException]] = {
     "exit": SystemExit,
     "interrupt": PlannedInterrupt,
     "closing": GeneratorExit,
     "own": OwnError,
 }
-"""What an attempt of this kind raises."""
+"""Errors that an attempt of this kind raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How one attempt goes."""
+    """The course of one attempt."""
 
     kind: str
     """ok, fail, retry, snooze (then ok), snoozes (too many), drop, kill, or one of ``RAISED``."""
@@ -95,7 +95,7 @@ class SimulatedExecutor(TaskExecutor):
     """Does what its task's data says; how long that lasts is the runner's matter."""
 
     kind: str | None = None
-    """What it was made for."""
+    """Kind that it was made for."""
     look_at: Callable[[Task], None] | None = None
     """Is given each task that user code is called with."""
 
@@ -259,10 +259,10 @@ class _RaisingWait(wait_base):
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How often user code raises what nobody expects."""
+    """Shares in which user code raises what nobody expects."""
 
     calls: float = 0.0
-    """Where its ``timeout`` is read."""
+    """Share of raising where its ``timeout`` is read."""
     setup: float = 0.0
     """In its constructor, where its ``retry`` is read, and in its wait strategy: the default
     policy is in force then.

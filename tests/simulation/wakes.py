@@ -1,4 +1,4 @@
-"""Which of many nodes wants to work next, without asking each of them at every event.
+"""The next of many nodes that wants to work, without asking each of them at every event.
 
 A node is asked after it worked and when it says that it was woken; in between, what it said holds,
 or it wants to work later than that.  It decides nothing.
@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Sleeper(Protocol):
-    """What can say when it wants to go on."""
+    """An object that can say when it wants to go on."""
 
     def next_ms(self) -> float:
         """Return a monotonic time."""

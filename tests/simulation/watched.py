@@ -31,11 +31,11 @@ class NodeClock:
         self._clock = clock
         self._offset_ms, self._usual_ms = offset_ms, offset_ms
         self.off_most_ms = abs(offset_ms)
-        """How far it was ever off, either way."""
+        """Its largest error, either way."""
 
     @property
     def offset_ms(self) -> int:
-        """How far it is off now."""
+        """Its present error."""
         return self._offset_ms
 
     @offset_ms.setter

@@ -1,4 +1,4 @@
-"""What clients send in a simulated run, and when others send their part, from random numbers.
+"""Records that clients and others send in a simulated run, and their times, from random numbers.
 
 It decides what is asked for and when; the real client does the sending.
 """
@@ -35,7 +35,7 @@ class Sender(Protocol):
 
     @property
     def clock(self) -> Clock:
-        """What time it is."""
+        """The clock of the run."""
 
     def after(self, delay_ms: float, action: Callable[[], None]) -> None:
         """Do something later."""

@@ -55,7 +55,7 @@ START_MS = 1_767_225_600_000
 AMID_MS = 0.05
 """A node is struck so much later than it asks; an answer takes longer."""
 CHECK_MS = 1_000.0
-"""How often memory is counted, and, at the end, whether all is closed."""
+"""Pause between two counts of memory, and, at the end, between two looks whether all is closed."""
 
 
 class World:
@@ -254,7 +254,7 @@ class World:
                 self.recorder.sampled(sample)
         self.after(self.scenario.paced(CHECK_MS), self._sample)
 
-    # What happens to nodes; ``faults`` asks for most of it.
+    # Turns in the life of nodes; ``faults`` asks for most of them.
 
     @property
     def members(self) -> list[Member]:
@@ -263,7 +263,7 @@ class World:
 
     @property
     def clocks_off_ms(self) -> float:
-        """How far any machine's clock was ever off, at most."""
+        """Largest error of any machine's clock."""
         return max((clock.off_most_ms for clock in self._clocks.values()), default=0.0)
 
     @property

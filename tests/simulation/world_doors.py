@@ -25,7 +25,7 @@ from tests.simulation.truth import WatchedDict
 
 
 class WorldWithDoors(DoorWorld, Protocol):
-    """What the doors see of the world."""
+    """The world as the doors see it."""
 
     settings: Settings
     history: History
