@@ -1,7 +1,8 @@
 """The log of ``hourhand dev``: short coloured lines for the person who writes the code.
 
 Decides which events are shown: the end of each attempt of the person's own tasks, and all that is
-told from INFO on. Colours are left out where the output is not a terminal, or the environment says so (``NO_COLOR``).
+told from INFO on. Colours are left out where the output is not a terminal, or the environment says
+so (``NO_COLOR``).
 """
 
 import logging

@@ -86,7 +86,7 @@ class Box:
         self.wall_at_start_ms = float(self.clock.now_ms())
         self.settings = Settings(tree=configuration.tree())
         self.complaints: list[str] = []
-        """What cannot be told from the ledger later."""
+        """Complaints that the ledger cannot tell later."""
         self.history, self.events = History(), Counter[str]()
         self.deliveries = SlowDeliveries(self.rng)
         self.broker = MemoryBroker(PARTITIONS, self.clock, self.deliveries)
@@ -159,7 +159,7 @@ class Box:
     def _is_limited(self, attempt: Attempt) -> bool:
         return self.configuration.flows and attempt.task.kind == LIMITED
 
-    # What the subtree says.
+    # Calls of the subtree.
 
     def emit(self, event: Event) -> None:
         """Take note of an event; implements ``Telemetry``."""
@@ -216,7 +216,7 @@ class Box:
         self.events["tree failed"] += 1
         self.owner.take_failure(error)
 
-    # What happens to the subtree, at random.
+    # Random events of the subtree.
 
     def _weighed_acts(self) -> tuple[list[Callable[[], object]], list[float]]:
         shape, worst = self.configuration, WorstMoments(self)

@@ -19,7 +19,7 @@ from tests.box.owner import PARTITION, Stand
 SETTLE_MS = 120_000.0
 """Virtual time in which everything must be done once nothing disturbs the subtree."""
 SAVES_MAX = 8
-"""Of the watermark, while nothing is scheduled: a few because memory reaches further."""
+"""Saves of the watermark while nothing is scheduled: a few because memory reaches further."""
 
 
 class CalmEnd:
@@ -150,7 +150,7 @@ class CalmEnd:
             self._box.complaints.append("P14: nothing runs, and a drain does not end")
 
     def _probe_watermark(self) -> None:
-        """Where nothing is open the watermark passes all rows, and then is seldom written."""
+        """If nothing is open, the watermark passes all rows, and then is seldom written."""
         box, settings = self._box, self._box.settings.tree.watermark
         last_ms = max((key.scheduled_ms for key in box.ledger.known_keys()), default=0)
         if not self.settle(

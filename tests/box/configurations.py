@@ -48,17 +48,17 @@ class Configuration:
     window: Mapping[str, int] = field(default_factory=dict)
     watermark: Mapping[str, int] = field(default_factory=dict)
     bad: float = 0.15
-    """Of attempts that do not end well."""
+    """Share of attempts that do not end well."""
     again: float = 0.2
-    """Of records that are about a known key."""
+    """Share of records that are about a known key."""
     late: float = 0.1
-    """Of tasks that are due long before they are scheduled."""
+    """Share of tasks that are due long before they are scheduled."""
     commands: float = 0.15
-    """Of records that are commands."""
+    """Share of records that are commands."""
     foul: float = 0.0
-    """Of records that are poison, or of another partition."""
+    """Share of records that are poison, or of another partition."""
     failing: float = 0.0
-    """Of requests that fail."""
+    """Share of requests that fail."""
     pauses: bool = False
     moves: bool = False
     """True if the partition is given up and comes back."""
@@ -69,11 +69,11 @@ class Configuration:
     backlog: int = 0
     """Tasks that are overdue when the partition is first assigned."""
     late_ids: int = 100
-    """How many of the ordering ids have tasks that are due long before they are scheduled."""
+    """Number of ordering ids with tasks that are due long before they are scheduled."""
     start_ms: int = 0
     """When it begins, from the usual moment on."""
     pad_bytes: int = 0
-    """Of data that each task has besides."""
+    """Further bytes of data of each task."""
 
     def tree(self) -> TreeSettings:
         """Return the settings of the tree."""

@@ -27,7 +27,7 @@ class SlowDeliveries:
         self._breaks = False
         self._waiting: list[Request[Any]] = []
         self._unanswered: list[Request[Any]] = []
-        """What took effect and has not been answered."""
+        """Requests that took effect and have not been answered."""
 
     def __call__(self, request: Request[Any]) -> None:
         """Take a request."""

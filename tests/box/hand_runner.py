@@ -18,7 +18,7 @@ from hourhand.actors.ports.runner import AttemptListener, CheckpointListener, Ex
 
 
 class Step(Enum):
-    """How far an attempt has come."""
+    """The progress of an attempt."""
 
     WAITING = auto()
     """For a worker, or an allowance of a limit."""
@@ -41,7 +41,7 @@ class HandRun:
     step: Step = Step.WAITING
     begun_ms: float = 0.0
     recorded: "Future[None] | None" = None
-    """Of its durable start."""
+    """Future of its durable start."""
     ended: AttemptEnded | None = None
     abandoned: bool = False
     void: bool = False
@@ -84,9 +84,9 @@ class HandRunner:
         self._clock, self._rng, self._observer = clock, rng, observer
         self._gate, self._is_limited = gate, is_limited
         self._runs: dict[str | TaskKey, HandRun] = {}
-        """What is not settled, by its place."""
+        """Runs that are not settled, by their place."""
 
-    # What the subtree asks.
+    # Asked by the subtree.
 
     def start(
         self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
@@ -167,7 +167,7 @@ class HandRunner:
                 elif run.step is Step.RUNNING and run.is_async:
                     self._end(run, _not_started(run.attempt, self._clock.now_ms()))
 
-    # What the box lets happen.
+    # Caused by the box.
 
     def die(self) -> None:
         """Forget everything: the process is gone."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GO_ON_MS = 10_000.0
 """Virtual time in which all that waits for nobody must be done."""
 PUT_OFF_MS = 60_000
-"""How long a next attempt waits that holds its ordering id up."""
+"""Time for which a next attempt waits and holds its ordering id up."""
 
 
 class Isolation:
@@ -49,7 +49,7 @@ class Isolation:
         self._look_at_watermark()
 
     def _look_behind(self) -> None:
-        """What is behind something that lasts leaves memory."""
+        """Tasks behind something that lasts leave memory."""
         calm_ms = self._box.clock.monotonic_ms() + 3 * self._window.slow_attempt_ms
         self._settle_until(calm_ms)
         behind = self._behind()
@@ -104,7 +104,7 @@ class Isolation:
             self._box.producer.append_new(late=self._box.rng.random() < 0.3)
 
     def _count_bytes(self) -> None:
-        """What is held in memory is open, and is counted once, with its largest record."""
+        """A task in memory is open, and is counted once, with its largest record."""
         ledger, memory = self._box.ledger, self._box.effects.memory
         # Ids with unread rows are kept for a while, also when their rows are done.
         ids = {key.ordering_id for key in ledger.known_keys()}
@@ -149,7 +149,7 @@ class Isolation:
     def _complain(self, sentence: str) -> None:
         self._box.complaints.append(sentence)
 
-    # What waits for whom.
+    # Waits and their causes.
 
     def _delayed(self) -> list[TaskKey]:
         """Return what is open, due, and waits for nothing that it has to wait for."""
@@ -169,7 +169,7 @@ class Isolation:
             for key in remembered(self._box.truth, self._box.ledger, self._box.history)
             if key.scheduled_ms < due_ms and self._is_behind(key, held)
         ]
-        # What no executor is known for is at hand, though no attempt of it was asked for.
+        # A task without a known executor is at hand, though no attempt of it was asked for.
         first = {
             key.ordering_id: key
             for key in reversed(found)

@@ -14,7 +14,7 @@ PAIR, SWARM, RUN, LIMITED = "pair", "swarm", "run", "limited"
 URGENT, TENANT, UNKNOWN = "urgent", "tenant", "unknown"
 
 PLACES: Mapping[str | None, int | None] = {PAIR: 2, SWARM: None}
-"""Of kinds without order: how many tasks of one ordering id run at once; None for no limit."""
+"""Tasks of one ordering id that run at once, by kind without order; None for no limit."""
 RUN_TASKS_MAX: Mapping[str | None, int] = {RUN: 3}
 FLOW_RULES = FlowRules(
     {

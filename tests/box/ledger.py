@@ -1,4 +1,4 @@
-"""What happened at the faces of a box, with what was true at each moment.
+"""The events at the faces of a box, with the facts of each moment.
 
 It notes facts that only their moment can tell: who else ran, what was durable, what the subtree
 had to know.  It judges nothing.
@@ -37,9 +37,9 @@ class Asked:
 
     run: HandRun
     early_ms: int
-    """How long before its time."""
+    """Time by which it was before its time."""
     retry_early_ms: int
-    """How long before the time that its last attempt left in the store."""
+    """Time by which it was before the time that its last attempt left in the store."""
     is_owned: bool
     """True if the partition was the owner's by then, and not given up."""
     overtaken: tuple[TaskKey, ...]
@@ -64,11 +64,11 @@ class Begun:
     beside: tuple[TaskKey, ...]
     """Others of its ordering id that run, where both have an order; and its own key."""
     alike: int
-    """How many of its kind without order run of its ordering id."""
+    """Number of running tasks of its kind without order and its ordering id."""
     done: str
-    """How its key was done before; empty where it was not."""
+    """Result with which its key was done before; empty if it was not."""
     newer: int | None
-    """Where it waited for an allowance, the offset of a later record that was known."""
+    """Offset of a later known record, if it waited for an allowance."""
     closed_by: int | None
     """The offset of a command that closed its key, as the subtree had to know."""
     shares_executor: bool
@@ -106,7 +106,7 @@ class Ledger:
         self._known_pauses: frozenset[str] = frozenset()
         self._knows_drain = False
         self._assigned: tuple[int, int] = (0, 0)
-        """Where the log stood when the partition was assigned, and the wall time then."""
+        """End of the log when the partition was assigned, and the wall time then."""
         self._is_all_paused = False
 
     def note_record(self, entry: StoredTask | Command) -> None:
@@ -140,7 +140,7 @@ class Ledger:
         """Fewer pauses are on their way."""
         self._known_pauses, self._is_all_paused = frozenset(), False
 
-    # What the runner does.
+    # Acts of the runner.
 
     def run_asked(self, run: HandRun) -> None:
         """Note that the subtree wants this attempt."""
@@ -203,11 +203,11 @@ class Ledger:
         """Note that the outcome is of no use any more."""
         self.settled.append(Settled(run, self._is_durable(run)))
 
-    # What is true now.
+    # Facts of this moment.
 
     @property
     def running(self) -> list[HandRun]:
-        """What runs."""
+        """Return the running attempts."""
         return list(self._running)
 
     def is_open(self, key: TaskKey) -> bool:
@@ -257,7 +257,7 @@ class Ledger:
         if ended is None or run.void or not ended.ending.is_of_user_code:
             return True
         if not self._owner.continues(run.attempt.epoch):
-            # Whether it counts depends on who owned the partition meanwhile.
+            # It counts or not by who owned the partition meanwhile.
             return True
         if ended.ending in {Ending.DONE, Ending.DROPPED}:
             found = self._truth.last_completion(PARTITION, run.key)

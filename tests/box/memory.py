@@ -1,4 +1,4 @@
-"""What the subtree holds in memory, told by the references to rows of the store.
+"""The memory of the subtree, told by the references to rows of the store.
 
 It counts references, and knows nothing of who holds them.
 """
@@ -26,7 +26,7 @@ def remembered(truth: Truth, ledger: Ledger, history: History) -> Iterator[TaskK
     moved = {id(each.outcome.moved_data) for each in history.of(OutcomeStored)}
     found = [truth.row(PARTITION, key) for key in ledger.known_keys()]
     found += [fact.run.attempt.task for fact in ledger.asked]
-    # What was moved has the data of the row that it was.
+    # A moved task has the data of the row that it was.
     rows = {id(row): row for row in found if row is not None}
     alike = Counter(id(row.data) for row in rows.values())
     found.clear()
@@ -37,7 +37,7 @@ def remembered(truth: Truth, ledger: Ledger, history: History) -> Iterator[TaskK
         if key not in asked and _data_of(truth, key) not in moved and _is_held(truth, key, alike)
     ]
     if held:
-        # What is forgotten in a circle may still be there.
+        # A forgotten circle of objects may still be there.
         gc.collect()
     yield from (key for key in held if _is_held(truth, key, alike))
 

@@ -35,7 +35,7 @@ REBUILD_PAUSE_MS = 100.0
 
 
 class Stand(Enum):
-    """What the owner does with the partition."""
+    """The state of the partition at its owner."""
 
     AWAY = auto()
     """It is another member's, or nobody's."""
@@ -71,7 +71,7 @@ class PartitionOwner:
         self._log = broker.partitions[PARTITION]
         self._committed = committed
         self._owned: Ownership | None = None
-        """What it has of the partition, or had last."""
+        """Its ownership of the partition, or the last one."""
         self._ownership: Ownership | None = None
         self._lease_epoch: int | None = None
         self._asked: Future[Claim] | Future[Claim | None] | None = None
@@ -82,10 +82,10 @@ class PartitionOwner:
         self._deadline_ms = 0.0
         self._batch = 0
         self._batches: dict[int, int] = {}
-        """What is not durable: batch to the offset behind it."""
+        """Batches that are not durable, each with the offset behind it."""
         self._settled: dict[int, bool] = {}
 
-    # What the box asks.
+    # Asked by the box.
 
     @property
     def epoch(self) -> int | None:
@@ -94,12 +94,12 @@ class PartitionOwner:
 
     @property
     def owned_epoch(self) -> int | None:
-        """Of its claim; None without one."""
+        """Return the epoch of its claim; None without one."""
         return self._ownership.epoch if self._ownership is not None else None
 
     @property
     def position(self) -> int:
-        """What is given to the tree next."""
+        """Return the offset that is given to the tree next."""
         return self._position
 
     def continues(self, epoch: int) -> bool:
@@ -194,7 +194,7 @@ class PartitionOwner:
         """True if the tree was told that the partition is given up."""
         return self.revoked_at_ms is not None and self._is_told
 
-    # What the tree says.
+    # Told by the tree.
 
     def tell(self, message: object) -> None:
         """Take an answer of the tree."""

@@ -1,4 +1,4 @@
-"""What stands in the log of a box: tasks, commands, poison, and records of another partition.
+"""The records in the log of a box: tasks, commands, poison, and records of another partition.
 
 It draws them from a seed and tells the ledger; when the owner reads them is not its matter.
 """
@@ -47,7 +47,7 @@ class LogProducer:
 
     @property
     def end_offset(self) -> int:
-        """Of the partition's log."""
+        """Return the end of the partition's log."""
         return self._log.end_offset
 
     def kind_of(self, key: TaskKey) -> str | None:
@@ -125,7 +125,7 @@ class LogProducer:
 
     def append_probes(self, count: int) -> None:
         """Append a task that is due now for each of so many new ordering ids."""
-        # Of many flows: one alone does not get all slots.
+        # The tasks are of many flows: one alone does not get all slots.
         kind = TENANT if self._configuration.flows else PLAIN
         for ordering_id in self.fresh_ids(count):
             self.append_plain(ordering_id, kind)

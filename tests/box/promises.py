@@ -1,4 +1,4 @@
-"""What must hold of a box, one function for each promise; each yields a sentence for a violation.
+"""The promises of a box, one function for each; it yields a sentence for each violation.
 
 They read the ledger, the store and the log, and nothing of the subtree.
 """
@@ -27,7 +27,7 @@ _WELL = {Ending.DONE, Ending.DROPPED}
 
 
 def p1_nothing_is_given_up_too_soon(box: Box) -> Complaints:
-    """What is closed as a failure had all attempts that its policy allows."""
+    """A task that is closed as a failure had all attempts that its policy allows."""
     made: dict[TaskKey, int] = defaultdict(int)
     for fact in box.ledger.asked:
         # A start that is durable counts, whether or not it came to an attempt.

@@ -1,4 +1,4 @@
-"""What happens to a box at its worst moment: acts that chance alone would seldom bring together.
+"""The worst moments of a box: acts that chance alone would seldom bring together.
 
 Each is a few things at the box's faces, between which a seed lets some messages and requests go
 on.  It decides what happens, and knows nothing of who is told what inside.
@@ -33,7 +33,7 @@ _STORIES: tuple[tuple[CommandKind | str, ...], ...] = (
     (CommandKind.RETRY,),
     (CommandKind.CANCEL,),
 )
-"""What may come about one key, in this order."""
+"""Records and commands that may come about one key, in this order."""
 _OUTAGES_MS = (1_500, 8_000, 70_000)
 
 

@@ -34,7 +34,7 @@ from tests.servers.process import ServerFailed
 from tests.servers.termination import terminate_as_interrupt
 
 _WIDTH = 140
-"""Of a table that goes to a file."""
+"""Width of a table that goes to a file."""
 _TASKS_PER_S = 500
 _TASKS_PER_S_BESIDE_DOORS = 100
 """Two cores have idle time then; where they have none, recovery measures the machine."""
@@ -43,7 +43,7 @@ _TOLD = (NodeFailed, HourhandError, ToolMissing, FetchFailed, ServerFailed, Cann
 """Errors whose text says all that a reader needs."""
 Faults = Literal["all", "processes", "around"]
 _KINDS: dict[Faults, Sequence[Kind]] = {"all": WHOLE, "processes": FULL, "around": EVERY_MANNER}
-"""Of what surrounds processes a run picks by its seed, or brings all of it."""
+"""Kinds of faults of a run; it picks surroundings by its seed, or brings all of them."""
 _FAULTS = typer.Option(envvar="CHAOS_FAULTS", help="`around`: links, clocks and disks alone.")
 _LEAD_S = 34.0
 """Order is judged on pairs accepted 30 s before the first was due."""

@@ -1,4 +1,4 @@
-"""Why an attempt may have been repeated, or overlapped: what its process was struck with.
+"""Causes for which an attempt may have been repeated, or overlapped: faults of its process.
 
 An attempt is excused only where it was running, or had ended with its completion possibly
 not durable, when its node was killed, frozen, cut off or past its drain deadline, and only
@@ -23,7 +23,7 @@ _SETTLED_S = 20
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the auditor holds a run to."""
+    """The rules by which the auditor judges a run."""
 
     order_lead_s: float = 30.0
     """Order is judged on pairs accepted so long before the first was due, time without a store
@@ -167,7 +167,7 @@ class Causes:
 
 @dataclass(slots=True)
 class _Owner:
-    """When a fence of a partition was first and last heard of."""
+    """Times at which a fence of a partition was first and last seen."""
 
     first_us: int
     last_us: int

@@ -33,7 +33,7 @@ def _kept_waiting(history: History, fault: Fault, limit_s: float) -> Iterator[Fi
             continue
         from_us = max(due_us, fault.back_us) if fault.ahead_us < 0 else due_us
         first = firsts.get(offer.task_id)
-        # What never began is lost: another check says so.
+        # A task that never began is lost: another check says so.
         if first is not None and first.started_us - from_us > limit_s * SECOND_US:
             waited_s = (first.started_us - from_us) / SECOND_US
             yield Finding(f"{told(first)} waited {waited_s:.1f} s: {fault.kind}")

@@ -15,9 +15,9 @@ from tests.chaos.doors_history import Arrived, DoorsHistory, Pop, Timer
 from tests.chaos.history import Fault
 
 _BEFORE_US = 15_000_000
-"""What was under way when a fault struck had begun at most so long before."""
+"""Age of what was under way when a fault struck, at most."""
 _AFTER_US = 60_000_000
-"""So long after a fault was over its effects may last: a callback is tried every two seconds."""
+"""Duration of the effects of a fault after its end: a callback is tried every two seconds."""
 _LEAD_MS = 3_000
 """Order is judged where both were acknowledged so long before they were due."""
 _UNDER_WAY_US = 3_000_000
@@ -81,7 +81,7 @@ def _disorder(
         for (_, one), (_, other) in pairwise(sorted(found, key=lambda pair: pair[0])):
             if one.partition == other.partition and other.offset < one.offset:
                 told = f"message {other.number} before {one.number} of {key}"
-                # What could not be appended is read again, and may then come behind others.
+                # A record that could not be appended is read again, and may then follow others.
                 yield Finding(told, _cause(other.at_us, one.at_us, faults))
 
 

@@ -1,4 +1,4 @@
-"""What relay and timers of a chaos run leave behind: what was asked, and what arrived.
+"""The history of relay and timers of a chaos run: requests and arrivals.
 
 Plain values that the load writes down and the auditor judges; nothing of the engine is
 imported.  A moment is microseconds of CLOCK_BOOTTIME; only ``*_wall_ms`` is the wall clock.
@@ -31,7 +31,7 @@ class Arrived:
     produced_wall_ms: int
     """As the relay's producer stamped it."""
     at_us: int
-    """When it was read."""
+    """Time at which it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Timer:
     accepted: bool
     """True if it was answered with 200; else it may be there or not."""
     deleted_us: int | None = None
-    """When its deletion was answered."""
+    """Time at which its deletion was answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Pop:
     """A callback."""
 
     number: int
-    """Of the timer."""
+    """Number of the timer."""
     sequence: int
     at_wall_ms: int
     at_us: int

@@ -1,4 +1,4 @@
-"""What the nodes of a chaos run execute: it writes down that it ran, and little else.
+"""The executor of a chaos run: it writes down that it ran, and little else.
 
 A task's data may ask for work, ``work_ms``, and for one refusal, ``retry_after_ms``: the first
 attempt then asks to be made again so much later.  Decides nothing about what was right.

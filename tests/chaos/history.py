@@ -1,4 +1,4 @@
-"""What a chaos run leaves behind: offers, attempts, and what was done to which process.
+"""The history of a chaos run: offers, attempts, and faults of processes.
 
 Plain values that records are read into and the auditor judges; nothing of the engine is
 imported, so the engine cannot be wrong in the same way twice.  A moment is microseconds of
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Answer = Literal["accepted", "refused", "unknown"]
-"""What the client's future said; ``unknown`` where it failed: the log may hold the record."""
+"""Result of the client's future; ``unknown`` if it failed: the log may hold the record."""
 Work = Literal["plain", "slow", "retry", "limited", "process"]
 """``slow`` works for a second or two, ``retry`` asks for a second attempt, ``limited`` is of a kind
 with a limit, ``process`` works in a process for longer than a lease; each on ordering ids of its
@@ -35,9 +35,9 @@ class Offer:
     answer: Answer
     answered_wall_us: int
     partition: int | None = None
-    """Where the log put it; None unless accepted."""
+    """Partition of its record; None unless accepted."""
     tenant: str = ""
-    """Whose limit it counts to; empty without one."""
+    """Tenant to whose limit it counts; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,12 @@ class Attempt:
     process: int = 0
     """The process of its node that ran it; 0 for the node's own."""
     alive_us: int = 0
-    """When it was last seen at work; 0 where it does not say so."""
+    """Time at which it was last seen at work; 0 if it does not say so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blow:
-    """What one node process was struck with."""
+    """A fault that struck one node process."""
 
     how: How
     node: int
@@ -75,7 +75,7 @@ class Blow:
     from_us: int
     """Before the signal was sent."""
     struck_us: int
-    """When the signal had surely had its effect: until then the process may have run."""
+    """Time at which the signal surely had its effect: until then the process may have run."""
     to_us: int
     """When it was gone or, frozen, went on."""
 
@@ -90,19 +90,19 @@ class Fault:
     harm: Harm
     from_us: int
     back_us: int
-    """When what was struck was started again or went on."""
+    """Time at which the struck part was started again or went on."""
     to_us: int
-    """When it was seen to be back."""
+    """Time at which it was seen to be back."""
     blows: Sequence[Blow] = ()
     met: int | None = None
-    """How often it was met, as links, clocks and disks count it; None where nothing counts."""
+    """Number of times it was met, as links, clocks and disks count it; None without a count."""
     pid: int = 0
     """The node process whose clock was set."""
     ahead_us: int = 0
     """By how much it was ahead."""
 
     def sets_clock_of(self, attempt: Attempt, settles_us: int = 0) -> bool:
-        """Whether an attempt began under the clock that was set, or so soon after."""
+        """True if an attempt began under the set clock, or within ``settles_us`` after it."""
         is_within = self.from_us <= attempt.started_us <= self.to_us + settles_us
         return bool(self.ahead_us) and self.pid == attempt.pid and is_within
 
@@ -115,4 +115,4 @@ class History:
     attempts: Sequence[Attempt]
     faults: Sequence[Fault]
     wall_minus_boot_us: int
-    """What takes a moment to the wall clock, as read when the run began."""
+    """Difference of the wall clock and the boot clock when the run began."""

@@ -52,7 +52,7 @@ class Installation:
     links: Links | None = None
     """The proxy that stands before them; none stands before servers that others use, too."""
     library: Path | None = None
-    """What gives a process a machine of its own."""
+    """Library that gives a process a clock and a disk of its own."""
     broker_machines: Sequence[Machine] = ()
     store_machines: Sequence[Machine] = ()
 

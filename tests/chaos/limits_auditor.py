@@ -20,7 +20,7 @@ second, so P24 adds nothing for the number of nodes or for those that gain parti
 NOTED_S = 0.5
 """Starts are noted up to so long after they count: a time of notes may hold that much more."""
 BEGINS_US = 2 * SECOND_US
-"""What a node had let through begins within this time after the next owner's first start."""
+"""Time after the next owner's first start in which attempts begin that a node had let through."""
 BESIDE_US = 30 * SECOND_US
 """A node lets a burst through once in this time at most, as far as it is not counted."""
 
@@ -84,7 +84,7 @@ def _crowds(starts: Sequence[Attempt]) -> Iterator[_Crowd]:
     """Look at every time from one start to another one; begin again after one that is too full."""
     first_place, least = 0, 0.0
     for place, last in enumerate(starts):
-        # What a bucket without a floor holds: the fullest time begins where it held least.
+        # Contents of a bucket without a floor: the fullest time begins where it held least.
         level = place - PER_S * last.started_us / SECOND_US
         if place == first_place or level < least:
             first_place, least = place, level

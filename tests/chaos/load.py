@@ -28,7 +28,7 @@ _RETRY_IDS = 50
 _LIMITED_IDS = 200
 _SLOW_SHARE, _RETRY_SHARE, _NEAR_SHARE = 0.01, 0.01, 0.1
 _LIMITED_SHARE = 0.1
-"""Of groups: of tasks it is a twentieth."""
+"""Share of groups; of tasks it is a twentieth."""
 _PROCESS_IDS = 200
 _PROCESSES_PER_S = 1.0
 """Tasks in processes: about two of a node work at a time, each for longer than a lease."""
@@ -44,11 +44,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """How much is offered, and how far ahead."""
+    """The load that is offered, and its lead."""
 
     tasks_per_s: int
     lead_s: float
-    """How long before its time most of the load is offered; a tenth comes near its time."""
+    """Time by which most of the load is offered before it is due; a tenth comes near its time."""
     seed: int
 
 
@@ -72,7 +72,7 @@ class LoadGenerator:
 
     @property
     def offered(self) -> int:
-        """How many tasks have been offered."""
+        """Number of tasks that have been offered."""
         return self._offered
 
     def start(self) -> None:

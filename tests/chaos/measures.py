@@ -23,7 +23,7 @@ _OWNED_WITHIN_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How long after their time plain tasks began, in milliseconds."""
+    """Lateness of plain tasks, in milliseconds."""
 
     count: int
     p50_ms: float
@@ -34,7 +34,7 @@ class Lateness:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How long one fault kept work waiting, in seconds."""
+    """Time for which one fault kept work waiting, in seconds."""
 
     fault: Fault
     waited_s: Mapping[str, float]
@@ -115,7 +115,7 @@ class _Starts:
         partitions = partitions_of(history)
         self.moments: dict[int, list[int]] = defaultdict(list)
         self.due_us: dict[int, list[int]] = defaultdict(list)
-        """When the first task was due of those that had not begun before each moment."""
+        """Due time of the first task that had not begun before each moment."""
         self.pids: dict[int, list[int]] = defaultdict(list)
         self.last_end_us: dict[int, int] = defaultdict(int)
         for each in sorted(history.attempts, key=lambda attempt: attempt.started_us):

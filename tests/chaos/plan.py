@@ -1,4 +1,4 @@
-"""Which faults strike what, in which order and for how long: all of it from one seed.
+"""The faults of a run, their targets, order and duration: all of it from one seed.
 
 Decides nothing about how a fault is carried out.  Every kind a run asks for occurs at least
 once; what time is left is filled with faults drawn at random.  The same seed, minutes and
@@ -16,7 +16,7 @@ from tests.chaos.history import Harm
 
 Struck = Literal["node", "broker", "Cassandra", "all of Cassandra"]
 LINKS = ("cut", "cut to", "cut from", "reset", "slow", "lossy", "half-open")
-"""How a link fails: cut both ways, towards what is named first, or from it."""
+"""Ways in which a link fails: cut both ways, towards the server named first, or from it."""
 CLOCKS_S = {
     "7 minutes ahead": 420.0,
     "7 minutes behind": -420.0,
@@ -25,12 +25,12 @@ CLOCKS_S = {
     "2 days ahead": 172_800.0,
     "2 days behind": -172_800.0,
 }
-"""How wrong a clock is, until it is set right again."""
+"""Error of a clock, until it is set right again."""
 DISKS = ("slow", "full", "broken")
 
 
 class Kind(StrEnum):
-    """What can happen."""
+    """The kinds of faults."""
 
     KILL_NODE = "SIGKILL of a node"
     FREEZE_NODE = "SIGSTOP of a node"
@@ -51,7 +51,7 @@ class Kind(StrEnum):
 
     @property
     def harm(self) -> Harm:
-        """What it may harm."""
+        """Parts that it may harm."""
         match self:
             case Kind.KILL_BROKER | Kind.KILL_COORDINATOR:
                 return "log"
@@ -70,7 +70,7 @@ class Kind(StrEnum):
 
     @property
     def strikes(self) -> Struck:
-        """What one of is struck, or all."""
+        """The part of which one is struck, or all."""
         match self:
             case Kind.KILL_BROKER | Kind.KILL_COORDINATOR:
                 return "broker"
@@ -86,7 +86,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How long a fault lasts, and what a run must reckon with until all is back."""
+    """Duration of a fault, and the time that a run must reckon with until all is back."""
 
     lasts_s: tuple[float, float]
     returns_s: float
@@ -127,7 +127,7 @@ FULL = (
     Kind.KILL_STORE_NODE,
     Kind.FREEZE_STORE,
 )
-"""What a run always does to processes."""
+"""Faults of processes that each run has."""
 AROUND = (
     Kind.LINK_TO_LOG,
     Kind.LINK_TO_STORE,
@@ -137,12 +137,12 @@ AROUND = (
     Kind.DISK_OF_BROKER,
     Kind.DISK_OF_STORE_NODE,
 )
-"""What happens to links, clocks and disks, each in a manner that the seed picks."""
+"""Faults of links, clocks and disks, each in a manner that the seed picks."""
 WHOLE = (*FULL, *AROUND)
-"""What a whole run always does."""
+"""Faults that each whole run has."""
 EVERY_MANNER = tuple(kind for kind in AROUND for _ in SHAPES[kind].manners)
 SHORT = (Kind.KILL_NODE, Kind.FREEZE_NODE, Kind.RESTART_NODE, Kind.FREEZE_STORE, Kind.CLOCK)
-"""What the short run does, on one broker and one Cassandra node that others use, too."""
+"""Faults of the short run, on one broker and one Cassandra node that others use, too."""
 FILLING = (
     Kind.KILL_NODE,
     Kind.FREEZE_NODE,
@@ -151,7 +151,7 @@ FILLING = (
     Kind.LINK_TO_STORE,
     Kind.CLOCK,
 )
-"""What the rest of the time is filled with."""
+"""Faults that fill the rest of the time."""
 QUIET_S = (12.0, 18.0)
 """Pause before a fault, so that its effects are not taken for those of the one before."""
 
@@ -173,13 +173,13 @@ class Step:
 
     @property
     def reckoned_s(self) -> float:
-        """How long it takes on a quiet machine, pause included."""
+        """Its duration on a quiet machine, pause included."""
         return self.quiet_s + self.lasts_s + SHAPES[self.kind].returns_s
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much there is to strike, and for how long."""
+    """Number of parts to strike, and the time for it."""
 
     nodes: int
     brokers: int

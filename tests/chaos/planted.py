@@ -12,7 +12,7 @@ from tests.chaos.history import Attempt, Blow, Fault, Harm, History, How, Offer
 
 SECOND_US = 1_000_000
 WALL_US = 1_700_000_000 * SECOND_US
-"""What the wall clock shows when the boot clock shows zero."""
+"""Wall time at which the boot clock shows zero."""
 FIRST_DUE_US = 100 * SECOND_US
 STRUCK_US = 110 * SECOND_US
 PIDS = {1: 1001, 2: 1002}
@@ -111,7 +111,7 @@ class Plant:
 
     @property
     def history(self) -> History:
-        """What the auditor is given."""
+        """Return the history for the auditor."""
         return History(self.offers, self.attempts, self.faults, WALL_US)
 
 

@@ -1,4 +1,4 @@
-"""How a chaos run is written down and read back: one JSON object a line, one append a line.
+"""Records of a chaos run, written and read back: one JSON object a line, one append a line.
 
 Each line is one ``write`` to a file opened for appending, so a process that is killed leaves
 whole lines behind and loses at most what it had not written.  Nothing of the engine is

@@ -20,7 +20,7 @@ from tests.chaos.records import Journal, SuccessReader, now_us, read_history, wa
 from tests.chaos.striker import Striker
 
 _LAST_WAIT_S = 180.0
-"""What has not run so long after it was due, with everything up, is lost."""
+"""A task that has not run this long after it was due, with everything up, is lost."""
 _LOOK_S = 1.0
 _AFTER_ALL_S = 3.0
 """A repetition that should not be would come soon after the last task."""
@@ -28,22 +28,22 @@ _AFTER_ALL_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Chaos:
-    """What a run is made of; two runs of equal values strike alike."""
+    """The parameters of a run; two runs of equal values strike alike."""
 
     seed: int
     extent: Extent
     tasks_per_s: int
     lead_s: float
-    """How long before its time most of the load is offered."""
+    """Time by which most of the load is offered before it is due."""
     doors: bool = True
     """True if nodes are relays and timer services as well, under a small load of their own."""
     protocol: GroupProtocol = "classic"
-    """How the groups' members agree with the brokers."""
+    """Protocol between the groups' members and the brokers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a run leaves behind."""
+    """The evidence of a run."""
 
     history: History
     seconds: float
@@ -52,9 +52,9 @@ class Evidence:
     """Nodes that ended though nobody asked them to, or badly when they were asked."""
     settings: Settings
     doors: DoorsHistory | None = None
-    """What relay and timers did, where there were any."""
+    """History of relay and timers, if there were any."""
     doubts: list[str] = field(default_factory=list)
-    """What the nodes' self-checks took for broken promises."""
+    """Broken promises as the nodes' self-checks saw them."""
 
 
 def run_chaos(

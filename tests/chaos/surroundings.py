@@ -1,4 +1,4 @@
-"""What processes of a chaos run stand in: links, clocks and disks, which fail while these live.
+"""Surroundings of the processes of a chaos run: links, clocks and disks, which fail meanwhile.
 
 Each fault tells how often it was met, so that one that struck nothing is not taken for one that was
 survived.  Decides nothing about when.
@@ -32,7 +32,7 @@ _BACK_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Suffered:
-    """What became of a fault; ``Fault`` says more of each."""
+    """The outcome of a fault; ``Fault`` says more of each."""
 
     back_us: int
     blows: Sequence[Blow] = ()

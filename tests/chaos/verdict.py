@@ -22,7 +22,7 @@ _GRACEFUL = {Kind.RESTART_NODE, Kind.RESTART_ALL}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long partitions may wait for their next owner, in seconds."""
+    """Longest waits of partitions for their next owner, in seconds."""
 
     killed_s: float = 8.0
     """After SIGKILL: the session timeout of 6 s and two seconds."""
@@ -42,7 +42,7 @@ class Check:
     seen: str
     holds: bool
     excused: int = 0
-    """What was seen and has a cause that the promises name."""
+    """Findings with a cause that the promises name."""
     details: Sequence[str] = ()
     """The first things that speak against it."""
 
@@ -64,7 +64,7 @@ class Verdict:
 
     @property
     def excused(self) -> Iterator[tuple[str, Finding]]:
-        """What has an excuse, by kind."""
+        """Excused findings, by kind."""
         for kind in self.findings.by_kind:
             for finding in self.findings.excused(kind):
                 yield kind, finding

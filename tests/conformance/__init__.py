@@ -1,4 +1,4 @@
-"""What every adapter of a port must do, in suites that each adapter binds."""
+"""The contract of every port, in suites that each adapter binds."""
 
 import pytest
 

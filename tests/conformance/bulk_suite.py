@@ -1,4 +1,4 @@
-"""What every ``BulkStore`` must do, beside the three stores of the same installation."""
+"""The contract of every ``BulkStore``, beside the three stores of the same installation."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -184,7 +184,7 @@ class BulkSuite:
         )
 
     def test_a_deleted_row_is_the_one_that_was_read(self, ports: BulkPorts) -> None:
-        """What was written again since then stays, and so does everything else."""
+        """A row that was written again since then stays, and so does everything else."""
         insert(ports, 5, key(0, "a"), key(0, "b"), key(0, "c"), at=1)
         bucket = Bucket(5, HOUR_START_MS)
         read = [row for _, row in rows_of(ports, BulkTable.TASKS, [bucket], *EVER)]

@@ -41,7 +41,7 @@ def all_checkpoints(stores: Stores, partition: int) -> list[TaskCheckpoint]:
 
 
 class CheckpointSuite(StoreSuite):
-    """What every ``CheckpointStore`` does."""
+    """The contract of every ``CheckpointStore``."""
 
     def test_a_checkpoint_is_found_again_field_by_field(
         self, stores: Stores, reopen: Callable[[], Stores], partition: int

@@ -1,4 +1,4 @@
-"""What every clock must do; bind it by subclassing ``ClockContract`` with a ``clock`` fixture."""
+"""The contract of every clock; bind it with a ``clock`` fixture in a ``ClockContract``.
 
 from hourhand.actors.ports.clock import Clock
 

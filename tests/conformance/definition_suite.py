@@ -34,7 +34,7 @@ def all_ids(stores: Stores, partition: int, kind: DefinitionKind, limit: int) ->
 
 
 class DefinitionSuite(StoreSuite):
-    """What every ``DefinitionStore`` does."""
+    """The contract of every ``DefinitionStore``."""
 
     def test_a_row_is_read_as_it_was_written(self, stores: Stores, partition: int) -> None:
         """Field by field, absent values and arbitrary bytes included."""

@@ -171,7 +171,7 @@ class AppendingContract:
         poll_until(lambda: member.values(0) == [b"before", b"after"], member)
 
     def test_a_group_of_a_closed_writer_holds_nothing(self, bench: Callable[..., Bench]) -> None:
-        """What it took before is settled, and what comes after is refused."""
+        """Earlier records are settled, and later ones are refused."""
         writer = bench(1).writer()
         group = writer.begin_group()
         group.append("id", b"v")
@@ -208,7 +208,7 @@ class AppendingContract:
     def test_the_limit_of_a_batch_counts_headers_as_they_are_compressed(
         self, bench: Callable[..., Bench], log_world: LogWorld
     ) -> None:
-        """What a producer packs well passes, and so does the next record after a refusal."""
+        """A record that a producer packs well passes, and so does the next one after a refusal."""
         made = bench(1)
         writer = made.writer()
         size_bytes = 2 * log_world.record_bytes_max

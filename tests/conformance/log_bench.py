@@ -1,4 +1,4 @@
-"""What the log suite works with: the world to bind, a member that behaves like a node, a bench.
+"""Parts of the log suite: the world to bind, a member that behaves like a node, a bench.
 
 Nothing here asserts the contract itself; see ``task_log``.
 """
@@ -56,7 +56,7 @@ class LogTopic(Protocol):
 
 
 class LogWorld(Protocol):
-    """Where topics come from, and what the adapter can do."""
+    """The source of topics, and the abilities of the adapter."""
 
     members_max: int
     has_lease_expiry: bool
@@ -81,7 +81,7 @@ class Member:
     name: str
     log: TaskLog
     history: list[str] = field(default_factory=list)
-    """What happened to all members of a test, in order."""
+    """Events of all members of a test, in order."""
     stored: Mapping[int, int] = field(default_factory=dict)
     """Next offsets that this member's store would know."""
     stored_topic_id: str = ""

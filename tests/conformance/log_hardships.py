@@ -1,4 +1,4 @@
-"""What goes wrong around a log: foreign records, lost stretches, odd commits, wrong partitions."""
+"""Hardships of a log: foreign records, lost stretches, odd commits, wrong partitions."""
 
 from collections.abc import Callable
 

@@ -88,7 +88,7 @@ class ReadingContract:
     def test_reached_passes_each_record_and_comes_to_the_end(
         self, bench: Callable[..., Bench]
     ) -> None:
-        """What was reached is the next offset to read."""
+        """The offset that was reached is the next one to read."""
         made = bench(1)
         append_all(made.writer(), 0, [b"a", b"b", b"c"])
         member = made.join("a")

@@ -1,4 +1,4 @@
-"""What every ``MessageWriter`` must do.
+"""The contract of every ``MessageWriter``.
 
 Bound by naming the suite in a test module with two fixtures: ``messages``, an opened writer, and
 ``read``, which returns the first so many messages of the topic ``TOPIC``, by key, in their order.
@@ -19,7 +19,7 @@ HEADERS: Headers = [("b", b"\xff\xfe"), ("a", None), ("b", b""), ("é", b"1"), (
 
 
 class MessageSuite:
-    """What every ``MessageWriter`` does."""
+    """The contract of every ``MessageWriter``."""
 
     @pytest.mark.parametrize("key", [None, b"", b"k", b"\x00\xff"])
     @pytest.mark.parametrize("value", [None, b"", b"\x00\xff" * 1_000])

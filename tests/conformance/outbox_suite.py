@@ -67,7 +67,7 @@ def _fail_within_a_claim(table: OutboxTable) -> None:
 
 
 class OutboxSuite:
-    """What every outbox does."""
+    """The contract of every outbox."""
 
     def test_a_committed_row_is_claimed_as_the_record_of_a_client(self, world: OutboxWorld) -> None:
         """Byte for byte, whatever the ids hold."""

@@ -77,7 +77,7 @@ def audited(stores: Stores, partition: int, limit: int) -> list[AuditEntry]:
 
 
 class OversightSuite(StoreSuite):
-    """What every ``OversightStore`` does."""
+    """The contract of every ``OversightStore``."""
 
     def test_the_report_with_the_higher_beat_stands(self, stores: Stores, partition: int) -> None:
         """Whichever comes first."""
@@ -189,7 +189,7 @@ class OversightSuite(StoreSuite):
 
 
 class TallySuite(StoreSuite):
-    """What every ``TallyStore`` does."""
+    """The contract of every ``TallyStore``."""
 
     def test_counts_are_read_as_they_were_written(self, stores: Stores, partition: int) -> None:
         """Only those of the hours asked for."""

@@ -43,7 +43,7 @@ MOVED_ON = Watermark(
 
 
 class OwnershipSuite(StoreSuite):
-    """What every ``OwnershipStore`` does."""
+    """The contract of every ``OwnershipStore``."""
 
     def test_a_partition_begins_with_its_first_claim(self, stores: Stores, partition: int) -> None:
         """Epoch 1, at the watermark that was asked for; before it there is no row."""
@@ -54,7 +54,7 @@ class OwnershipSuite(StoreSuite):
         assert done(stores.ownership.read_watermark(partition + 1)) is None
 
     def test_a_look_finds_what_is_saved(self, stores: Stores, partition: int) -> None:
-        """What is acknowledged is there for whoever only looks, too."""
+        """An acknowledged save is there for those that only look, too."""
         assert done(stores.ownership.find_watermark(partition)) is None
         done(stores.ownership.claim(partition, BEGUN_MS))
         done(stores.ownership.save_watermark(partition, 1, MOVED_ON))

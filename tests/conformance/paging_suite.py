@@ -59,7 +59,7 @@ def all_rows(
 
 
 class PagingSuite(StoreSuite):
-    """What every ``ScheduleStore`` does with pages."""
+    """The contract of every ``ScheduleStore`` with pages."""
 
     @pytest.mark.parametrize("first_ms", [HOUR_START_MS, -40 * HOUR_MS])
     def test_many_hours_with_rows_are_read_in_order(
@@ -230,7 +230,7 @@ class PagingSuite(StoreSuite):
     def test_a_page_ends_with_the_row_that_reaches_its_bytes(
         self, stores: Stores, partition: int, page_bytes: int
     ) -> None:
-        """What memory has room for is asked for; at least one row comes, and none is lost."""
+        """A page asks for the rows that fit into memory; at least one comes, and none is lost."""
         large = [task_at(HOUR_START_MS + n, "b", data=b"x" * 100_000) for n in range(7)]
         done(stores.schedule.insert_tasks(partition, large, write_time(1)))
 

@@ -1,4 +1,4 @@
-"""What a client reads of tasks, over each store: single ones by ``task_queries`` and listings.
+"""Reads of a client over each store: single tasks by ``task_queries``, and listings.
 
 Bound as ``tests.conformance.stores`` describes.
 """
@@ -24,7 +24,7 @@ from hourhand.scheduler.reading.task_state import OPEN_STATES, TaskState
 from tests.conformance.store_values import FAR_MS, HOUR_START_MS, done, task_at, write_time
 
 _PARTITIONS = 1_000_000
-"""So many that no two tests share one."""
+"""A number of partitions of which no two tests share one."""
 
 
 class ReadingBench:
@@ -88,7 +88,7 @@ class ReadingBench:
 
 
 class ReadingSuite:
-    """What a client reads of every store."""
+    """The reads of a client over every store."""
 
     @pytest.fixture
     def bench(self, stores: Stores) -> ReadingBench:

@@ -1,4 +1,4 @@
-"""What every runner must do; bind it by a ``bench`` fixture that makes a ``RunnerBench``.
+"""The contract of every runner; bind it by a ``bench`` fixture that makes a ``RunnerBench``.
 
 The bench says how the runner is moved on: a real one runs by itself, a virtual one when told.
 """

@@ -32,7 +32,7 @@ NEW = task_at(HOUR_START_MS, data=b'{"version":"new"}', offset=2)
 
 
 class ScheduleSuite(StoreSuite):
-    """What every ``ScheduleStore`` does."""
+    """The contract of every ``ScheduleStore``."""
 
     def test_rows_come_back_in_key_order_with_data_and_offset(
         self, stores: Stores, partition: int
@@ -371,7 +371,7 @@ class ScheduleSuite(StoreSuite):
     def test_rows_outlive_a_restart(
         self, stores: Stores, reopen: Callable[[], Stores], partition: int
     ) -> None:
-        """What was acknowledged is there after close and open, and so is what was removed."""
+        """Acknowledged writes and removals hold after close and open."""
         done(stores.schedule.insert_tasks(partition, [OLD, task_at(0)], write_time(1, 1)))
         done(stores.schedule.delete_tasks(partition, 0, HOUR_MS, write_time(1, 2)))
         opened = reopen()

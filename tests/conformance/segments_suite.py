@@ -38,7 +38,7 @@ Step = tuple[int, tuple[int, ...]]
 it deletes."""
 STEPS = st.lists(st.tuples(st.integers(1, 12), _writes | _deletes), max_size=8)
 ORDERS = st.permutations(range(1, 9))
-"""Which write of its epoch each step is."""
+"""Number of each step among the writes of its epoch."""
 
 
 def check_segments(
@@ -107,7 +107,7 @@ def _check_ranges(stores: Stores, rows_alone: Stores, partition: int) -> None:
 
 
 def _check_parts(bulk: BulkStore, partition: int, rows: list[tuple[object, ...]]) -> None:
-    """Whoever reads all of the table in parts, and few columns, finds the same keys once."""
+    """A reader of the whole table in parts, with few columns, finds the same keys once."""
     names = ["partition", "uniqueness_key", "scheduled_ms", "ordering_id", "write_time"]
     found = [
         values[1:]

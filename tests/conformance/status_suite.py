@@ -86,7 +86,7 @@ def all_attempts(stores: Stores, partition: int) -> list[AttemptRecord]:
 
 
 class StatusSuite(StoreSuite):
-    """What every ``StatusStore`` does."""
+    """The contract of every ``StatusStore``."""
 
     @pytest.mark.parametrize("result", list(CompletionResult))
     @pytest.mark.parametrize("reason", [None, "", "late \x00 'quoted' 🐈"])

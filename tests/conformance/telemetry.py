@@ -1,4 +1,4 @@
-"""What every telemetry must do; bind it by a ``telemetry`` fixture in ``TelemetryContract``."""
+"""The contract of every telemetry; bind it by a ``telemetry`` fixture in ``TelemetryContract``."""
 
 import threading
 import typing

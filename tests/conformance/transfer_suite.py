@@ -1,4 +1,4 @@
-"""What every ``TransferStore`` must do, beside the other stores of the same installation."""
+"""The contract of every ``TransferStore``, beside the other stores of the same installation."""
 
 from typing import NamedTuple
 

@@ -86,7 +86,7 @@ def versions(stores: Stores, partition: int) -> list[int | None]:
 
 
 class WritersSuite(StoreSuite):
-    """What every store does with several writers."""
+    """The contract of every store with several writers."""
 
     @pytest.mark.parametrize("skew_minutes", SKEWS_MINUTES)
     @pytest.mark.parametrize("newest_first", [False, True])

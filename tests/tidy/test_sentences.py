@@ -23,6 +23,8 @@ _BEGINNINGS = re.compile(
 """``When`` begins a plain sentence as well; it is counted where no main clause follows."""
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z])")
 _COMMENT = re.compile(r"(?:^|\s)# (.*)")
+CLAUSES_OF_TESTS_MAX = 810
+"""Sentences of tests that begin so: a number that only falls."""
 _MARKS = re.compile(r"(?:noqa|type:|pragma|ruff|fmt|mypy|pyright)\b")
 
 
@@ -75,6 +77,13 @@ def test_sentences_begin_with_their_subject() -> None:
             if each.name not in PAGES
         )
     )
+
+
+def test_sentences_of_tests_begin_so_ever_less_often() -> None:
+    """Docstrings of tests go on from their names, and are rewritten where they are changed."""
+    found = [each for source in sources("tests") for each in _found(source)]
+
+    assert len(found) <= CLAUSES_OF_TESTS_MAX, "\n".join(found[-20:])
 
 
 @pytest.mark.parametrize(

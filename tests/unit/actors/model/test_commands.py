@@ -1,4 +1,4 @@
-"""What each command does to a key in each state, by table and by example (P12)."""
+"""The contract of each command to a key in each state, by table and by example (P12)."""
 
 import pytest
 from msgspec.structs import replace
