@@ -1,4 +1,4 @@
-"""The contract of every clock; bind it with a ``clock`` fixture in a ``ClockContract``.
+"""The contract of every clock; bind it with a ``clock`` fixture in a ``ClockContract``."""
 
 from hourhand.actors.ports.clock import Clock
 
