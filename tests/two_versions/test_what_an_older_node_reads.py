@@ -43,7 +43,7 @@ from hourhand.actors.model.status import (
 )
 from hourhand.actors.model.task import StoredTask
 from hourhand.scheduler.adapters.embedded.schema import STORE
-from hourhand.scheduler.services.grouped_tasks import group_of
+from hourhand.scheduler.records.grouping import group_of
 from hourhand.scheduler.services.recurring.declared import declaration_of, declaration_task
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 from hourhand.scheduler.services.recurring.state import (
@@ -67,7 +67,7 @@ WITHOUT_DATES = RecurringRule(
     cron="0 0 * * *", ordering_id="r", data={"n": 1}, except_dates=["2026-12-25"]
 )
 TRACE = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-GROUP, MEMBERS = group_of([(KEY, encode_json(KEY, DATA, "mail"))], (NEXT, FOLLOWER), "any", NOW_MS)
+GROUP = group_of([(KEY, encode_json(KEY, DATA, "mail"))], (NEXT, FOLLOWER), "any", NOW_MS)
 STATE = State(rule_values(RULE), NOW_MS, "made", taken=3, paused=True)
 OWNED = msgspec.structs.replace(STATE, owner="app:shop", revision=4, ahead=(NOW_MS,))
 HELD = {"held": True}
@@ -85,9 +85,9 @@ ROWS: Mapping[str, bytes] = {
 """Texts of rows that an older node must hold: it has no executor for them."""
 RECORDS: Mapping[str, tuple[bytes, Mapping[str, object]]] = {
     "expires": (FOLLOWER[:-1] + b',"expires":"PT5S"}', RUN),
-    "then": (MEMBERS[0], RUN),
+    "then": (GROUP.members[0][1], RUN),
     "after": (follower_record(Then(msgspec.Raw(FOLLOWER)), END), RUN),
-    "group": (encode_task(GROUP), HELD),
+    "group": (GROUP.request[1], HELD),
     "declaration": (
         encode_task(
             declaration_task(

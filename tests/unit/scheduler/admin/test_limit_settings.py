@@ -62,7 +62,13 @@ def test_limits_are_listed_as_declared_changed_and_reset() -> None:
         "changed",
         "tenant",
     )
-    numbers = {"rate": 50, "perMs": 1_000, "burst": 5, "concurrency": None, "rates": {}}
+    numbers: dict[str, object] = {
+        "rate": 50,
+        "perMs": 1_000,
+        "burst": 5,
+        "concurrency": None,
+        "rates": {},
+    }
     assert changed["declared"] == numbers
     assert changed["effective"] == {**numbers, "rate": 20, "burst": 9}
     assert changed["changed"]["perMs"] is None and changed["changed"]["since"]

@@ -305,9 +305,11 @@ def test_what_a_node_may_start_of_rates() -> None:
         *(RateShare("other#1", str(number), 0.5, 0.0, 0.1) for number in range(LISTED_MAX)),
     ]
 
-    report = report_of(telemetry, clock, rates=NodeRates({"mail#1": 50.0}, 0.5, shares))
+    report = report_of(
+        telemetry, clock, rates=NodeRates({LimitKey("mail#1", REST): 50.0}, 0.5, shares)
+    )
     values = {name: telemetry.meters[f"limit_rate_{name}"]["mail#1"].value for name in RATES}
-    report_of(telemetry, clock, rates=NodeRates({"mail#1": 20.0}, 0.5, ()))
+    report_of(telemetry, clock, rates=NodeRates({LimitKey("mail#1", REST): 20.0}, 0.5, ()))
 
     assert report.rate_share == 0.5
     assert [each.value for each in report.rate_shares[:3]] == ["acme", "big", "small"]

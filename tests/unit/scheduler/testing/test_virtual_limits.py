@@ -322,7 +322,9 @@ def test_a_rate_by_the_value_of_a_key_is_kept_and_changed() -> None:
     def mail(payload: dict[str, Any]) -> None: ...
 
     def begun(seconds: float) -> Counter[object]:
-        return Counter(each.task.data["plan"] for each in scheduler.advance(seconds=seconds))
+        return Counter(
+            each.task.data["plan"] for each in scheduler.advance(seconds=seconds) if each.task
+        )
 
     with VirtualScheduler(executors=app) as scheduler:
         for number in range(600):
