@@ -484,7 +484,7 @@ def _settled(known: Recurring, due_ms: int, ends: Ends, open_keys: list[TaskKey]
         closed = ends.closed.get(key)
         reason = None if closed is None else was_left_out(closed)
         if reason is None:
-            state = _with(state, key)
+            state = replace(state, taken=state.taken + 1, recent=(*state.recent, str(key)))
         elif reason == MISSED:
             state = replace(state, missed=state.missed + 1)
         else:
@@ -493,7 +493,7 @@ def _settled(known: Recurring, due_ms: int, ends: Ends, open_keys: list[TaskKey]
     closed_keys = [text for text in state.recent if text not in still_open]
     dropped = set(closed_keys[:-_CLOSED_MAX])
     recent = tuple(text for text in state.recent if text not in dropped)
-    return replace(state, ahead=tuple(kept), recent=recent)
+    return replace(state, ahead=tuple(kept), recent=recent[-_RECENT_MAX:])
 
 
 def _with(state: State, key: TaskKey) -> State:

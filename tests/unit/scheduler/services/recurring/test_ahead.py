@@ -15,10 +15,15 @@ from hourhand.scheduler.services.recurring.ahead import (
     MISSED,
     OVERLAPS,
     ROUND_MS,
+    Ends,
     next_tick_ms,
+    occurrence_key,
 )
-from hourhand.scheduler.services.recurring.state import State
+from hourhand.scheduler.services.recurring.executor import _settled
+from hourhand.scheduler.services.recurring.rule import RecurringRule
+from hourhand.scheduler.services.recurring.state import Recurring, State
 from hourhand.scheduler.services.system_registry import SystemTaskRegistry
+from tests.builders import a_completion
 from tests.unit.scheduler.services.recurring.test_recurring import MIDNIGHT, Bench
 
 SECOND = timedelta(seconds=1)
@@ -140,6 +145,21 @@ def test_what_was_made_ahead_and_overlaps_is_left_out_at_its_start() -> None:
     assert reasons(bench) == {OVERLAPS}
     state = state_of(bench)
     assert state.skipped >= 2 * (state.taken - 1)
+
+
+def test_one_that_is_open_is_kept_beside_many_that_have_ended() -> None:
+    """A tick finds out about all that were made ahead at once, and forgets none that is open."""
+    rule = RecurringRule(every_ms=100, ordering_id="n")
+    times = tuple(range(1_000, 8_000, 100))
+    keys = [occurrence_key("n", rule, each) for each in times]
+    open_key = occurrence_key("n", rule, 500, "!")
+    state = State({}, 0, "tick", recent=(str(open_key),), ahead=times)
+    ends = Ends({key: a_completion(key=key) for key in keys}, {open_key})
+
+    after = _settled(Recurring("n", rule, state, 8_000), 7_900, ends, [open_key])
+
+    assert (after.taken, after.ahead) == (70, ())
+    assert after.recent == (str(open_key), *map(str, keys[-2:]))
 
 
 def test_one_may_wait_where_one_may_be_buffered() -> None:
