@@ -119,6 +119,7 @@ for panel, name, function in (
     (CLUSTER, "buckets", cluster_commands.buckets),
     (CLUSTER, "audit-log", cluster_commands.audit_log),
     (CLUSTER, "sql", sql_commands.sql),
+    (CLUSTER, "mcp", cluster_commands.mcp),
 ):
     app.command(name, rich_help_panel=panel)(function)
 

@@ -23,7 +23,7 @@ from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.cli import task_input
 from hourhand.scheduler.cli.failing import say
 from hourhand.scheduler.cli.log_lines import log_to_stderr
-from hourhand.scheduler.cli.operating import operator_session
+from hourhand.scheduler.cli.operating import operator_service, operator_session
 from hourhand.scheduler.cli.rendering import as_json, facts_of
 from hourhand.scheduler.cli.session import (
     CommandOptions,
@@ -79,6 +79,25 @@ def admin(
 
 
 """A node reports once a second."""
+
+
+def mcp(*, common: CommandOptions) -> None:
+    """Let an assistant look at the installation, over standard input and output.
+
+    Speaks the Model Context Protocol; needs hourhand[mcp].  Its tools are the paths of the admin
+    API that read: status, tasks, dead letters, recurring schedules, limits.  Nothing can be
+    changed.  With admin.show_data=false no data of tasks is told.
+
+    \b
+    Example, in the settings of an assistant:
+      {"mcpServers": {"hourhand": {"command": "hourhand", "args": ["mcp"]}}}
+    """
+    with command_session(common) as settings:
+        with required_by("`hourhand mcp`"):
+            from hourhand.scheduler.admin.mcp_server import serve_over_stdio
+        with operator_service(settings) as service:
+            service.start()
+            serve_over_stdio(service)
 
 
 def nodes(

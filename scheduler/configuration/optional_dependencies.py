@@ -25,6 +25,9 @@ EXTRA_OF = {
     "fastapi": "http",
     "fsspec": "claims",
     "httptools": "http",
+    "httpx2": "mcp",
+    "mcp": "mcp",
+    "mcp_types": "mcp",
     "opentelemetry": "otel",
     "pandas": "spark",
     "plotly": "spark",
@@ -37,7 +40,8 @@ EXTRA_OF = {
     "watchfiles": "dev",
     "yarl": "http",
 }
-"""By import name; ``starlette`` comes with fastapi, ``yarl`` with aiohttp."""
+"""By import name; ``starlette`` comes with fastapi, ``yarl`` with aiohttp, ``httpx2`` and
+``mcp_types`` with mcp."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -16,6 +16,8 @@ GATHERED = {"all", "pipeline"}
 TOOLS = "tools"
 """The dependency group of what works on Hourhand itself."""
 BROUGHT_ALONG = {
+    "httpx2": "mcp",
+    "mcp_types": "mcp",
     "py4j": "pyspark",
     "pydantic_core": "pydantic",
     "starlette": "fastapi",
