@@ -47,6 +47,11 @@ _AT_ONCE = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 server's acknowledgement of the previous one, which a server without an answer delays for 40 ms; all
 later requests on the connection wait too."""
 
+_SILENT_S = 5.0
+"""A connection that is silent for so long is asked whether it is alive, and closed if it is silent
+for as long again. The driver itself needs a minute and more, in which each request over a connection
+whose server has gone without a word is lost."""
+
 _PROTOCOL_VERSION = ProtocolVersion.V4
 """Version 5 adds a checksum to each frame, which the driver computes bit by bit in Python, and the
 server pays for it too. TLS protects frames better, and nothing else of version 5 is needed."""
@@ -173,6 +178,8 @@ def cluster_of(settings: CassandraSettings, timeout_s: float) -> Any:
         sockopts=_AT_ONCE,
         connect_timeout=timeout_s,
         control_connection_timeout=timeout_s,
+        idle_heartbeat_interval=_SILENT_S,
+        idle_heartbeat_timeout=_SILENT_S,
     )
 
 

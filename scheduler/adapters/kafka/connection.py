@@ -91,6 +91,9 @@ def shared_properties(
     return {
         # A broker that was restarted is found again within a second, not within ten.
         "reconnect.backoff.max.ms": 1_000,
+        # So soon a connection is given up that is silent, also where its broker has gone without a
+        # word: by default its requests would wait for a minute.
+        "socket.timeout.ms": "10000",
         "client.id": "hourhand",
         **chosen,
         **security_properties(kafka),

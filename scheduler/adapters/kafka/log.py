@@ -398,9 +398,6 @@ class KafkaLog:
             # milliseconds instead of a second.
             "queued.max.messages.kbytes": "16384",
             "fetch.queue.backoff.ms": "5",
-            # Bounds the wait for a broker that is connected but silent, mainly that of the last
-            # commit of partitions.
-            "socket.timeout.ms": "10000",
             **self._settings.kafka.consumer_properties,
         }
         return {
