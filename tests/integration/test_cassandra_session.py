@@ -149,6 +149,23 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
     assert f"127.0.0.1:{port}" in str(error)
 
 
+def test_a_write_without_a_time_of_its_own_gets_the_servers(settings: Settings) -> None:
+    """So no node's clock that is a year ahead hides what others write later."""
+    opened = open_connection(settings.cassandra)
+    try:
+        opened.cluster.timestamp_generator = lambda: (NOW_MS + 365 * 24 * HOUR_MS) * 1_000
+        opened.session.set_keyspace(settings.cassandra.keyspace)
+
+        opened.session.execute("INSERT INTO schedule_meta (name, value) VALUES ('timed', '1')")
+
+        asked = "SELECT WRITETIME(value) FROM schedule_meta WHERE name = 'timed'"
+        [(written_us,)] = opened.session.execute(asked).all()
+        [(now_ms,)] = opened.session.execute("SELECT toUnixTimestamp(now()) FROM system.local")
+        assert abs(written_us / 1_000 - now_ms) < HOUR_MS
+    finally:
+        opened.cluster.shutdown()
+
+
 @pytest.fixture
 def gate(cassandra_server: CassandraServer) -> Iterator[Gate]:
     """The only way to the server for one test, as others use the server meanwhile."""

@@ -128,6 +128,9 @@ def open_connection(settings: CassandraSettings) -> Connection:
     finally:
         opener.shutdown(wait=False)
     session.client_protocol_handler = PackedProtocol
+    # A write without a time of its own gets the server's. The driver would give it that of a clock
+    # that was ahead once for as long as it was ahead, and complain each second.
+    session.use_client_timestamp = False
     return Connection(cluster, session)
 
 

@@ -192,6 +192,7 @@ class CassandraSession:
         """Return a further session of the driver: each has one handler for all its requests."""
         session = self._cluster.connect()
         session.client_protocol_handler = protocol
+        session.use_client_timestamp = False
         return session
 
     def _run(
