@@ -28,6 +28,7 @@ _SYNC_S = 1.0
 _BOTH: tuple[Way, Way] = ("to", "from")
 _MANNERS = {each: each for each in get_args(Manner)}
 _BACK_S = 300.0
+_NOTICED_S, _LOOK_S = 45.0, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ class Surroundings:
         blight = Blight(_MANNERS[manner], _LATENCY_MS, _BYTES_PER_S)
         counts = self._hold(links, blight, self._rules(step, way), step.lasts_s)
         back_us = now_us()
+        self._wait_until_noticed(links)
         if step.kind is Kind.LINK_OF_BROKER:
             self._kafka.wait_until_in_sync(_BACK_S)
         elif step.kind is Kind.LINK_TO_LOG:
@@ -111,6 +113,14 @@ class Surroundings:
             self._kafka.wait_until_members(group, len(self._fleet.numbers), _BACK_S)
         met = counts.held + counts.dropped + counts.delayed + counts.resets
         return Suffered(back_us, met=met)
+
+    def _wait_until_noticed(self, links: Links) -> None:
+        """Wait until a half-open link is whole: those who used it have noticed, but for some that
+        have nothing to send.
+        """
+        until_us = now_us() + round(_NOTICED_S * 1e6)
+        while links.forsaken and now_us() < until_us:
+            self._moment.wait(_LOOK_S)
 
     def _hold(self, links: Links, blight: Blight, rules: Sequence[Rule], lasts_s: float) -> Counts:
         links.strike(blight, *rules)

@@ -83,6 +83,11 @@ class Connection:
         for pipe in self._pipes.values():
             pipe.heal()
 
+    @property
+    def is_forsaken(self) -> bool:
+        """Whether it is half-open, and its client has not noticed."""
+        return not self.client.is_gone and any(pipe.is_dead for pipe in self._pipes.values())
+
     def reached(self) -> None:
         """Pass on what came while the server was being reached."""
         for pipe in self._pipes.values():
@@ -118,12 +123,12 @@ class Pipe:
         self._blight: Blight | None = None
         self._counts = Counts()
         self._is_open = False
-        self._is_dead = False
+        self.is_dead = False
 
     def strike(self, blight: Blight, counts: Counts) -> None:
         """Let a fault begin."""
         self._blight, self._counts = blight, counts
-        self._is_dead |= blight.manner == "half-open"
+        self.is_dead |= blight.manner == "half-open"
 
     def heal(self) -> None:
         """Let it end."""
@@ -137,7 +142,7 @@ class Pipe:
 
     def take(self, piece: bytes | None) -> None:
         """Take what came from the source; None: it has ended."""
-        if self._is_dead:
+        if self.is_dead:
             self._counts.dropped += 1
         elif self._is_open and self._blight is None and not self._waiting:
             self._target.give(piece)

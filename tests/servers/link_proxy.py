@@ -82,6 +82,11 @@ class Proxy:
         self._connections.pop(connection, None)
         self._struck.discard(connection)
 
+    @property
+    def forsaken(self) -> int:
+        """How many connections are half-open without their client's knowledge."""
+        return sum(connection.is_forsaken for connection in self._connections)
+
     def strike(self, blight: Blight, rules: Sequence[Rule]) -> Counts:
         """Let a fault begin on what is connected, and on what will be."""
         self._blight, self._rules, self._counts = blight, list(rules), Counts()
@@ -178,8 +183,10 @@ async def _answer(proxy: Proxy, asked: dict[str, Any]) -> dict[str, Any]:
         case "strike":
             rules = [Rule(**each) for each in asked["rules"]]
             return asdict(proxy.strike(Blight(**asked["blight"]), rules))
-        case _:
+        case "heal":
             return asdict(proxy.heal())
+        case _:
+            return {"forsaken": proxy.forsaken}
 
 
 if __name__ == "__main__":

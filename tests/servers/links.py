@@ -43,6 +43,11 @@ class Links:
         """Let it end; return what it did."""
         return Counts(**self._ask({"do": "heal"}))
 
+    @property
+    def forsaken(self) -> int:
+        """How many connections are half-open without their client's knowledge."""
+        return int(self._ask({"do": "count"})["forsaken"])
+
     def close(self) -> None:
         """End the proxy, and all connections through it."""
         assert self._process.stdin is not None

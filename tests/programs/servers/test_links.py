@@ -196,7 +196,9 @@ def test_a_half_open_link_drops_all_and_tells_nobody(
 
     client.sendall(b"gone too")
     assert is_silent(client)
+    assert links.forsaken == 1
     client.close()
+    until(lambda: not links.forsaken, "a client that left is counted")
     with connected(port) as other:
         assert echoed(other, b"new") == b"new"
     assert counts.dropped >= 1
