@@ -49,8 +49,8 @@ later requests on the connection wait too."""
 
 _SILENT_S = 5.0
 """A connection that is silent for so long is asked whether it is alive, and closed if it is silent
-for as long again. The driver itself needs a minute and more, in which each request over a connection
-whose server has gone without a word is lost."""
+for as long again. The driver by itself takes a minute and more, in which it loses each request over
+a connection whose server has gone without a word."""
 
 _PROTOCOL_VERSION = ProtocolVersion.V4
 """Version 5 adds a checksum to each frame, which the driver computes bit by bit in Python, and the
