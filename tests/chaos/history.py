@@ -19,8 +19,9 @@ own, so that they make nothing else late."""
 How = Literal["killed", "frozen", "drained"]
 """SIGKILL; SIGSTOP until SIGCONT; SIGTERM until the process has ended."""
 Harm = Literal["nodes", "log", "replica", "store", "clock"]
-"""What a fault may harm: nodes, what brokers do for somebody, one of several Cassandra nodes, what
-Cassandra does for somebody, when a node takes tasks for due."""
+"""A part that a fault may harm: nodes, the service of brokers to somebody, one of several
+Cassandra nodes, the service of Cassandra to somebody, the moment at which a node takes tasks for
+due."""
 
 
 @dataclass(frozen=True, slots=True)

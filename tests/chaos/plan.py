@@ -91,7 +91,7 @@ class Shape:
     lasts_s: tuple[float, float]
     returns_s: float
     manners: Sequence[str] = ("",)
-    """In which ways it may happen."""
+    """The ways in which it may happen."""
 
 
 SHAPES = {
@@ -169,7 +169,7 @@ class Step:
     """Which node, broker or Cassandra node, counted from 1; of no meaning where all are struck
     or where the group names the one."""
     manner: str = ""
-    """In which way, where there are several."""
+    """The way in which it happens, if there are several."""
 
     @property
     def reckoned_s(self) -> float:

@@ -40,7 +40,7 @@ def held_up(until_us: int) -> Plant:
 
 @pytest.mark.parametrize("ahead_us", [DAY_US, -DAY_US])
 def test_a_run_whose_clock_is_set_and_set_right_has_nothing_to_find(ahead_us: int) -> None:
-    """What waited for a clock that was behind begins when it is right."""
+    """Tasks that waited for a clock that was behind begin when it is right."""
     plant = held_up(SET_US + 10 * SECOND_US) if ahead_us < 0 else Plant()
     plant.faults = [a_clock(ahead_us)]
 
@@ -79,7 +79,7 @@ def test_order_is_judged_from_when_tasks_begin_under_a_clock_that_is_ahead() -> 
 
 
 def test_an_attempt_may_begin_early_only_as_the_clock_is_set_back() -> None:
-    """When one that was ahead is set right, or one that was right is set behind."""
+    """One that was ahead is set right, or one that was right is set behind."""
     for ahead_us, at_us, excused in (
         (DAY_US, SET_US + 10 * SECOND_US, True),
         (DAY_US, SET_US + 13 * SECOND_US, False),

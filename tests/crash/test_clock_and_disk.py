@@ -150,7 +150,7 @@ def test_a_slow_disk_only_costs_time(machine: Machine, node: Surrounded) -> None
 def test_a_disk_that_fails_for_a_while_loses_nothing(
     machine: Machine, node: Surrounded, error: int
 ) -> None:
-    """What cannot be written is refused; what was acknowledged runs, and the node goes on."""
+    """A task that cannot be written is refused; acknowledged ones run, and the node goes on."""
     node.wait_for(node.schedule(), "before")
     under_way = node.schedule(in_ms=300)
     with machine.failing_disk(error):

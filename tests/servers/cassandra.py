@@ -163,7 +163,7 @@ class CassandraServer:
 
     @property
     def fronts(self) -> list[Front]:
-        """What has to listen before a proxied cluster: the doors of each node, by its name."""
+        """Ports that have to listen before a proxied cluster, by the name of the node."""
         pairs = enumerate(zip(self.addresses, self._own_addresses, strict=True), 1)
         return [
             Front(f"Cassandra {number}", known, port, own, port)

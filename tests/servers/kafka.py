@@ -165,7 +165,7 @@ class KafkaServer:
 
     @property
     def fronts(self) -> list[Front]:
-        """What has to listen before a proxied cluster: the doors of each broker, by its name."""
+        """Ports that have to listen before a proxied cluster, by the name of the broker."""
         pairs = (
             *zip(self._known_ports, self._ports, strict=True),
             *zip(self._known_controller_ports, self._controller_ports, strict=True),

@@ -19,16 +19,16 @@ Way = Literal["to", "from"]
 """Towards the server, and from it."""
 
 HELD_BYTES_MAX = 262_144
-"""What a pipe holds before its sender is read no further, as full buffers of a network would."""
+"""A pipe that holds more reads its sender no further, as full buffers of a network would."""
 _SENT_AGAIN_S = (0.2, 0.4, 0.8, 1.6, 3.2)
-"""When TCP has sent a lost piece again: after one loss, or several."""
+"""The time until TCP has sent a lost piece again: after one loss, or several."""
 _RESET = 0.001
 """Share of the pieces at which a lossy link is reset."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a fault did; one that reports zeros struck nothing."""
+    """The effects of a fault; one that reports zeros struck nothing."""
 
     connections: int = 0
     held: int = 0
@@ -40,7 +40,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Blight:
-    """What happens to a connection."""
+    """A fault of a connection."""
 
     manner: Manner
     latency_ms: float = 0.0
@@ -85,7 +85,7 @@ class Connection:
 
     @property
     def is_forsaken(self) -> bool:
-        """Whether it is half-open, and its client has not noticed."""
+        """True if it is half-open, and its client has not noticed."""
         return not self.client.is_gone and any(pipe.is_dead for pipe in self._pipes.values())
 
     def reached(self) -> None:
@@ -118,7 +118,7 @@ class Pipe:
         self._waiting: deque[tuple[float, bytes | None]] = deque()
         self._waiting_bytes = 0
         self._free_s = 0.0
-        """When what came before has left."""
+        """The time at which all that came before has left."""
         self._timer: asyncio.TimerHandle | None = None
         self._blight: Blight | None = None
         self._counts = Counts()

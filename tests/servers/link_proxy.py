@@ -40,7 +40,7 @@ class Front:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which connections are struck: of these processes, to these servers, these ways."""
+    """Connections that are struck: of these processes, to these servers, these ways."""
 
     pids: Sequence[int]
     names: Sequence[str]
@@ -84,7 +84,7 @@ class Proxy:
 
     @property
     def forsaken(self) -> int:
-        """How many connections are half-open without their client's knowledge."""
+        """The number of connections that are half-open without their client's knowledge."""
         return sum(connection.is_forsaken for connection in self._connections)
 
     def strike(self, blight: Blight, rules: Sequence[Rule]) -> Counts:

@@ -45,7 +45,7 @@ class Links:
 
     @property
     def forsaken(self) -> int:
-        """How many connections are half-open without their client's knowledge."""
+        """The number of connections that are half-open without their client's knowledge."""
         return int(self._ask({"do": "count"})["forsaken"])
 
     def close(self) -> None:

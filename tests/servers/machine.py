@@ -23,7 +23,7 @@ FULL, BROKEN = errno.ENOSPC, errno.EIO
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """How often a program met what was wrong with its machine."""
+    """Counts of what a program met of the faults of its machine."""
 
     clock_read: int
     syncs_delayed: int
@@ -31,7 +31,7 @@ class Touched:
 
 
 class Machine:
-    """What one program runs on; any number of programs may share it."""
+    """A machine for one program, or for any number that share it."""
 
     def __init__(self, library: Path, file: Path, disk: Path | None = None) -> None:
         """``disk`` is the folder that is on the machine's disk."""
@@ -39,13 +39,13 @@ class Machine:
         with file.open("r+b") as opened:
             self._page = mmap.mmap(opened.fileno(), _PAGE.size)
         self.variables = {"LD_PRELOAD": str(library), "MACHINE_FILE": str(file)}
-        """What a program's environment needs."""
+        """Variables for the environment of a program."""
         if disk is not None:
             self.variables["MACHINE_ROOT"] = str(disk)
 
     @property
     def touched(self) -> Touched:
-        """What was met so far."""
+        """The counts so far."""
         return Touched(*_PAGE.unpack(self._page)[3:])
 
     def set_clock(self, ahead_s: float) -> None:

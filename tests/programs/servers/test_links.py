@@ -127,7 +127,7 @@ def is_silent(client: socket.socket) -> bool:
 def test_a_cut_link_holds_what_is_sent_and_passes_it_on_later(
     links: Links, client: socket.socket, echo: Echo, port: int
 ) -> None:
-    """Of connections made meanwhile, too."""
+    """Connections made meanwhile are cut, too."""
     before = echo.got
     struck = links.strike(Blight("cut"), MINE)
     client.sendall(b"later")
