@@ -74,6 +74,7 @@ WITHOUT_CLUSTER = frozenset(
         "batch",
         "memory_bytes",
         "embedded_steady",
+        enqueueing.EMBEDDED,
         *writes.MEASURES,
         *shapes.MEASURES,
         *compute_beside.MEASURES,

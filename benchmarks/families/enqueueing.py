@@ -1,8 +1,10 @@
-"""enqueue, enqueue_bulk and enqueue_made: how many tasks a second one process hands over.
+"""enqueue, enqueue_bulk, enqueue_made, enqueue_embedded: tasks a second that one process hands over.
 
 All are acknowledged by then.  Building them is in it, except for those made beforehand.
+``enqueue_embedded`` is ``enqueue`` to the embedded log, and the others are to Kafka.
 """
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -13,7 +15,8 @@ from benchmarks.records import wall_s
 from benchmarks.rivals import awa, running
 from hourhand import Settings
 
-MEASURES = ("enqueue", "enqueue_bulk", "enqueue_made")
+EMBEDDED = "enqueue_embedded"
+MEASURES = ("enqueue", "enqueue_bulk", "enqueue_made", EMBEDDED)
 UNIT = "tasks/s"
 _COPY = f"{awa.NAME} COPY"
 _PRODUCE = "bare produce"
@@ -22,14 +25,22 @@ _LATER_S = 86_400.0
 
 def run(bench: Bench) -> list[Line]:
     """Take the measures that are wanted, round by round, all on one topic that nobody reads."""
-    with bench.servers.installation("enqueue") as settings:
-        return _lines(bench, _rounds(bench, settings))
-
-
-def _rounds(bench: Bench, settings: Settings) -> dict[str, Figure]:
     # Due far away: what is measured is the acceptance, whoever runs them.
     sizes = bench.sizes
     load = Load(sizes.enqueue_tasks, sizes.drain_ids, due_s=wall_s() + _LATER_S, rate=10_000)
+    with contextlib.ExitStack() as stack:
+        works: dict[str, Callable[[], float]] = {}
+        if bench.wanted & set(MEASURES) - {EMBEDDED}:
+            works = _on_kafka(
+                bench, stack.enter_context(bench.servers.installation("enqueue")), load
+            )
+        if EMBEDDED in bench.wanted:
+            settings = stack.enter_context(bench.servers.embedded("enqueue"))
+            works[EMBEDDED] = lambda: _hourhand(bench, settings, load, "futures")
+        return _lines(bench, _rounds(bench, works, load))
+
+
+def _on_kafka(bench: Bench, settings: Settings, load: Load) -> dict[str, Callable[[], float]]:
     works: dict[str, Callable[[], float]] = {}
     if "enqueue" in bench.wanted:
         works["futures"] = lambda: _hourhand(bench, settings, load, "futures")
@@ -39,10 +50,14 @@ def _rounds(bench: Bench, settings: Settings) -> dict[str, Figure]:
         works["made"] = lambda: _hourhand(bench, settings, load, "made")
     if {"enqueue_bulk", "enqueue_made"} & bench.wanted:
         works[_PRODUCE] = lambda: _hourhand(bench, settings, load, "produce")
+    return works
+
+
+def _rounds(bench: Bench, works: dict[str, Callable[[], float]], load: Load) -> dict[str, Figure]:
     if bench.servers.postgres is not None:
         works[_COPY] = lambda: running.enqueue(bench, awa.RIVAL, Load(load.count, load.ids))
     rounds: defaultdict[str, list[float]] = defaultdict(list)
-    for number in range(1, sizes.rounds + 1):
+    for number in range(1, bench.sizes.rounds + 1):
         for name, work in works.items():
             rounds[name].append(work())
             bench.say(f"round {number}: {name} {rounds[name][-1]:,.0f} {UNIT}")
@@ -56,6 +71,7 @@ def _lines(bench: Bench, figures: dict[str, Figure]) -> list[Line]:
         ("enqueue_bulk", "bulk", _PRODUCE, Goal("at least", 0.35)),
         ("enqueue_made", "made", _COPY, Goal("at least", 7)),
         ("enqueue_made", "made", _PRODUCE, Goal("at least", 0.6)),
+        (EMBEDDED, EMBEDDED, _COPY, Goal("at least", 1)),
     )
     return [
         Line(measure, figures[mine], UNIT, other, figures.get(other), goal)

@@ -1,6 +1,7 @@
 """embedded_steady and drain_cluster_steady: the highest rate that holds, for rivals alike.
 
-Tasks come at a pace, due at once.  A rate holds if at its end no more than a second of tasks waits.
+Tasks come at a pace, due at once.  A rate holds if at its end no more than a second of
+tasks waits, and no more than a tenth of all.
 One drain tells where to begin; then the rate goes up or down by a tenth, until the highest that
 holds for a moment is known.  What counts is a minute at that rate after a half, in which servers,
 pools and caches become what they are in the long run; where it does not hold for so long, the next
@@ -24,10 +25,12 @@ from benchmarks.rivals.rival import Rival
 from hourhand import Settings
 
 MEASURES = ("embedded_steady", "drain_cluster_steady")
-_STEP = 1.1
+_STEP, _LONG_STEP = 1.1, 1.2
+"""Ratio of two rates that are tried for a moment, or for long."""
 _STEPS_MAX = 12
-_WAITING_S = 1.0
-"""How much may wait at the end, in seconds of the rate."""
+_WAITING_S, _WAITING_SHARE = 1.0, 0.1
+"""How much may wait at the end, in seconds of the rate, and as a share of all."""
+_HOURHAND = "Hourhand"
 _SLOTS = 6_000_000
 _IDS = 10_000
 _RIVALS = {
@@ -42,7 +45,7 @@ class Steady:
     """What a system runs in the long run."""
 
     per_s: float
-    """Tasks that were started in a second."""
+    """Tasks that come in a second."""
     cpu_us: Mapping[str, float]
     """Processor time a task, by the name of the process."""
 
@@ -83,15 +86,17 @@ def _taken(bench: Bench, measure: str) -> dict[str, Steady]:
             else servers.installation("steady")
         )
         with hourhand(bench, settings) as system:
-            found = {"Hourhand": highest(bench, "Hourhand", system)}
+            found = {_HOURHAND: highest(bench, _HOURHAND, system)}
     for rival in running.available(bench, _RIVALS[measure]):
         with of_rival(bench, rival) as system:
             found[rival.name] = highest(bench, rival.name, system)
-    return found
+    return {name: steady for name, steady in found.items() if steady is not None}
 
 
 def _lines(measure: str, found: dict[str, Steady]) -> list[Line]:
-    mine = found.pop("Hourhand")
+    mine = found.pop(_HOURHAND, None)
+    if mine is None:
+        return []
     figure, whole = Figure.of([mine.per_s]), Figure.of([sum(mine.cpu_us.values())])
     lines = [Line(measure, figure, f"{throughput.UNIT} that hold")] if not found else []
     for name, of in found.items():
@@ -132,8 +137,8 @@ def of_rival(bench: Bench, rival: Rival) -> Iterator[Running]:
         yield Running(records, {"worker": worker.pid, **place.pids}, client)
 
 
-def highest(bench: Bench, name: str, system: Running) -> Steady:
-    """Find the highest rate that holds."""
+def highest(bench: Bench, name: str, system: Running) -> Steady | None:
+    """Find the highest rate that holds; None if no rate does."""
     sizes = bench.sizes
     per_s = _drained_per_s(bench, name, system)
     bench.say(f"{name}: drains {per_s:,.0f} {throughput.UNIT}")
@@ -147,14 +152,15 @@ def highest(bench: Bench, name: str, system: Running) -> Steady:
         if holds and not goes_up:
             break
     for _ in range(_STEPS_MAX):
-        found = _at(system, per_s, sizes.steady_warming_s, sizes.steady_s)
+        found = at_rate(system, per_s, sizes.steady_warming_s, sizes.steady_s)
         if found is not None:
             cpu = ", ".join(f"{of} {us:.1f}" for of, us in found.cpu_us.items())
             bench.say(f"{name}: {found.per_s:,.0f} {throughput.UNIT} hold; {cpu}")
             return found
         bench.say(f"{name}: {per_s:,.0f} {throughput.UNIT} do not hold for long")
-        per_s /= _STEP
-    raise RuntimeError(f"{name} holds no rate down to {per_s:,.0f} {throughput.UNIT}")
+        per_s /= _LONG_STEP
+    bench.say(f"{name} is left out: it holds no rate down to {per_s:,.0f} {throughput.UNIT}")
+    return None
 
 
 def _drained_per_s(bench: Bench, name: str, system: Running) -> float:
@@ -169,12 +175,12 @@ def _drained_per_s(bench: Bench, name: str, system: Running) -> float:
 
 
 def _holds(bench: Bench, name: str, system: Running, per_s: float) -> bool:
-    found = _at(system, per_s, 0.0, bench.sizes.steady_step_s)
+    found = at_rate(system, per_s, 0.0, bench.sizes.steady_step_s)
     bench.say(f"{name}: {per_s:,.0f} {throughput.UNIT} {'hold' if found else 'do not hold'}")
     return found is not None
 
 
-def _at(system: Running, per_s: float, warming_s: float, counted_s: float) -> Steady | None:
+def at_rate(system: Running, per_s: float, warming_s: float, counted_s: float) -> Steady | None:
     """Let tasks come at a rate; return what came of it, None where it does not hold."""
     load = system.load(int(per_s * (warming_s + counted_s)), per_s)
     with system.client(load) as client:
@@ -182,16 +188,17 @@ def _at(system: Running, per_s: float, warming_s: float, counted_s: float) -> St
         client.say("go")
         began_s = wall_s()
         time.sleep(warming_s)
-        before, from_s = {of: cpu_s(pid) for of, pid in pids.items()}, wall_s()
+        from_s, before = wall_s(), {of: cpu_s(pid) for of, pid in pids.items()}
         # Not to the last task: a client ends when it has sent it.
         time.sleep(max(0.0, began_s + warming_s + counted_s * 0.95 - wall_s()))
-        after, to_s = {of: cpu_s(pid) for of, pid in pids.items()}, wall_s()
+        to_s, after = wall_s(), {of: cpu_s(pid) for of, pid in pids.items()}
         late_s = float(client.expect("done", RUN_S)["ended_s"]) - began_s - warming_s - counted_s
     system.records.wait_for(system.scheduled, RUN_S)
     started_s = [each.started_s for each in system.records if each.number >= load.first]
     done = sum(each <= to_s for each in started_s)
     counted = sum(from_s <= each <= to_s for each in started_s)
-    if late_s > _WAITING_S or done < (to_s - began_s - _WAITING_S) * per_s:
+    waiting_s = min(_WAITING_S, _WAITING_SHARE * (warming_s + counted_s))
+    if late_s > waiting_s or done < (to_s - began_s - waiting_s) * per_s:
         return None
     taken = {of: (after[of], before[of]) for of in pids}
     cpu_us = {
@@ -199,4 +206,4 @@ def _at(system: Running, per_s: float, warming_s: float, counted_s: float) -> St
         for of, (later, earlier) in taken.items()
         if later is not None and earlier is not None
     }
-    return Steady(counted / (to_s - from_s), cpu_us)
+    return Steady(per_s, cpu_us)

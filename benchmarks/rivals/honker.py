@@ -5,11 +5,12 @@ One worker that claims and acknowledges in batches, which its documents name for
 that: at full sync the programs tell its writing connection so by SQL.
 """
 
+import asyncio
+import contextlib
 import importlib
 import shutil
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ FOLDER = ROOT / "build" / "bench" / f"honker-{VERSION}"
 BATCH = 1_000
 _ENQUEUED = 5_000
 _INSTALL_S = 600.0
-_IDLE_S = 0.002
+_IDLE_S = 0.1
 _QUEUE, _WORKER = "bench", "worker"
 # A finished job is deleted.
 _LEFT = "SELECT count(*) FROM _honker_live"
@@ -87,27 +88,23 @@ FULL_SYNC = replace(
 )
 
 
-def _work(spec: dict[str, Any]) -> None:
+async def _work(spec: dict[str, Any]) -> None:
     records = Records(Path(spec["records"]), spec["slots"])
-    queue = _opened(spec["url"], full_sync=spec["sync"] == "full").queue(_QUEUE)
-    stopped = threading.Event()
-
-    def run() -> None:
-        while not stopped.is_set():
-            jobs = queue.claim_batch(_WORKER, BATCH)
-            for job in jobs:
-                records.note(job.payload["number"])
-            if jobs:
-                queue.ack_batch([job.id for job in jobs], _WORKER)
-            else:
-                stopped.wait(_IDLE_S)
-
-    thread = threading.Thread(target=run)
-    thread.start()
+    database = _opened(spec["url"], full_sync=spec["sync"] == "full")
+    queue, updates = database.queue(_QUEUE), database.update_events()
+    stopping = asyncio.create_task(asyncio.to_thread(wait_for_command, "stop"))
     tell("ready")
-    wait_for_command("stop")
-    stopped.set()
-    thread.join()
+    while not stopping.done():
+        jobs = queue.claim_batch(_WORKER, BATCH)
+        for job in jobs:
+            records.note(job.payload["number"])
+        if jobs:
+            queue.ack_batch([job.id for job in jobs], _WORKER)
+        else:
+            # As its own iterator does, which claims one job at a time.
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(anext(updates), _IDLE_S)
+    updates.close()
 
 
 def _enqueue(spec: dict[str, Any]) -> None:
@@ -128,7 +125,10 @@ def _enqueue(spec: dict[str, Any]) -> None:
 def main() -> None:
     """Run what this process was told."""
     spec = told()
-    (_work if spec["kind"] == "worker" else _enqueue)(spec)
+    if spec["kind"] == "worker":
+        asyncio.run(_work(spec))
+    else:
+        _enqueue(spec)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from benchmarks.families import (
     occurrences,
     shapes,
     startup,
+    steady,
     throughput,
     user_processes,
     writes,
@@ -96,6 +97,21 @@ def test_writes_are_counted_at_every_pace(tmp_path: Path) -> None:
             found[f"syncs a thousand tasks, {how}, node"] for how in ("drain", "1,000 a second")
         )
         assert 0 < drain < alone
+
+
+def test_a_rate_holds_or_does_not(tmp_path: Path) -> None:
+    """One far below what a node drains, and one that no client could keep up."""
+    with open_servers(tmp_path / "servers", cluster=False, rivals=False) as servers:
+        bench = Bench(servers, SMOKE, frozenset(steady.MEASURES))
+        with (
+            servers.embedded("steady") as settings,
+            steady.hourhand(bench, settings) as system,
+        ):
+            low = steady.at_rate(system, 50.0, warming_s=1.0, counted_s=4.0)
+            high = steady.at_rate(system, 100_000.0, warming_s=0.0, counted_s=0.2)
+
+    assert low is not None and low.per_s == 50.0
+    assert high is None
 
 
 def test_a_herd_gives_a_line_a_phase(tmp_path: Path) -> None:
