@@ -19,13 +19,13 @@ class Sizes:
     """Jobs of each rival except the slow ones."""
     procrastinate_jobs: int
     slow_jobs: int
-    """Of Huey, and of River on SQLite."""
+    """Jobs of Huey, and of River on SQLite."""
     burst_tasks: int
     steady_step_s: float
-    """How long each rate is tried."""
+    """Seconds for which each rate is tried."""
     steady_warming_s: float
     steady_s: float
-    """How long the highest of them is counted after that."""
+    """Seconds for which the highest of them counts after that."""
     compute_tasks: int
     """Each takes a tenth of a second."""
     batch_tasks: int

@@ -1,4 +1,4 @@
-"""How many tasks a second one process hands over: the enqueue measures.
+"""The enqueue measures: tasks a second that one process hands over.
 
 All are acknowledged by then.  Building them is in it, except for those made beforehand.
 ``enqueue_embedded`` is ``enqueue`` to the embedded log, and the others are to Kafka.

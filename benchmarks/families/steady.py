@@ -3,7 +3,7 @@
 Tasks come at a pace, due at once.  A rate holds if at its end no more than a second of
 tasks waits, and no more than a tenth of all.
 One drain tells where to begin; then the rate goes up or down by a tenth, until the highest that
-holds for a moment is known.  What counts is a minute at that rate after a half, in which servers,
+holds for a moment is known.  A minute at that rate counts, after a half in which servers,
 pools and caches become what they are in the long run; where it does not hold for so long, the next
 lower rate is tried.  One worker runs all of it.
 """
@@ -29,7 +29,7 @@ _STEP, _LONG_STEP = 1.1, 1.2
 """Ratio of two rates that are tried for a moment, or for long."""
 _STEPS_MAX = 12
 _WAITING_S, _WAITING_SHARE = 1.0, 0.1
-"""How much may wait at the end, in seconds of the rate, and as a share of all."""
+"""Tasks that may wait at the end, in seconds of the rate, and as a share of all."""
 _HOURHAND = "Hourhand"
 _SLOTS = 6_000_000
 _IDS = 10_000
@@ -42,7 +42,7 @@ _OF = {"embedded_steady": "embedded", "drain_cluster_steady": "drain_cluster"}
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """What a system runs in the long run."""
+    """The rate of a system in the long run, and its processor time."""
 
     per_s: float
     """Tasks that come in a second."""
