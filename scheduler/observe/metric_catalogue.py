@@ -1,4 +1,4 @@
-"""Every metric of a node, as data: name, kind, labels, buckets, meaning, and names elsewhere.
+"""Every metric of a node, as data: name, kind, labels, buckets and meaning.
 
 Prometheus' and OpenTelemetry's instruments and docs/metrics.md are all made from this table. It
 decides names and bounds, and never when an event is counted.
@@ -31,8 +31,6 @@ class Metric(NamedTuple):
     labels: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
-    peers: str = ""
-    """The same metric's names in other schedulers."""
 
     @property
     def full_name(self) -> str:
@@ -40,16 +38,12 @@ class Metric(NamedTuple):
         return PREFIX + self.name
 
 
-def _counter(
-    name: str, text: str, *labels: str, words: tuple[str, ...] = (), peers: str = ""
-) -> Metric:
-    return Metric(f"{name}_total", Kind.COUNTER, text, labels, words, (), peers)
+def _counter(name: str, text: str, *labels: str, words: tuple[str, ...] = ()) -> Metric:
+    return Metric(f"{name}_total", Kind.COUNTER, text, labels, words)
 
 
-def _gauge(
-    name: str, text: str, *labels: str, words: tuple[str, ...] = (), peers: str = ""
-) -> Metric:
-    return Metric(name, Kind.GAUGE, text, labels, words, (), peers)
+def _gauge(name: str, text: str, *labels: str, words: tuple[str, ...] = ()) -> Metric:
+    return Metric(name, Kind.GAUGE, text, labels, words)
 
 
 def _histogram(
@@ -58,9 +52,8 @@ def _histogram(
     *labels: str,
     words: tuple[str, ...] = (),
     buckets: tuple[float, ...] = SECONDS,
-    peers: str = "",
 ) -> Metric:
-    return Metric(name, Kind.HISTOGRAM, text, labels, words, buckets, peers)
+    return Metric(name, Kind.HISTOGRAM, text, labels, words, buckets)
 
 
 PROCESS_DEATHS = (
@@ -82,23 +75,19 @@ _ACCEPTING = (
     _counter(
         "records_enqueued",
         "Accepted: records of this client that the log acknowledged",
-        peers="PagerDuty `checker_total_enqueued`",
     ),
     _histogram(
         "enqueue_seconds",
         "From schedule_task or a command to the log's acknowledgement",
-        peers="PagerDuty `task_enqueue_to_kafka`",
     ),
     _histogram(
         "batch_persist_seconds",
         "From a polled batch to its durability in the store",
-        peers="PagerDuty `tasks_sent_to_akka`",
     ),
     _counter(
         "tasks_persisted",
         "Tasks made durable in the store",
         "partition",
-        peers="PagerDuty `tasks_persist_to_cass`",
     ),
     _counter("commands_read", "Commands read from the log", "partition"),
     _counter("poison_records", "Records that cannot be decoded or stored, put aside"),
@@ -108,7 +97,6 @@ _ACCEPTING = (
         "Records and tasks that went to the dead-letter topic",
         "reason",
         words=("poison", "exhausted", "relay"),
-        peers="awa `job.dlq_*`",
     ),
 )
 _CALLS = (
@@ -121,33 +109,28 @@ _CALLS = (
         "Group commit: rows that one write to the store holds",
         "call",
         buckets=ROWS,
-        peers="awa `completion.flush_batch_size`",
     ),
 )
 _WINDOW = (
     _histogram(
         "window_load_seconds",
         "Duration of a load from the store",
-        peers="Temporal `task_latency_load`",
     ),
     _counter(
         "tasks_loaded",
         "Open tasks loaded from the store",
         "partition",
-        peers="Pulsar `delayed_message_index_loaded`",
     ),
     _counter("window_dropped_tasks", "Tasks left to the store because memory was full"),
     _gauge(
         "waiting_tasks",
         "Tasks in memory not yet due",
         "partition",
-        peers="PagerDuty `partitionScheduler_task_count`",
     ),
     _gauge(
         "executing_tasks",
         "Due tasks with their ordering executors",
         "partition",
-        peers="PagerDuty `partitionExecutor_task_count`",
     ),
     _gauge("busy_ids", "Ordering ids with tasks in hand", "partition"),
     _gauge(
@@ -159,7 +142,6 @@ _WINDOW = (
         "watermark_timestamp_seconds",
         "Everything scheduled before is closed or a straggler's",
         "partition",
-        peers="PagerDuty `stale_task_count`",
     ),
     _gauge("watermark_age_seconds", "Age of the oldest watermark of this node"),
     _gauge("straggler_ids", "Held ordering ids the watermark has passed", "partition"),
@@ -168,7 +150,6 @@ _WINDOW = (
         "oldest_overdue_seconds",
         "Time since the oldest open task, or message with Kafka alone, was due",
         "partition",
-        peers="awa `queue.lag`",
     ),
 )
 WORKER_POOLS = ("threads", "async", "processes")
@@ -180,13 +161,11 @@ _ATTEMPTS = (
         "Lateness: from due, or the retry's time, to the call of user code",
         "partition",
         buckets=LATENESS_SECONDS,
-        peers="PagerDuty `task_execution_delay`, Temporal `schedule_action_delay`",
     ),
     _histogram(
         "attempt_limited_seconds",
         "Wait of attempts for a limit, if they waited; not a part of lateness",
         buckets=LATENESS_SECONDS,
-        peers="Temporal `task_latency_queue` with rate limits",
     ),
     _gauge("limited_tasks", "Tasks that wait because of a limit", "limit"),
     _gauge(
@@ -208,14 +187,12 @@ _ATTEMPTS = (
         "Duration of user code",
         "result",
         words=ATTEMPT_RESULTS,
-        peers="PagerDuty `task_execution_duration`, Flower `task_runtime_seconds`",
     ),
     _counter(
         "attempts",
         "Attempts ended",
         "result",
         "error_class",
-        peers="PagerDuty `task_execution`",
     ),
     _counter("attempt_retries", "Attempts started that were not a task's first"),
     _counter("attempts_refused", "Attempts not started because the lease or the time was missing"),
@@ -255,7 +232,6 @@ _ATTEMPTS = (
         "Tasks that used up their attempts",
         "on_exhausted",
         words=("skip", "block", "dead_letter"),
-        peers="PagerDuty `task_retries_exhausted`",
     ),
     _counter("kind_attempts", "Attempts of tasks that have a kind", "kind", "result"),
     _counter("tasks_held", "Tasks of a kind that this node has no executor for", "kind"),
@@ -264,7 +240,6 @@ _ATTEMPTS = (
         "Keys closed, by outcome",
         "result",
         words=("success", "failure", "dropped", "expired", "cancelled", "moved", "reopened"),
-        peers="PagerDuty `checker_incomplete`, as enqueued less closed",
     ),
     _counter("commands", "Commands decided", "kind", "outcome"),
 )
@@ -292,7 +267,6 @@ _DOORS = (
         "timer_tags",
         "Counts of tags that timers gained, made or updated through this process",
         "tag",
-        peers="Chronos' tag counts, with the next one",
     ),
     _counter(
         "timer_tags_removed",
@@ -305,7 +279,6 @@ _BUCKETS = (
         "held_messages",
         "Messages in the memory of their partition's owner",
         "partition",
-        peers="Pulsar `delayed_message_index_size`",
     ),
     _histogram("transaction_records", "Records that one transaction holds", buckets=ROWS),
     _counter("messages_moved", "Messages moved to a nearer bucket"),
@@ -321,9 +294,7 @@ _OUTBOX = (
     _counter("outbox_rows_refused", "Rows of the outbox that became dead letters"),
 )
 _NODE = (
-    _counter(
-        "tree_rebuilds", "Trees rebuilt after a failure", peers="PagerDuty `sys_restart_on_error`"
-    ),
+    _counter("tree_rebuilds", "Trees rebuilt after a failure"),
     _gauge("owned_partitions", "Partitions this node owns"),
     _gauge(
         "partition_held",
@@ -335,7 +306,6 @@ _NODE = (
         "Changes of ownership seen by this node",
         "change",
         words=("assigned", "revoked", "lost"),
-        peers='PagerDuty event "Rebalancing Kafka Consumers"',
     ),
     _counter("drains_unfinished", "Revocations whose deadline passed with attempts running"),
     _histogram("catch_up_seconds", "Wait of a new partition for the end of its log"),

@@ -1,8 +1,7 @@
-"""Writes docs/cli.md: every command with the help it gives itself."""
+"""Writes docs/cli.md: every command with its purpose, arguments and options."""
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import typer
@@ -14,8 +13,8 @@ _COLUMNS = 96
 _HEAD = """\
 # Commands
 
-`hourhand COMMAND -h` shows the help of one command; `make docs` writes this page from it.
-[Which command when](operations/commands.md) goes by the situation.
+Every command with its arguments and options. `hourhand COMMAND -h` adds details and examples.
+[Which command when](operations/commands.md) goes by the situation. `make docs` writes this page.
 
 Many commands share these options, which are left out below:
 
@@ -28,6 +27,7 @@ Many commands share these options, which are left out below:
 | `-y`, `--yes` | do not ask for confirmation |
 | `--reason TEXT` | reason for the audit log |
 | `--wait SECONDS` | time to wait for the outcome; 5 by default |
+| `--master URL`, `--conf NAME=VALUE` | of `pipeline`: Spark's master, a setting of Spark |
 
 `KEY` is a task's key, `TIME,ORDERING_ID,UNIQUENESS_KEY`, as `schedule` and `list` print it. `TASK`
 is a key, or `ORDERING_ID,UNIQUENESS_KEY` for the one open task that has both.
@@ -47,7 +47,7 @@ turns colours off.
 """
 _SHARED = re.compile(
     r"  (?:--config|--set|--debug|-o, --output FORMAT +text|-h, --help|-y, --yes|--reason"
-    r"|--wait SECONDS|KEY  |TASK  )"
+    r"|--wait SECONDS|--master|--conf NAME|KEY  |TASK  )"
 )
 """Begins of the lines that the head of the page explains once."""
 
@@ -68,7 +68,7 @@ def _contexts(
         "max_content_width": _COLUMNS,
     }
     context = typer.Context(command, info_name=name, parent=parent, **settings)
-    if parent is not None:
+    if parent is not None and getattr(command, "invoke_without_command", True):
         yield context
     if isinstance(command, TyperGroup):
         for below in command.list_commands(context):
@@ -78,20 +78,23 @@ def _contexts(
 
 
 def _section(context: typer.Context) -> str:
-    text = "\n".join(_own(context.get_help().removeprefix("Usage: ").splitlines())).rstrip()
-    return f"## {context.command_path}\n\n```text\n{text}\n```\n"
+    usage, _, text = context.get_help().removeprefix("Usage: ").partition("\n\n")
+    title = " ".join(usage.replace("[OPTIONS]", "").replace("COMMAND [ARGS]...", "").split())
+    purpose, _, rest = text.partition("\n\n")
+    rows = [
+        own
+        for heading in ("Arguments:", "Options:")
+        if (own := "\n".join(_own(rest.partition(f"\n{heading}\n")[2].partition("\n\n")[0])))
+    ]
+    shown = "\n```text\n" + "\n".join(rows) + "\n```\n" if rows else ""
+    return f"## {title}\n\n{' '.join(purpose.split())}\n{shown}"
 
 
-def _own(lines: list[str]) -> Iterator[str]:
-    """Yield the lines of a help text without shared options, and without a heading of none."""
-    kept: list[str] = []
+def _own(rows: str) -> Iterator[str]:
+    """Yield the rows of arguments or options, without those that the head explains once."""
     shared = False
-    for line in lines:
-        # A line that is indented further goes on with the option above it.
+    for line in rows.splitlines():
+        # A line that is indented further goes on with the row above it.
         shared = bool(_SHARED.match(line)) or (shared and line.startswith("   "))
         if not shared:
-            kept.append(line.rstrip())
-    for line, following in pairwise([*kept, ""]):
-        empty = line in ("Arguments:", "Options:") and not following
-        if not empty and (line or following):
-            yield line
+            yield line.removeprefix("  ").rstrip()

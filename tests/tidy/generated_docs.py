@@ -54,9 +54,8 @@ def errors_page() -> str:
     ]
     for branch, title in _BRANCHES.items():
         lines += ["", f"## {title}", "", f"Catch all of them as `{branch.__name__}`.", ""]
-        lines += ["| code | class | meaning |", "|---|---|---|"]
         lines += [
-            f"| `{error.code}` | `{error.__name__}` | {_one_line(inspect.getdoc(error))} |"
+            f"- `{error.code}`, `{error.__name__}`: {_one_line(inspect.getdoc(error))}"
             for error in _declared_errors()
             if issubclass(error, branch) and error is not branch
         ]
@@ -168,7 +167,7 @@ def setting_variables() -> set[str]:
 def _list(model: type[BaseModel]) -> list[str]:
     meanings = _attribute_docstrings(model)
     return [
-        f"- `{name}` = {_default(field)} ({_type(field)}): {meanings[name]}"
+        f"- `{name}` = {_default(field)}{_allowed(field)}: {meanings[name]}"
         for name, field in model.model_fields.items()
         if not _is_group(field)
     ]
@@ -197,8 +196,8 @@ def _docstrings_of(model: type[BaseModel]) -> dict[str, str]:
     return found
 
 
-def _type(field: FieldInfo) -> str:
-    shown = _type_name(field.annotation)
+def _allowed(field: FieldInfo) -> str:
+    """Return the choices or the range of a setting, or nothing where its default shows its type."""
     bounds = {
         sign: getattr(bound, name)
         for bound in field.metadata
@@ -206,8 +205,11 @@ def _type(field: FieldInfo) -> str:
         if getattr(bound, name, None) is not None
     }
     if "≥" in bounds and "≤" in bounds:
-        return f"{shown}, {bounds['≥']} to {bounds['≤']}"
-    return ", ".join([shown, *(f"{sign} `{bound}`" for sign, bound in bounds.items())])
+        return f" ({bounds['≥']} to {bounds['≤']})"
+    if bounds:
+        return " (" + ", ".join(f"{sign} `{bound}`" for sign, bound in bounds.items()) + ")"
+    kind = _type_name(field.annotation)
+    return "" if kind in {"str", "bool", "Path", "str or none"} else f" ({kind})"
 
 
 def _type_name(annotation: Any) -> str:

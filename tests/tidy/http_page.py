@@ -26,6 +26,16 @@ _SHARED = {
     "waitS": "seconds to wait for the outcomes, 0 to 30; 5 without",
 }
 """Fields with one meaning on every path, of which a path repeats only the name."""
+_PLAIN = {
+    "any",
+    "boolean; default false",
+    "integer",
+    "list of string",
+    "number",
+    "object",
+    "string",
+}
+"""Types of values that their name explains."""
 
 
 def http_page() -> str:
@@ -47,12 +57,12 @@ def http_page() -> str:
 
 
 def _listed(rows: Iterator[tuple[str, str]]) -> list[str]:
-    """Return a list of what belongs to a path or part, and a line that names what is shared."""
+    """Return a list of what belongs to a path or part, and a line of those that need no word."""
     every = [*rows]
-    own = [f"- {name}: {meaning}" for name, meaning in every if name.strip("`") not in _SHARED]
-    shared = [name for name, _ in every if name.strip("`") in _SHARED]
-    if shared:
-        own.append(f"- {', '.join(shared)}")
+    plain = [name for name, meaning in every if meaning in _PLAIN or name.strip("`") in _SHARED]
+    own = [f"- {name}: {meaning}" for name, meaning in every if name not in plain]
+    if plain:
+        own.append(f"- {', '.join(plain)}")
     return [*own, ""] if own else []
 
 

@@ -39,7 +39,7 @@ def test_a_generated_page_is_what_the_code_says(name: str) -> None:
 
 def test_every_error_code_is_documented_and_none_is_invented() -> None:
     """Codes are for searching; a code nobody explains is noise."""
-    documented = set(re.findall(r"^\| `([a-z-]+)` \|", _text("docs/errors.md"), re.MULTILINE))
+    documented = set(re.findall(r"^- `([a-z-]+)`, `", _text("docs/errors.md"), re.MULTILINE))
     declared = {
         member.code
         for member in vars(errors).values()
