@@ -21,6 +21,7 @@ from hourhand.actors.model.events import AttemptStuck
 from hourhand.actors.model.executor_attributes import timeout_ms_of
 from hourhand.actors.model.outcome import Outcome
 from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.scheduler.node.allowance import Allowance, Ticket
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Begun, Calls, batched
 from hourhand.scheduler.node.current_attempt import tell_attempt
@@ -33,6 +34,7 @@ from hourhand.scheduler.node.stages import Following, RunningBatch
 from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from hourhand.scheduler.ports.batches import Batches
 from hourhand.scheduler.ports.processes import is_in_process
+from tests.simulation.history import Step
 from tests.simulation.loop import SimulatedLoop, named
 from tests.simulation.processes import SimulatedProcesses
 from tests.simulation.progress import EVERY_MS, CheckpointingAttempt
@@ -53,6 +55,9 @@ class AttemptObserver(Protocol):
 
     def miscalled(self, running: RunningAttempt, complaint: str) -> None:
         """Note what is wrong with how a stage let an attempt go on."""
+
+    def in_line(self, running: RunningAttempt, step: Step) -> None:
+        """Note that an attempt waits for its limits, or waits no more."""
 
 
 @dataclass(slots=True)
@@ -436,6 +441,7 @@ class SimulatedRunner:
             self._look()
         # Times at which attempts came to the stage behind their limits.
         if self.runner.limits:
+            self._watch_lines(observer)
             self.runner.limits._following = workers.noting(self.runner.limits._following)
         else:
             ahead = self.runner.made_ahead
@@ -445,6 +451,28 @@ class SimulatedRunner:
         """Look for what is stuck, several times a second."""
         self._silence.look()
         self._loop.call_later(LOOKED_EVERY_MS / 1000, self._look)
+
+    def _watch_lines(self, observer: AttemptObserver) -> None:
+        """Have all be told that begin to wait for a limit, and in which order they go on."""
+        limits = self.runner.limits
+        line_up, step_out, following = limits._line_up, limits._step_out, limits._following
+
+        def waits(running: RunningAttempt, needed: Sequence[Allowance], now_ms: float) -> None:
+            observer.in_line(running, "waits")
+            line_up(running, needed, now_ms)
+
+        def leaves(ticket: Ticket) -> None:
+            observer.in_line(ticket.running, "leaves")
+            step_out(ticket)
+
+        def go(attempts: Sequence[RunningAttempt]) -> None:
+            for each in attempts:
+                observer.in_line(each, "goes")
+            following(attempts)
+
+        limits._line_up = waits  # type: ignore[method-assign]
+        limits._step_out = leaves  # type: ignore[method-assign]
+        limits._following = go
 
     def is_woken(self) -> bool:
         """True if something on the loop may go on now."""

@@ -8,7 +8,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar, cast
 
 from hourhand.actors.model.events import Event
 from hourhand.actors.model.key import TaskKey
@@ -367,6 +367,25 @@ class Held:
     partitions: int
 
 
+Step = Literal["waits", "goes", "leaves"]
+
+
+@dataclass(frozen=True, slots=True)
+class LineStep:
+    """An attempt waits for the only limit of its kind, goes on from it, or leaves it otherwise."""
+
+    at_ms: float
+    node: str
+    member: int
+    """The process of the node."""
+    line: str
+    """The limit and the value of its key."""
+    step: Step
+    id: int
+    """The attempt among those that came to a line, in order; -1 for one that did not wait."""
+    priority: int
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigApplied:
     """A node limits by what operators changed from now on, and else by what is declared."""
@@ -453,6 +472,7 @@ Entry = (
     | Revoked
     | Sampled
     | Held
+    | LineStep
     | ConfigApplied
     | Noted
     | Happened

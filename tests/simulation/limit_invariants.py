@@ -7,12 +7,13 @@ nothing of how nodes share it out.  It yields one sentence for each violation, a
 
 import math
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from hourhand.actors.model.fair_order import AGING_STARTS
 from hourhand.actors.model.flow import Limit
-from tests.simulation.history import ConfigApplied, Held, Started
+from tests.simulation.history import ConfigApplied, Held, LineStep, Started
 from tests.simulation.judged import Complaints, Run
 
 FIRST_MS = 1_000.0
@@ -209,3 +210,60 @@ def _slots(limit: Limit, part: float) -> int:
 
 def _is_over(run: Run, earlier: Started, later: Started) -> bool:
     return run.ended[earlier.id].at_ms <= later.at_ms
+
+
+def p24_what_waits_goes_by_priority(run: Run) -> Complaints:
+    """What waits on a node for one limit and value goes by priority, and then as it came; a lower
+    priority goes before a higher one after so many starts of higher ones, and then does.
+
+    It looks at kinds with one limit and no fair share: what waits for several is in one line after
+    the other.
+    """
+    lines: dict[tuple[int, str], _Line] = defaultdict(_Line)
+    for step in run.history.of(LineStep):
+        for complaint in lines[step.member, step.line].take(step):
+            yield f"on {step.node} at {step.at_ms:.0f} one that waits for {step.line} {complaint}"
+
+
+class _Line:
+    """What waits for one allowance."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, LineStep] = {}
+        self._passed: Counter[int] = Counter()
+        """For each priority, starts of higher ones since its last one, or since nobody waited."""
+        self._kept_waiting: Counter[int] = Counter()
+        """The same, and since it waits."""
+
+    def take(self, step: LineStep) -> Iterator[str]:
+        """Follow one step; yield what is wrong with it."""
+        if step.step == "waits":
+            if all(each.priority != step.priority for each in self._waiting.values()):
+                self._kept_waiting[step.priority] = 0
+            self._waiting[step.id] = step
+            return
+        self._waiting.pop(step.id, None)
+        if step.step == "goes":
+            yield from self._judge(step)
+        if not self._waiting:
+            self._passed.clear()
+
+    def _judge(self, step: LineStep) -> Iterator[str]:
+        own, waiting = step.priority, self._waiting.values()
+        # What came in the same moment may have come after it went.
+        earlier = [each for each in waiting if each.at_ms < step.at_ms]
+        if step.id < 0 and earlier:
+            yield f"was passed by one that did not wait, of the priority {own}"
+        if any(each.priority == own and 0 < each.id < step.id for each in waiting):
+            yield f"was passed by one that came later, of its priority {own}"
+        higher = [each.priority for each in earlier if each.priority > own]
+        if higher and self._passed[own] < AGING_STARTS:
+            yield f"with {max(higher)} was passed by {own} after {self._passed[own]} starts"
+        self._passed[own] = self._kept_waiting[own] = 0
+        levels = {each.priority for each in waiting}
+        for lower in sorted(each for each in levels if each < own):
+            self._passed[lower] += 1
+            self._kept_waiting[lower] += 1
+            # Those of several priorities may be due at once.
+            if self._kept_waiting[lower] > AGING_STARTS + len(levels):
+                yield f"with {lower} waited through {self._kept_waiting[lower]} starts"

@@ -47,7 +47,7 @@ from hourhand.scheduler.services.system_tasks import RoutedFactory, routed
 from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
 from tests.simulation.guests import guests
-from tests.simulation.history import Progress, Sampled
+from tests.simulation.history import Progress, Sampled, Step
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.machine import VirtualMachine
 from tests.simulation.older import OlderOwnership, older_settings
@@ -90,6 +90,9 @@ class MemberObserver(Protocol):
 
     def miscalled(self, key: TaskKey, complaint: str) -> None:
         """Note what is wrong with how user code was called."""
+
+    def in_line(self, member: "Member", running: RunningAttempt, step: Step) -> None:
+        """Note that an attempt waits for its limits, or waits no more."""
 
     def harmed(self, what: str) -> None:
         """Note what user code does to what it finds where it runs."""
@@ -628,3 +631,7 @@ class _AttemptsOf:
     def miscalled(self, running: RunningAttempt, complaint: str) -> None:
         """Note what is wrong with how it was called."""
         self._observer.miscalled(running.attempt.task.key, complaint)
+
+    def in_line(self, running: RunningAttempt, step: Step) -> None:
+        """Note that it waits for its limits, or waits no more."""
+        self._observer.in_line(self._member, running, step)

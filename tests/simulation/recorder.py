@@ -34,6 +34,7 @@ from tests.simulation.history import (
     ConfigApplied,
     Ended,
     Held,
+    LineStep,
     Miscalled,
     Misdelivered,
     Noted,
@@ -41,6 +42,7 @@ from tests.simulation.history import (
     Revoked,
     Sampled,
     Started,
+    Step,
 )
 from tests.simulation.member import Member
 from tests.simulation.pretending import complaint_of
@@ -71,6 +73,9 @@ class Recorder(StoreRecorder):
         super().__init__(world)
         self._configs = world.configs
         self._runs: dict[int, _Run] = {}
+        self._members: dict[Member, int] = {}
+        self._in_line: dict[RunningAttempt, int] = {}
+        self._lined_up = 0
         self._ids = 0
         self._held: dict[str, int] = {}
         self._applied: dict[str, tuple[LimitChange, ...]] = {}
@@ -224,6 +229,29 @@ class Recorder(StoreRecorder):
     def miscalled(self, key: TaskKey, complaint: str) -> None:
         """Note what is wrong with how user code was called."""
         self._history.add(Miscalled(self._now_ms(), key, complaint))
+
+    def in_line(self, member: Member, running: RunningAttempt, step: Step) -> None:
+        """Note a step of a task whose kind has one limit: with several, it may wait in each."""
+        task = running.attempt.task
+        limits = self._world.limits.get(task.kind or "", ())
+        if len(limits) != 1:
+            return
+        if step == "waits":
+            self._lined_up += 1
+            self._in_line[running] = self._lined_up
+        waited = self._in_line.get(running) if step == "waits" else self._in_line.pop(running, -1)
+        value = _tenant_of(task) if limits[0].key else ""
+        self._history.add(
+            LineStep(
+                at_ms=self._now_ms(),
+                node=member.name,
+                member=self._members.setdefault(member, len(self._members)),
+                line=f"{task.kind}#1 {value}".rstrip(),
+                step=step,
+                id=-1 if waited is None else waited,
+                priority=task.priority or 0,
+            )
+        )
 
     def harmed(self, what: str) -> None:
         """Count what user code does to what it finds where it runs."""

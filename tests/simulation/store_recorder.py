@@ -38,6 +38,7 @@ from tests.simulation.history import (
     RowStored,
     WatermarkSaved,
 )
+from tests.simulation.limited import Limits
 from tests.simulation.member import Member
 from tests.simulation.network import Network
 from tests.simulation.progress import progress_of
@@ -66,6 +67,10 @@ class RecordedWorld(StoredWorld, Protocol):
     network: Network
     reached: Reached
     configs: list[tuple[float, OperatorConfig]]
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of its kinds."""
 
     @property
     def members(self) -> list[Member]:

@@ -22,7 +22,7 @@ from hourhand.scheduler.adapters.memory.stores import open_memory_stores
 from hourhand.scheduler.adapters.observing.counted import checked_stores
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.observe.self_check import SelfCheck
-from tests.simulation.history import Progress, Sampled
+from tests.simulation.history import Progress, Sampled, Step
 from tests.simulation.member import Member, MemberObserver
 from tests.simulation.scenario import load_scenarios
 from tests.simulation.world import World
@@ -95,6 +95,10 @@ class _Listening:
     def miscalled(self, key: TaskKey, complaint: str) -> None:
         """Pass it on."""
         self._observer.miscalled(key, complaint)
+
+    def in_line(self, member: Member, running: RunningAttempt, step: Step) -> None:
+        """Pass on."""
+        self._observer.in_line(member, running, step)
 
     def data_arrived(self, key: TaskKey, complaint: str) -> None:
         """Pass on."""

@@ -1,0 +1,56 @@
+"""What the judge of lines says of planted steps: who waits for a limit, and who goes."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from hourhand.actors.model.fair_order import AGING_STARTS
+from tests.simulation.history import History, LineStep, Step
+from tests.simulation.judged import Run
+from tests.simulation.limit_invariants import p24_what_waits_goes_by_priority
+
+
+def judged(*steps: tuple[Step, int, int]) -> list[str]:
+    """Return what is said of steps, number and priority each, a millisecond apart."""
+    history = History()
+    for at_ms, (step, number, priority) in enumerate(steps):
+        history.add(LineStep(float(at_ms), "a", 0, "mail#1", step, number, priority))
+    run: Any = SimpleNamespace(history=history)
+    return list(p24_what_waits_goes_by_priority(cast("Run", run)))
+
+
+def flood(starts: int) -> list[tuple[Step, int, int]]:
+    """Have so many of priority 5 wait and go, while one always waits."""
+    steps: list[tuple[Step, int, int]] = [("waits", 100, 5)]
+    for number in range(101, 101 + starts):
+        steps += [("waits", number, 5), ("goes", number - 1, 5)]
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ([("waits", 1, 0), ("waits", 2, 5), ("goes", 1, 0)], "with 5 was passed by 0 after 0"),
+        ([("waits", 1, 0), ("waits", 2, 0), ("goes", 2, 0)], "passed by one that came later"),
+        ([("waits", 1, 0), ("goes", -1, 0)], "passed by one that did not wait"),
+        ([("waits", 1, 0), *flood(40)], "with 0 waited through 19 starts"),
+        ([("waits", 1, 0), *flood(AGING_STARTS - 1), ("goes", 1, 0)], "after 15 starts"),
+    ],
+)
+def test_p24_a_line_out_of_order_is_told_of(steps: list[tuple[Step, int, int]], says: str) -> None:
+    """By priority, then by arrival, and a lower priority in its turn."""
+    assert says in judged(*steps)[0]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [("waits", 1, 0), ("waits", 2, 5), ("goes", 2, 5), ("goes", 1, 0), ("goes", -1, 0)],
+        [("waits", 1, 0), ("waits", 2, 5), ("leaves", 2, 5), ("goes", 1, 0)],
+        [("waits", 1, 0), *flood(AGING_STARTS), ("goes", 1, 0)],
+    ],
+)
+def test_p24_a_line_in_order_is_not(steps: list[tuple[Step, int, int]]) -> None:
+    """Also where some leave, or a lower priority has waited long enough."""
+    assert judged(*steps) == []
