@@ -68,7 +68,7 @@ _GOALS = (
     ),
 )
 SURVIVES = {"drain_cluster": "yes / no", "embedded": "yes / yes"}
-"""Tells whether tasks that Hourhand acknowledged survive the death of its processes and machine."""
+"""True if what Hourhand acknowledged survives the death of its processes, and of the machine."""
 _NODE_US_MAX = {"drain_cluster": 30.0, "embedded": 28.0}
 
 

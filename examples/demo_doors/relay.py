@@ -241,7 +241,7 @@ def _disturb(stage: Stage, relay: RelaySettings, source: Source, sink: Sink) -> 
     stage.say("and a new one has started")
     stage.watch(lambda: not source.is_alive(), 300, line)
     stage.watch(lambda: source.sent.due_ms.keys() <= sink.distinct, _QUIET_S, line)
-    # Time for what must not appear to do so all the same.
+    # Time for what must not appear to do so anyway.
     stage.watch(lambda: False, 3, line)
     return killed_s
 

@@ -196,7 +196,7 @@ def play(stage: Stage, timers: int) -> bool:
         stage.say("and a new one has started")
         wanted = asked.due_s.keys()
         stage.watch(lambda: wanted <= {(e.opaque, e.number) for e in endpoint.pops}, _QUIET_S, line)
-        # Time for what must not come to do so all the same.
+        # Time for what must not come to do so anyway.
         stage.watch(lambda: False, 3, line)
     finally:
         endpoint.close()

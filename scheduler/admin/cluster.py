@@ -98,7 +98,7 @@ class Cluster:
         self._thread.start()
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._closed.set()
         with self.changed:
             self.changed.notify_all()

@@ -356,12 +356,12 @@ def cancel(
     ] = False,
     given: TaskActOptions,
 ) -> None:
-    """Cancel a task, one that runs as well.
+    """Cancel a task, also one that runs.
 
-    An attempt that already runs may end, and what it comes to counts; no further one starts.  With
-    --running a coroutine is cancelled, and code in a thread sees self.cancelled; what it comes to
-    counts no more.  Waits for its end as long as --wait says: the outcome is cancelled then, and
-    running where it still runs.  Scheduling the same key again later opens it again.
+    An attempt that already runs may end, and its outcome counts; no further one starts.  With
+    --running a coroutine is cancelled, and code in a thread sees self.cancelled; its outcome no
+    longer counts.  Waits for its end as long as --wait says: the outcome is cancelled then, or
+    running if it still runs.  Scheduling the same key again later opens it again.
 
     \b
     Examples:

@@ -291,7 +291,7 @@ class AttemptRegistry:
             self._drop(attempts)
 
     def abandon(self, partitions: Collection[int]) -> Sequence[RunningAttempt]:
-        """Report the ends of these attempts no more; return the ones that still run."""
+        """No longer report the ends of these attempts; return the ones that still run."""
         with self._lock:
             affected = [r for p in partitions for r in self._running[p].values()]
         for running in affected:

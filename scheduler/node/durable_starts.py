@@ -88,7 +88,7 @@ class DurableStarts:
         self._following(passed)
 
     def drain(self, partitions: Collection[int] | None) -> None:
-        """Refuse attempts without a durable start after their tree failed: it answers no more."""
+        """Refuse attempts without a durable start after their tree failed: it no longer answers."""
         if partitions is None:
             self._suspects.discard()
             self._on_time.discard()
@@ -143,7 +143,7 @@ class StartGroups:
         self._record()
 
     def discard(self) -> None:
-        """Refuse attempts without a durable start: their tree is gone, and answers no more."""
+        """Refuse attempts without a durable start: their tree is gone, and no longer answers."""
         with self._lock:
             waiting = self._waiting.take_out(lambda _: True)
             asked = tuple(self._asked)

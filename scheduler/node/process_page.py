@@ -2,7 +2,7 @@
 
 Each word has one writer: the node writes the lease and the work that must end, a process its
 current work, the guardian the memory of processes.  A word is eight bytes at a multiple of eight,
-so one write is atomic; the lease is there twice all the same, and the earlier of both counts.
+so one write is atomic; the lease is there twice anyway, and the earlier of both counts.
 Decides nothing.
 """
 

@@ -1,4 +1,4 @@
-"""With tokens: the page asks for one, keeps it in the tab alone, and offers what it may do."""
+"""Tokens: the page asks for one, keeps it only in the tab, and offers what it allows."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -180,7 +180,7 @@ class DoorsLoad:
     def _ask(self, method: str, path: str, body: str) -> str | None:
         """Ask any of the services until one answers; None where none did for long.
 
-        What was asked and not answered may be done all the same, so it is asked no further.
+        What was asked and not answered may be done anyway, so it is asked no further.
         """
         for attempt in range(_TRIES):
             port = self._ports[(attempt + self._rng.randrange(8)) % len(self._ports)]

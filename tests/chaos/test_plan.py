@@ -49,7 +49,7 @@ def test_a_run_may_bring_every_manner_of_every_fault_of_links_clocks_and_disks()
 
 
 def test_the_short_plan_has_only_what_one_broker_and_one_store_survive() -> None:
-    """And its caps hold, except for freezes, which must outlast the session all the same."""
+    """And its caps hold, except for freezes, which must outlast the session anyway."""
     extent = Extent(1, 1, 1, 1.0, kinds=SHORT, quiet_s=(3.0, 4.0), lasts_s_max=9.0)
 
     plan = make_plan(3, extent)

@@ -383,7 +383,7 @@ class ScheduleSuite(StoreSuite):
     def test_writes_of_one_partition_may_be_in_flight_together(
         self, stores: Stores, partition: int
     ) -> None:
-        """Nothing waits for anything, and the highest write time wins all the same."""
+        """No write waits for another, and the highest write time still wins."""
         versions = [
             [
                 task_at(HOUR_START_MS + number, data=b"%d" % version, offset=version)

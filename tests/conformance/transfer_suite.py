@@ -59,7 +59,7 @@ class TransferSuite:
         assert done(stores.ownership.agree_partition_count(4)) == 4
 
     def test_an_owner_is_something(self, ports: TransferPorts) -> None:
-        """A node that never had a task was there all the same."""
+        """A node that never had a task was there anyway."""
         done(ports.stores.ownership.claim(0, HOUR_START_MS))
 
         assert not ports.transfer.is_empty()

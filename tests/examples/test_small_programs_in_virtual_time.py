@@ -75,7 +75,7 @@ def test_a_trial_ends_after_a_fortnight(tmp_path: Path, paid_after: int | None, 
 
 
 def test_a_trial_survives_a_crash_between_payment_and_cancel(tmp_path: Path) -> None:
-    """The task runs all the same, and finds that there is nothing to end."""
+    """The task runs anyway, and finds that there is nothing to end."""
     accounts = Accounts(tmp_path / "accounts.sqlite")
     scheduler = VirtualScheduler(lambda: TrialStep(accounts), now=MONDAY)
     sign_up(scheduler.client, accounts, "ada", MONDAY)

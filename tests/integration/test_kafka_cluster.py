@@ -94,7 +94,7 @@ def test_a_leader_that_may_lack_records_is_warned_about(cluster: KafkaServer) ->
 def test_a_node_says_so_when_it_starts(
     cluster: KafkaServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An operator who never asked is told all the same, of one replica as well."""
+    """An operator who never asked is told anyway, of one replica as well."""
     settings = settings_of(cluster, "lonely")
     make_by_hand(cluster, settings, replicas=1, in_sync_min=1)
 

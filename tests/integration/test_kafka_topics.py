@@ -149,7 +149,7 @@ def test_a_wrong_address_is_told_within_the_time_allowed() -> None:
 
 
 def test_the_reader_steps_over_control_records(world: KafkaWorld) -> None:
-    """A transaction leaves a record that is never delivered; the end is reached all the same."""
+    """A transaction leaves a record that is never delivered; the end is reached anyway."""
     settings = world.settings("transactional", 1)
     create_topics(settings)
     producer = Producer(

@@ -142,7 +142,7 @@ def test_without_any_owner_a_partition_begins_now() -> None:
 
 
 def test_a_record_of_before_lowers_the_watermark() -> None:
-    """With all that may be deleted up to it."""
+    """The marks of what may be deleted are lowered with it."""
     mark = Watermark(
         watermark_ms=NOW_MS,
         loaded_until_ms=NOW_MS,

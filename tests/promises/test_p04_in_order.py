@@ -132,7 +132,7 @@ def test_p4_nothing_starts_before_the_log_is_read_to_its_end() -> None:
 
 
 def test_p4_a_log_that_is_not_read_in_time_holds_nothing_for_ever() -> None:
-    """The bound of the promise: then tasks start all the same, and the node says so."""
+    """The bound of the promise: then tasks start anyway, and the node says so."""
     group = Group(tree=TreeSettings(recovery=RecoverySettings(catch_up_deadline_ms=3_000)))
     member = group.join()
     group.client.schedule_task(a_task(due_in_ms=5_000, uniqueness_key="due")).result(0)

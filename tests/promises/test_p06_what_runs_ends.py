@@ -1,4 +1,4 @@
-"""P6: a cancel that says so ends what runs, and what that comes to counts no more."""
+"""P6: a cancel with ``running`` ends running code, whose outcome no longer counts."""
 
 import asyncio
 import threading

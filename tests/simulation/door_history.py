@@ -1,7 +1,7 @@
-"""What the doors of a simulated run did: messages, callbacks, and what was asked for.
+"""The history of the doors of a simulated run: messages, callbacks and requests.
 
-It keeps values only, as ``history`` does, of which it is a part.  What was asked is kept as the
-workload meant it, so that no invariant reads it with the engine's own eyes.
+It keeps values only, as ``history`` does, of which it is a part.  Requests are kept as the workload
+meant them, so that no invariant reads them with the engine's own code.
 """
 
 from collections.abc import Sequence

@@ -156,7 +156,7 @@ class Site:
     checkpoints: bool = False
     """True if user code makes checkpoints."""
     silent: float = 0.0
-    """Share of tasks that make none all the same."""
+    """Share of tasks that make none anyway."""
     outcomes: OutcomeTopic | None = None
     """The stream of closed tasks."""
 

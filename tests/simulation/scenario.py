@@ -130,7 +130,7 @@ class Workload(_Part):
     checkpoints: bool = False
     """True if user code makes checkpoints, four in a second."""
     silent: float = 0.0
-    """Share of tasks that make none all the same."""
+    """Share of tasks that make none anyway."""
     results: bool = False
     """True if attempts that end well return a value, three of four of them."""
     outcomes: bool = False

@@ -74,7 +74,7 @@ def test_importing_the_library_loads_no_settings_before_they_are_named() -> None
 
 
 def test_a_name_that_does_not_exist_is_refused_as_any_module_does() -> None:
-    """What is loaded late is listed all the same."""
+    """What is loaded late is listed anyway."""
     assert not hasattr(hourhand, "Shceduler")
     assert set(hourhand.__all__) <= set(dir(hourhand))
 

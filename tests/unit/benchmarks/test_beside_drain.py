@@ -1,4 +1,4 @@
-"""Which tasks are judged that fall due beside a backlog."""
+"""The choice of the judged tasks that fall due beside a backlog."""
 
 import pytest
 

@@ -15,7 +15,7 @@ def test_a_pop_that_came_twice_stands_for_no_other() -> None:
 
 
 def test_what_was_due_before_all_were_made_is_not_judged() -> None:
-    """Making timers is another measure's business; a pop is missed all the same."""
+    """Making timers is another measure's business; a pop is missed anyway."""
     sink = Sink()
     for number, late_s in ((1, 9.0), (2, 0.5), (3, 0.25), (4, 9.0)):
         sink.note(7, number, 2.0 * number + late_s)

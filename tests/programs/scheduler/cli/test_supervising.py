@@ -1,4 +1,4 @@
-"""The supervisor over real processes, as cheap as they come: each speaks on its lifeline alone."""
+"""The supervisor over real, cheap processes, which only speak on their lifelines."""
 
 import asyncio
 import os

@@ -54,7 +54,7 @@ def job(of: type[Job] = Job, failures: int = 0) -> type[Job]:
 
 @pytest.mark.parametrize(("of", "is_async"), [(Job, False), (AsyncJob, True)])
 def test_nothing_is_made_before_an_attempt_asks(of: type[Job], is_async: bool) -> None:
-    """How it runs and its class's policy are known all the same."""
+    """How it runs and its class's policy are known anyway."""
     made = job(of)
 
     guest = GuestKind(made).guest()

@@ -283,7 +283,7 @@ def test_it_can_be_awaited_itself() -> None:
 
 
 def test_an_await_that_is_cancelled_leaves_it_alone() -> None:
-    """The record is sent all the same, and others may wait for it."""
+    """The record is sent anyway, and others may wait for it."""
 
     async def main() -> int:
         future = LightFuture[int]()

@@ -119,7 +119,7 @@ def test_the_first_deadline_is_that_of_what_is_still_held() -> None:
 
 
 def test_p13_what_was_read_counts_until_it_is_done() -> None:
-    """A message with large headers fills the share of its partition; it is done all the same."""
+    """A message with large headers fills the share of its partition; it is done anyway."""
     large = _record(5, NOW_MS, [("more", b"x" * 10_000)])
     memory = NodeBudget(4 * 10_000)
     arrivals = _arrivals(RecordingTelemetry(), memory)

@@ -59,7 +59,7 @@ def test_delivery_past_a_waiting_record_is_marked() -> None:
 
 
 def test_a_message_that_is_moved_late_is_still_not_early() -> None:
-    """Its owner was away until shortly before it was due: it is moved all the same."""
+    """Its owner was away until shortly before it was due: it is moved anyway."""
     waiting = _waiting(_record(0, 1_500))
 
     plan = waiting.plan(START_MS + 1_470, LAYOUT)

@@ -130,7 +130,7 @@ def test_a_failing_answer_is_a_failed_attempt(bench: NodeBench) -> None:
 
 
 def test_a_hand_over_that_raises_is_a_failed_attempt(bench: NodeBench) -> None:
-    """And the next task is handed over all the same."""
+    """And the next task is handed over anyway."""
 
     class Raising(Handing):
         """Cannot even hand over."""

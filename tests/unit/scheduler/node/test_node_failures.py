@@ -69,7 +69,7 @@ def test_p16_the_pauses_between_rebuilds_grow() -> None:
 
 
 def test_nothing_is_polled_while_there_is_no_tree() -> None:
-    """Membership is kept alive all the same."""
+    """Membership is kept alive anyway."""
     bench = Bench()
     bench.assign(0)
 

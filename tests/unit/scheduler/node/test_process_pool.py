@@ -262,7 +262,7 @@ def test_p26_a_drain_kills_before_its_deadline() -> None:
 
 
 def test_p26_a_drain_does_not_wait_for_a_longer_grace() -> None:
-    """It is asked to end at once, and killed before the deadline all the same."""
+    """It is asked to end at once, and killed before the deadline anyway."""
     fake = FakeProcesses(kill_grace_ms=60_000)
     fake.ready()
     fake.start(partition=3)

@@ -8,6 +8,7 @@ from hourhand.actors.kernel.simulated import VirtualClock
 from hourhand.actors.model import events
 from hourhand.actors.model.bucket import hour_of
 from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints, checkpoint_text
+from hourhand.actors.model.flow import REST, LimitKey
 from hourhand.actors.model.kind import with_kind
 from hourhand.actors.model.operator_config import OperatorConfig
 from hourhand.actors.model.outcome import Outcome

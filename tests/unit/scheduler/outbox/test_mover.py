@@ -318,7 +318,7 @@ def test_a_record_that_the_log_finds_too_large_becomes_a_dead_letter(world: Worl
 def test_p25_a_row_whose_dead_letter_failed_stays_until_there_is_one(
     world: World, failing: bytes | None
 ) -> None:
-    """Good rows of the same claim are moved all the same."""
+    """Good rows of the same claim are moved anyway."""
     for record in (_RUN_NOW, b"not a record"):
         world.insert(record)
     world.schedule("a")

@@ -76,7 +76,7 @@ def test_what_queued_up_shares_a_transaction(database: Database) -> None:
 
 
 def test_one_that_cannot_be_written_fails_alone(database: Database) -> None:
-    """Its neighbours in the group are written all the same, once."""
+    """Its neighbours in the group are written anyway, once."""
     with held_write_lock(database.file.path):
         futures = [
             database.write(put(name, value))

@@ -78,7 +78,7 @@ def test_a_member_without_partitions_closes_at_once() -> None:
 def test_the_driver_is_closed_once_it_has_left_its_group(named_for: int, polls: int) -> None:
     """Told to close before, it may never leave: others wait until its session has expired.
 
-    One that cannot leave, for its brokers are gone, is closed all the same.
+    One that cannot leave, for its brokers are gone, is closed anyway.
     """
     settings = Settings(log="kafka")
     log = KafkaLog(settings, VirtualClock())

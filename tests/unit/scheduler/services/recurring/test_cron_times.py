@@ -125,7 +125,7 @@ def test_what_others_take_is_refused_with_what_to_write(given: str, advice: str)
 
 @pytest.mark.parametrize("zone", ["localtime", "posixrules", "Factory"])
 def test_a_zone_that_depends_on_the_machine_is_refused(zone: str) -> None:
-    """A schedule that was accepted with one is read all the same."""
+    """A schedule that was accepted with one is read anyway."""
     with pytest.raises(InvalidTask, match="time zone"):
         checked_rule(ordering_id="o", cron="0 3 * * *", time_zone=zone)
 

@@ -74,7 +74,7 @@ class RelayBench:
         self.intake = self._open_intake()
 
     def unknown_for(self, times: int) -> "Iterator[None]":
-        """Have nobody know so many times which topic it is."""
+        """Let the topic's id be unknown to this many requests."""
         self._unknown = iter([None] * times)
         return self._unknown
 

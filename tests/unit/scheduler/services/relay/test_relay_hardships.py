@@ -56,7 +56,7 @@ def test_a_malformed_message_is_put_aside_and_the_next_one_is_relayed(what: str)
 
 
 def test_malformed_messages_may_be_dropped_instead() -> None:
-    """They are counted all the same, and read once."""
+    """They are counted anyway, and read once."""
     bench = RelayBench(RelaySettings(malformed="drop"))
     bench.put_raw(b"k", b"poison", [])
     bench.put(b"good", due_in_s=1)
