@@ -8,7 +8,7 @@ nothing of how nodes share it out.  It yields one sentence for each violation, a
 import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hourhand.actors.model.fair_order import AGING_STARTS
@@ -100,12 +100,12 @@ class _Known:
 
     def __init__(self, run: Run, kind: str, number: int, value: str) -> None:
         declared = run.limits[kind][number - 1]
-        self._declared = declared.of_value(value)
+        self._declared = _of_value(declared, value)
         self._by_node: dict[str, list[tuple[float, Limit]]] = defaultdict(list)
         for each in run.history.of(ConfigApplied):
             found = (c for c in each.changes if c.limit == f"{kind}#{number}")
             limit = next((change.of(declared) for change in found), declared)
-            self._by_node[each.node].append((each.at_ms, limit.of_value(value)))
+            self._by_node[each.node].append((each.at_ms, _of_value(limit, value)))
         ever = [limit for known in self._by_node.values() for _, limit in known]
         self.strictest = _extreme([self._declared, *ever], min)
         self.loosest = _extreme([self._declared, *ever], max)
@@ -120,6 +120,12 @@ class _Known:
             found.append(earlier[-1] if earlier else self._declared)
             found += [limit for at_ms, limit in known if first_ms <= at_ms <= last_ms]
         return _extreme(found, min), _extreme(found, max)
+
+
+def _of_value(limit: Limit, value: str) -> Limit:
+    """Return the limit of one value, read here anew: the product's own reading may be at fault."""
+    rates = limit.rate if isinstance(limit.rate, Mapping) else {"*": limit.rate}
+    return replace(limit, rate=rates.get(value, rates["*"]))
 
 
 def _extreme(limits: Sequence[Limit], choose: Callable[[Iterable[float]], float]) -> Limit:

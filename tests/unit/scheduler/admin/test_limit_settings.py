@@ -56,12 +56,8 @@ def test_limits_are_listed_as_declared_changed_and_reset() -> None:
     status, told = world.post("/limits", {"limit": "mail#1", "rate": 20, "reason": "slow"})
     world.post("/limits", {"limit": "mail#1", "burst": 9})
     changed = by_name(world.get("/limits")[1])["mail#1"]
-    assert (status, told["version"], changed["state"], changed["key"]) == (
-        200,
-        1,
-        "changed",
-        "tenant",
-    )
+    assert (status, told["version"]) == (200, 1)
+    assert (changed["state"], changed["key"]) == ("changed", "tenant")
     numbers: dict[str, object] = {
         "rate": 50,
         "perMs": 1_000,
