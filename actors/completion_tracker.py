@@ -29,20 +29,20 @@ from hourhand.actors.messages import (
     StatusesFound,
     TasksChecked,
 )
-from hourhand.actors.model.attempts import (
+from hourhand.actors.model.execution.attempts import (
     NO_STATUS,
     CheckpointMade,
     KeyStatus,
     attempt_state,
     started_record,
 )
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.known_completions import KnownCompletions
-from hourhand.actors.model.ownership import CLOCKS_APART_MS, Ownership
-from hourhand.actors.model.status import AttemptRecord, Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
-from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.model.execution.known_completions import KnownCompletions
+from hourhand.actors.model.operations.ownership import CLOCKS_APART_MS, Ownership
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptRecord, Completion, CompletionResult
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task.task_result import StoredResult
 from hourhand.actors.ports.effects import Effects
 
 CHECKPOINTS_AHEAD_MS = 2 * CLOCKS_APART_MS

@@ -7,14 +7,14 @@ task before it, and else to the dead letters.  Never decides whether there is a 
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import TaskTooLarge
-from hourhand.actors.model.links import brings, ended_of, follower_record, ordering_id_of
-from hourhand.actors.model.links_text import may_have_links
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import Completion
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.trace import TRACEPARENT, carried_context
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.links import brings, ended_of, follower_record, ordering_id_of
+from hourhand.actors.model.task.links_text import may_have_links
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import Completion
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.task.trace import TRACEPARENT, carried_context
+from hourhand.actors.model.values.errors import TaskTooLarge
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.log import Position
 

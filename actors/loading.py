@@ -22,11 +22,11 @@ from hourhand.actors.messages import (
     TasksLoaded,
     UpdateTask,
 )
-from hourhand.actors.model.band import BandName
-from hourhand.actors.model.flow_quota import FlowQuota
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.read_ahead import Backlog, ReadAhead
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.window.band import BandName
+from hourhand.actors.model.window.flow_quota import FlowQuota
+from hourhand.actors.model.window.read_ahead import Backlog, ReadAhead
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.store import TaskPage
 from hourhand.actors.schedule_reader import ScheduleReader

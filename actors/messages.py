@@ -11,19 +11,19 @@ from concurrent.futures import Future
 import msgspec
 
 from hourhand.actors.kernel.ref import NearRecipient, Recipient
-from hourhand.actors.model.attempts import Attempt, CheckpointMade, KeyStatus
-from hourhand.actors.model.band import BandName
-from hourhand.actors.model.budget import PartitionBudget
-from hourhand.actors.model.codec import Command, LogRecord
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.known_completions import KnownCompletions
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.ownership import Assignment, Straggler
-from hourhand.actors.model.status import AttemptRecord, Completion
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
-from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.model.execution.attempts import Attempt, CheckpointMade, KeyStatus
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.execution.known_completions import KnownCompletions
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.ownership import Assignment, Straggler
+from hourhand.actors.model.task.codec import Command, LogRecord
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptRecord, Completion
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task.task_result import StoredResult
+from hourhand.actors.model.window.band import BandName
+from hourhand.actors.model.window.budget import PartitionBudget
 
 
 class AssignPartitions(msgspec.Struct, frozen=True):

@@ -13,13 +13,13 @@ import msgspec
 
 from hourhand.actors.executors_of_kinds import ExecutorsOfKinds
 from hourhand.actors.messages import OrderingLoaded, WithdrawTask
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ordering_queue import OrderingQueue
-from hourhand.actors.model.ordering_state import MODES_AFTER, OrderingMode
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.task_state import Phase
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.execution.task_state import Phase
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.window.ordering_queue import OrderingQueue
+from hourhand.actors.model.window.ordering_state import MODES_AFTER, OrderingMode
 from hourhand.actors.ports.log import Position
 from hourhand.actors.ports.runner import Executable
 from hourhand.actors.runs import TaskRun

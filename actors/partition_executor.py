@@ -31,14 +31,14 @@ from hourhand.actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from hourhand.actors.model.attempts import CheckpointMade, finished_event
-from hourhand.actors.model.commands import WithdrawalResult
-from hourhand.actors.model.events import orderings_measured
-from hourhand.actors.model.key import first_key_at
-from hourhand.actors.model.ordering_state import OrderingMode
-from hourhand.actors.model.ownership import Ownership, Straggler, stragglers_of
-from hourhand.actors.model.pauses import NOT_PAUSED, PartitionPause
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.attempts import CheckpointMade, finished_event
+from hourhand.actors.model.execution.commands import WithdrawalResult
+from hourhand.actors.model.operations.events import orderings_measured
+from hourhand.actors.model.operations.ownership import Ownership, Straggler, stragglers_of
+from hourhand.actors.model.operations.pauses import NOT_PAUSED, PartitionPause
+from hourhand.actors.model.task.key import first_key_at
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.window.ordering_state import OrderingMode
 from hourhand.actors.ordering_executor import OrderingExecutor
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.turn import AttemptDue, AttemptsEnded, LetterAcknowledged, LookAgain, Turn

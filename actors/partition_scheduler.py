@@ -33,15 +33,15 @@ from hourhand.actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from hourhand.actors.model.band import Band, BandName, Bands, WaitingQueue
-from hourhand.actors.model.budget import PartitionBudget
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.events import PartitionLoadReported, WindowShrunk
-from hourhand.actors.model.flow_queues import FlowQueues
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Straggler
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.task_queue import TaskQueue
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.operations.events import PartitionLoadReported, WindowShrunk
+from hourhand.actors.model.operations.ownership import Straggler
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.window.band import Band, BandName, Bands, WaitingQueue
+from hourhand.actors.model.window.budget import PartitionBudget
+from hourhand.actors.model.window.flow_queues import FlowQueues
+from hourhand.actors.model.window.task_queue import TaskQueue
 from hourhand.actors.ports.effects import Effects
 
 TASKS_PER_MESSAGE_MAX = 250

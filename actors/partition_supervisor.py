@@ -33,14 +33,14 @@ from hourhand.actors.messages import (
     TasksPersisted,
     WatermarkMeasured,
 )
-from hourhand.actors.model.backoff import request_pause
-from hourhand.actors.model.codec import Command, LogRecord, decode_record
-from hourhand.actors.model.errors import PoisonRecord
-from hourhand.actors.model.events import CatchUpEnded, RecordMisplaced, RecordPoisoned
-from hourhand.actors.model.holds import Forward, Forwards, Hold
-from hourhand.actors.model.ownership import Assignment
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.backoff import request_pause
+from hourhand.actors.model.operations.events import CatchUpEnded, RecordMisplaced, RecordPoisoned
+from hourhand.actors.model.operations.ownership import Assignment
+from hourhand.actors.model.task.codec import Command, LogRecord, decode_record
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import PoisonRecord
+from hourhand.actors.model.window.holds import Forward, Forwards, Hold
 from hourhand.actors.partition_executor import PartitionExecutor
 from hourhand.actors.partition_scheduler import PartitionScheduler
 from hourhand.actors.ports.effects import Effects, with_retried_letters, with_retried_reads

@@ -23,9 +23,8 @@ from hourhand.actors.messages import (
     TasksPersisted,
     WithdrawTask,
 )
-from hourhand.actors.model.attempts import NO_STATUS, KeyStatus
-from hourhand.actors.model.codec import Command, CommandKind
-from hourhand.actors.model.commands import (
+from hourhand.actors.model.execution.attempts import NO_STATUS, KeyStatus
+from hourhand.actors.model.execution.commands import (
     Decision,
     Withdrawal,
     WithdrawalResult,
@@ -36,16 +35,22 @@ from hourhand.actors.model.commands import (
     replacing_row,
     split_runs,
 )
-from hourhand.actors.model.events import BatchPersisted, CommandDecided, TaskClosed, stored_event
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.ownership import Assignment
-from hourhand.actors.model.status import (
+from hourhand.actors.model.operations.events import (
+    BatchPersisted,
+    CommandDecided,
+    TaskClosed,
+    stored_event,
+)
+from hourhand.actors.model.operations.ownership import Assignment
+from hourhand.actors.model.task.codec import Command, CommandKind
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.status import (
     CommandOutcome,
     Completion,
     CompletionResult,
     RecordedOutcome,
 )
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.schedule_reader import ScheduleReader

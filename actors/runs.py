@@ -8,10 +8,10 @@ count.  Never decides the result of an attempt.
 import sys
 from collections.abc import Iterable
 
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ordering_queue import OrderingQueue
-from hourhand.actors.model.task import FRESH, StoredTask
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import FRESH, StoredTask
+from hourhand.actors.model.window.ordering_queue import OrderingQueue
 from hourhand.actors.ports.runner import Executable
 from hourhand.actors.task_executor import TaskExecutorRole
 from hourhand.actors.turn import Turn

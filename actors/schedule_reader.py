@@ -16,16 +16,16 @@ from hourhand.actors.messages import (
     OrderingLoaded,
     Siblings,
 )
-from hourhand.actors.model.attempts import NO_STATUS, KeyStatus, open_tasks
-from hourhand.actors.model.checkpoint import SHORT_WINDOW_MS
-from hourhand.actors.model.codec import Command
-from hourhand.actors.model.events import WindowLoaded
-from hourhand.actors.model.instant import INSTANT_MAX_MS
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.ownership import CLOCKS_APART_MS, Assignment
-from hourhand.actors.model.pair_search import PAIR_PAGE_ROWS, PairSearch
-from hourhand.actors.model.status import CommandOutcome
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.attempts import NO_STATUS, KeyStatus, open_tasks
+from hourhand.actors.model.execution.pair_search import PAIR_PAGE_ROWS, PairSearch
+from hourhand.actors.model.operations.events import WindowLoaded
+from hourhand.actors.model.operations.ownership import CLOCKS_APART_MS, Assignment
+from hourhand.actors.model.task.codec import Command
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.status import CommandOutcome
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS
+from hourhand.actors.model.window.checkpoint import SHORT_WINDOW_MS
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.store import TaskPage
 

@@ -12,10 +12,10 @@ import msgspec
 from msgspec.structs import replace
 
 from hourhand.actors.kernel.operations import Steps
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.ownership import Ownership, Watermark
-from hourhand.actors.model.settings import WatermarkSettings
+from hourhand.actors.model.operations.ownership import Ownership, Watermark
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.values.bucket import hour_of
+from hourhand.actors.model.values.settings import WatermarkSettings
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.store import Stores
 from hourhand.actors.schedule_reader import ScheduleReader

@@ -28,7 +28,7 @@ from hourhand.actors.executors_of_kinds import ExecutorsOfKinds
 from hourhand.actors.following import followers_of
 from hourhand.actors.kernel.context import Timer
 from hourhand.actors.messages import WithdrawTask
-from hourhand.actors.model.attempts import (
+from hourhand.actors.model.execution.attempts import (
     Attempt,
     AttemptEnded,
     CheckpointMade,
@@ -41,16 +41,21 @@ from hourhand.actors.model.attempts import (
     snoozed_record,
     state_after,
 )
-from hourhand.actors.model.backoff import OnExhausted, RetryPolicy
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.errors import CannotRunHere
-from hourhand.actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed, TaskHeld
-from hourhand.actors.model.executor_attributes import unmade_policy_of
-from hourhand.actors.model.instant import INSTANT_MAX_MS, format_instant
-from hourhand.actors.model.links_text import may_have_links
-from hourhand.actors.model.status import AttemptRecord, Completion, CompletionResult
-from hourhand.actors.model.task import FRESH, AttemptState, StoredTask
-from hourhand.actors.model.task_state import Fate, Phase
+from hourhand.actors.model.execution.backoff import OnExhausted, RetryPolicy
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.execution.executor_attributes import unmade_policy_of
+from hourhand.actors.model.execution.task_state import Fate, Phase
+from hourhand.actors.model.operations.events import (
+    AttemptRefused,
+    RetriesExhausted,
+    TaskClosed,
+    TaskHeld,
+)
+from hourhand.actors.model.task.links_text import may_have_links
+from hourhand.actors.model.task.status import AttemptRecord, Completion, CompletionResult
+from hourhand.actors.model.task.task import FRESH, AttemptState, StoredTask
+from hourhand.actors.model.values.errors import CannotRunHere
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, format_instant
 from hourhand.actors.ports.log import Position
 from hourhand.actors.ports.runner import Executable
 from hourhand.actors.task_parent import TaskParent

@@ -28,10 +28,10 @@ from hourhand.actors.messages import (
     StatusesFound,
     TaskWithdrawn,
 )
-from hourhand.actors.model.commands import all_tasks
-from hourhand.actors.model.key import first_key_at
-from hourhand.actors.model.ownership import Assignment, first_advance_ms
-from hourhand.actors.model.read_ahead import ReadAhead
+from hourhand.actors.model.execution.commands import all_tasks
+from hourhand.actors.model.operations.ownership import Assignment, first_advance_ms
+from hourhand.actors.model.task.key import first_key_at
+from hourhand.actors.model.window.read_ahead import ReadAhead
 from hourhand.actors.persisting import Persisting
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.schedule_reader import ScheduleReader

@@ -20,8 +20,8 @@ from hourhand.actors.messages import (
     Siblings,
     TasksLoaded,
 )
-from hourhand.actors.model.band import ON_TIME_SHARE, BandName
-from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.values.settings import TreeSettings
+from hourhand.actors.model.window.band import ON_TIME_SHARE, BandName
 
 FIRST_AHEAD_MS = 2_000
 """Look-ahead of the first load: a partition that changed hands starts no task before this load

@@ -25,9 +25,9 @@ from hourhand.actors.messages import (
     TasksDrained,
     TasksPersisted,
 )
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.ownership import Assignment
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.ownership import Assignment
+from hourhand.actors.model.task.codec import LogRecord
 from hourhand.actors.partition_supervisor import PartitionSupervisor
 from hourhand.actors.ports.effects import Effects
 

@@ -25,16 +25,21 @@ from hourhand.actors.messages import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, CheckpointMade, finished_event
-from hourhand.actors.model.codec import letter_of
-from hourhand.actors.model.commands import WithdrawalResult
-from hourhand.actors.model.events import Event, TasksSucceeded
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Ownership
-from hourhand.actors.model.status import AttemptRecord, Completion
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
-from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.model.execution.attempts import (
+    Attempt,
+    AttemptEnded,
+    CheckpointMade,
+    finished_event,
+)
+from hourhand.actors.model.execution.commands import WithdrawalResult
+from hourhand.actors.model.operations.events import Event, TasksSucceeded
+from hourhand.actors.model.operations.ownership import Ownership
+from hourhand.actors.model.task.codec import letter_of
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptRecord, Completion
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task.task_result import StoredResult
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.log import Position

@@ -10,12 +10,12 @@ from typing import Protocol
 
 from hourhand.actors.executors_of_kinds import ExecutorsOfKinds
 from hourhand.actors.messages import OrderingLoaded, WithdrawTask
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ordering_queue import OrderingQueue
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.task_state import Phase
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.execution.task_state import Phase
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.window.ordering_queue import OrderingQueue
 from hourhand.actors.task_executor import TaskExecutorRole
 from hourhand.actors.task_parent import TaskParent
 from hourhand.actors.turn import Turn

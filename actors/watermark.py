@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from hourhand.actors.kernel.operations import Ask, Operation, Steps
 from hourhand.actors.kernel.ref import Recipient
 from hourhand.actors.messages import MeasureProgress, ProgressMeasured, Siblings, WatermarkMeasured
-from hourhand.actors.model.events import WatermarkAdvanced, WatermarkHeld
-from hourhand.actors.model.ownership import Assignment, Watermark
-from hourhand.actors.model.read_ahead import ReadAhead
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.events import WatermarkAdvanced, WatermarkHeld
+from hourhand.actors.model.operations.ownership import Assignment, Watermark
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.window.read_ahead import ReadAhead
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.schedule_reader import ScheduleReader

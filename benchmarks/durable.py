@@ -12,8 +12,8 @@ from typing import Self
 from benchmarks.loads import Load
 from benchmarks.records import Execution, wall_s
 from hourhand import Settings
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.partition import partition_of
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler import wiring
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import from_millis
 
 NOTE = "n" * 100
 """Pads the data of a task, and of a rival's job."""

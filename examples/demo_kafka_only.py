@@ -27,7 +27,7 @@ from rich.live import Live
 from rich.table import Table
 
 from hourhand import HourhandError, SchedulerClient, Settings
-from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.wiring import create_bucket_topics

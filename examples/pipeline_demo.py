@@ -24,8 +24,8 @@ from rich.table import Table
 from examples.demo_cluster.installation import PARTITIONS, open_installation, remove
 from examples.pipeline_faults import never_stored, options_of, plant
 from hourhand import Scheduler, Settings, Task
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.pipeline import open_session
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.archive import ArchivePlan, run_archive

@@ -11,11 +11,16 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from hourhand import Settings
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import (
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+)
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.options import Options

@@ -24,24 +24,24 @@ import importlib
 TYPE_CHECKING = False
 """Type checkers take it for true; ``typing`` has the same, and takes time to load."""
 if TYPE_CHECKING:
-    from hourhand.actors.model.backoff import RetryPolicy
-    from hourhand.actors.model.batch_executor import BatchExecutor, BatchOutcome
-    from hourhand.actors.model.errors import HourhandError
-    from hourhand.actors.model.flow import FairShare, Limit
-    from hourhand.actors.model.key import TaskKey
-    from hourhand.actors.model.outcome import Done, Drop, Retry, Snooze
-    from hourhand.actors.model.status import AttemptResult, CommandOutcome, RecordedOutcome
-    from hourhand.actors.model.task import Task
-    from hourhand.actors.model.task_executor import TaskExecutor
+    from hourhand.actors.model.execution.backoff import RetryPolicy
+    from hourhand.actors.model.execution.batch_executor import BatchExecutor, BatchOutcome
+    from hourhand.actors.model.execution.outcome import Done, Drop, Retry, Snooze
+    from hourhand.actors.model.execution.task_executor import TaskExecutor
+    from hourhand.actors.model.flow.flow import FairShare, Limit
+    from hourhand.actors.model.task.key import TaskKey
+    from hourhand.actors.model.task.status import AttemptResult, CommandOutcome, RecordedOutcome
+    from hourhand.actors.model.task.task import Task
+    from hourhand.actors.model.values.errors import HourhandError
     from hourhand.scheduler.client.client import SchedulerClient
     from hourhand.scheduler.configuration.settings import Settings
     from hourhand.scheduler.executors.middleware import AttemptContext, Middleware
     from hourhand.scheduler.executors.registry import Hourhand, TaskFunction
     from hourhand.scheduler.executors.user_executors import TaskKind
-    from hourhand.scheduler.reading.task_info import Absence, AttemptInfo, TaskInfo
-    from hourhand.scheduler.reading.task_state import TaskState
-    from hourhand.scheduler.records.receipt import PairReceipt, Receipt
     from hourhand.scheduler.scheduler import Scheduler
+    from hourhand.scheduler.tasks.receipt import PairReceipt, Receipt
+    from hourhand.scheduler.tasks.task_info import Absence, AttemptInfo, TaskInfo
+    from hourhand.scheduler.tasks.task_state import TaskState
 
 __all__ = [
     "Absence",
@@ -77,36 +77,36 @@ __all__ = [
 ]
 
 _LOADED_WHEN_NAMED = {
-    "Absence": "hourhand.scheduler.reading.task_info",
+    "Absence": "hourhand.scheduler.tasks.task_info",
     "AttemptContext": "hourhand.scheduler.executors.middleware",
-    "AttemptInfo": "hourhand.scheduler.reading.task_info",
-    "AttemptResult": "hourhand.actors.model.status",
-    "BatchExecutor": "hourhand.actors.model.batch_executor",
-    "BatchOutcome": "hourhand.actors.model.batch_executor",
-    "CommandOutcome": "hourhand.actors.model.status",
-    "Done": "hourhand.actors.model.outcome",
-    "Drop": "hourhand.actors.model.outcome",
-    "FairShare": "hourhand.actors.model.flow",
+    "AttemptInfo": "hourhand.scheduler.tasks.task_info",
+    "AttemptResult": "hourhand.actors.model.task.status",
+    "BatchExecutor": "hourhand.actors.model.execution.batch_executor",
+    "BatchOutcome": "hourhand.actors.model.execution.batch_executor",
+    "CommandOutcome": "hourhand.actors.model.task.status",
+    "Done": "hourhand.actors.model.execution.outcome",
+    "Drop": "hourhand.actors.model.execution.outcome",
+    "FairShare": "hourhand.actors.model.flow.flow",
     "Hourhand": "hourhand.scheduler.executors.registry",
-    "HourhandError": "hourhand.actors.model.errors",
-    "Limit": "hourhand.actors.model.flow",
+    "HourhandError": "hourhand.actors.model.values.errors",
+    "Limit": "hourhand.actors.model.flow.flow",
     "Middleware": "hourhand.scheduler.executors.middleware",
-    "PairReceipt": "hourhand.scheduler.records.receipt",
-    "Receipt": "hourhand.scheduler.records.receipt",
-    "RecordedOutcome": "hourhand.actors.model.status",
-    "Retry": "hourhand.actors.model.outcome",
-    "RetryPolicy": "hourhand.actors.model.backoff",
+    "PairReceipt": "hourhand.scheduler.tasks.receipt",
+    "Receipt": "hourhand.scheduler.tasks.receipt",
+    "RecordedOutcome": "hourhand.actors.model.task.status",
+    "Retry": "hourhand.actors.model.execution.outcome",
+    "RetryPolicy": "hourhand.actors.model.execution.backoff",
     "Scheduler": "hourhand.scheduler.scheduler",
     "SchedulerClient": "hourhand.scheduler.client.client",
     "Settings": "hourhand.scheduler.configuration.settings",
-    "Snooze": "hourhand.actors.model.outcome",
-    "Task": "hourhand.actors.model.task",
-    "TaskExecutor": "hourhand.actors.model.task_executor",
+    "Snooze": "hourhand.actors.model.execution.outcome",
+    "Task": "hourhand.actors.model.task.task",
+    "TaskExecutor": "hourhand.actors.model.execution.task_executor",
     "TaskFunction": "hourhand.scheduler.executors.registry",
-    "TaskInfo": "hourhand.scheduler.reading.task_info",
-    "TaskKey": "hourhand.actors.model.key",
+    "TaskInfo": "hourhand.scheduler.tasks.task_info",
+    "TaskKey": "hourhand.actors.model.task.key",
     "TaskKind": "hourhand.scheduler.executors.user_executors",
-    "TaskState": "hourhand.scheduler.reading.task_state",
+    "TaskState": "hourhand.scheduler.tasks.task_state",
 }
 
 # Hidden from type checkers, to which it would mean that any name can be imported.

@@ -4,10 +4,10 @@
 
     from hourhand.errors import CallerError, SeveralTasks, TaskNotFound
 
-Decides nothing: ``actors/model/errors.py`` has the classes, and says what each means.
+Decides nothing: ``actors/model/values/errors.py`` has the classes, and says what each means.
 """
 
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.values.errors import (
     AlreadyStarted,
     CallerError,
     CannotRunHere,

@@ -3,7 +3,7 @@
 Decides nothing: the kit is in ``scheduler/testing/``.
 """
 
-from hourhand.actors.model.task_end import TaskEnd
+from hourhand.actors.model.task.task_end import TaskEnd
 from hourhand.scheduler.testing import (
     Execution,
     NextAttempts,

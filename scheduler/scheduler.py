@@ -12,9 +12,9 @@ from functools import partial
 from types import FrameType
 from typing import Self
 
-from hourhand.actors.model.errors import AlreadyStarted, NodeStopped
-from hourhand.actors.model.public import public
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.values.errors import AlreadyStarted, NodeStopped
+from hourhand.actors.model.values.public import public
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.client.client import SchedulerClient
 from hourhand.scheduler.client.declaring import sets_of
@@ -24,11 +24,11 @@ from hourhand.scheduler.executors.process_plan import plan_of
 from hourhand.scheduler.executors.user_executors import Executors, UserExecutors
 from hourhand.scheduler.observe.observation import Observation
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
-from hourhand.scheduler.process import forking, loading
-from hourhand.scheduler.process.collector import tune_gc
-from hourhand.scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded
-from hourhand.scheduler.process.interrupts import signals_taken_by
-from hourhand.scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.runtime import forking, loading
+from hourhand.scheduler.runtime.collector import tune_gc
+from hourhand.scheduler.runtime.guarded_loop import FAILED_PAUSE_S, guarded
+from hourhand.scheduler.runtime.interrupts import signals_taken_by
+from hourhand.scheduler.services.system.system_tasks import SystemDependencies
 from hourhand.scheduler.wiring import build_node
 
 logger = logging.getLogger("hourhand.node")

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from hourhand.actors.kernel.supervision import FailureListener
 from hourhand.actors.kernel.system import ThreadedSystem
-from hourhand.actors.model.errors import PartitionCountChanged, SettingsInvalid
-from hourhand.actors.model.oversight import all_judge_occurrences
+from hourhand.actors.model.operations.oversight import all_judge_occurrences
+from hourhand.actors.model.values.errors import PartitionCountChanged, SettingsInvalid
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.log import GroupOffsets, LogWriter, TaskLog
@@ -32,24 +32,19 @@ from hourhand.scheduler.configuration.optional_dependencies import opens_drivers
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.executors.middleware import ExhaustedNews
 from hourhand.scheduler.executors.user_executors import UserExecutors
-from hourhand.scheduler.futures.answers import answered
-from hourhand.scheduler.futures.every_node import EveryNode
-from hourhand.scheduler.futures.light_future import then
-from hourhand.scheduler.futures.sleeping import Sleeper
-from hourhand.scheduler.futures.steps import begun
 from hourhand.scheduler.kafka_only.ports import BucketStorage
 from hourhand.scheduler.kafka_only.sending import BucketSender
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.lease import Lease
+from hourhand.scheduler.node.limits.node_limits import NodeLimits
 from hourhand.scheduler.node.node import Node
-from hourhand.scheduler.node.node_limits import NodeLimits
-from hourhand.scheduler.node.process_log import log_line
-from hourhand.scheduler.node.process_pool import PoolFigures
-from hourhand.scheduler.node.process_thread import ProcessThread
+from hourhand.scheduler.node.processes.process_log import log_line
+from hourhand.scheduler.node.processes.process_pool import PoolFigures
 from hourhand.scheduler.node.runner import NodeRunner
 from hourhand.scheduler.node.silence import SilenceLimits
 from hourhand.scheduler.node.watching import NodeWatch
-from hourhand.scheduler.node.workers import NodeWorkers
+from hourhand.scheduler.node.workers.process_thread import ProcessThread
+from hourhand.scheduler.node.workers.workers import NodeWorkers
 from hourhand.scheduler.observe.health import Dispatching, NodeProbes
 from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
 from hourhand.scheduler.observe.observation import Observation
@@ -63,11 +58,16 @@ from hourhand.scheduler.ports.messages import MessageWriter, TopicReader
 from hourhand.scheduler.ports.outcomes import OutcomeSink
 from hourhand.scheduler.ports.transfer import UNFINISHED, LogTail, TransferStore
 from hourhand.scheduler.ports.user_places import ProcessPlan
-from hourhand.scheduler.reading.placing import placing_count
-from hourhand.scheduler.services.outcome_feed import OutcomeFeed
-from hourhand.scheduler.services.outcome_sinks import KeptSink, TopicSink
+from hourhand.scheduler.runtime.answers import answered
+from hourhand.scheduler.runtime.every_node import EveryNode
+from hourhand.scheduler.runtime.light_future import then
+from hourhand.scheduler.runtime.sleeping import Sleeper
+from hourhand.scheduler.runtime.steps import begun
+from hourhand.scheduler.services.outcomes.outcome_feed import OutcomeFeed
+from hourhand.scheduler.services.outcomes.outcome_sinks import KeptSink, TopicSink
 from hourhand.scheduler.services.relay.sending import MessageSender
 from hourhand.scheduler.services.system_registry import SystemTaskRegistry, open_caller
+from hourhand.scheduler.tasks.placing import placing_count
 
 if TYPE_CHECKING:
     from hourhand.scheduler.adapters.telemetry import LoggingTelemetry

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from pydantic import JsonValue
 
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from hourhand.actors.model.codec import CommandKind, Headers, LogRecord, encode_task
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.status import Completion, CompletionResult
-from hourhand.actors.model.task import FRESH, AttemptState, StoredTask, Task
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.task.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.task.codec import CommandKind, Headers, LogRecord, encode_task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.task.task import FRESH, AttemptState, StoredTask, Task
 from hourhand.scheduler.ports.lifecycle import LifecycleEvent
 
 NOW = datetime(2026, 2, 9, 1, 41, 12, 959_000, tzinfo=UTC)

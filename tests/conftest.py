@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.interruption import note_attempt
+from hourhand.actors.model.execution.interruption import note_attempt
 from tests import once_a_run, reruns, several_processes
 from tests.servers.cassandra import NEVER_KILLED, CassandraServer
 from tests.servers.kafka import KafkaServer

@@ -16,7 +16,7 @@ _BELOW_HOURHAND = {
 
 
 def module_of(file: str) -> str:
-    """Return the name a source file is imported by: ``hourhand.actors.model.key``."""
+    """Return the name a source file is imported by: ``hourhand.actors.model.task.key``."""
     top, *below = file.removesuffix(".py").removesuffix("/__init__").split("/")
     return ".".join((_BELOW_HOURHAND.get(top, top), *below))
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 
 from hourhand.actors.kernel.context import ActorContext, RequestFailed, Resume, Signal, Start, Stop
-from hourhand.actors.model.display import log_raised
+from hourhand.actors.model.values.display import log_raised
 
 logger = logging.getLogger("hourhand.kernel")
 

@@ -15,7 +15,7 @@ from hourhand.actors.kernel.context import ActorContext, Start, Stop, Timer, con
 from hourhand.actors.kernel.ref import Ref
 from hourhand.actors.kernel.supervision import FailureListener, deliver, fail_tree, logger
 from hourhand.actors.kernel.timers import TimerQueue
-from hourhand.actors.model.display import log_raised
+from hourhand.actors.model.values.display import log_raised
 from hourhand.actors.ports.clock import Clock
 
 MESSAGES_BETWEEN_TIMERS = 4

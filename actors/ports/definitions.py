@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
 
 
 class DefinitionPage(msgspec.Struct, frozen=True):

@@ -14,13 +14,13 @@ from typing import Protocol, cast
 
 import msgspec
 
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.flow import FlowRules
-from hourhand.actors.model.instant import INSTANT_MAX_MS
-from hourhand.actors.model.known_completions import KnownCompletions
-from hourhand.actors.model.settings import TreeSettings
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.known_completions import KnownCompletions
+from hourhand.actors.model.flow.flow import FlowRules
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS
+from hourhand.actors.model.values.settings import TreeSettings
+from hourhand.actors.model.window.budget import NodeBudget
 from hourhand.actors.ports.log import LogWriter
 from hourhand.actors.ports.runner import Executable, Runner
 from hourhand.actors.ports.store import OwnershipStore, ScheduleStore, StatusStore, Stores

@@ -2,8 +2,8 @@
 
 Every record of a partition has an offset, growing, not necessarily dense.  "Next offset"
 always means the offset of the next record to read.  The reading side tells offsets as they are
-kept (``hourhand.actors.model.log_offset``): those of a topic that was recreated are above all that
-its predecessor had.  The appending side and ``GroupOffsets`` have the broker's own.
+kept (``hourhand.actors.model.values.log_offset``): those of a topic that was recreated are above
+all that its predecessor had.  The appending side and ``GroupOffsets`` have the broker's own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.values.errors import HourhandError
 
 
 class Position(NamedTuple):

@@ -11,9 +11,9 @@ from typing import Protocol
 
 import msgspec
 
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
-from hourhand.actors.model.tally import HourTally
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
+from hourhand.actors.model.operations.tally import HourTally
 
 REPORT_KEPT_MS = 600_000
 """Time for which a node without further reports is listed."""

@@ -7,10 +7,10 @@ successor adopts them (P16).
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, CheckpointMade
-from hourhand.actors.model.checkpoint_value import AttemptCheckpoints
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, CheckpointMade
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.task.checkpoint_value import AttemptCheckpoints
+from hourhand.actors.model.task.task import Task
 
 
 class Executable(Protocol):

@@ -21,14 +21,14 @@ from typing import Protocol
 
 import msgspec
 
-from hourhand.actors.model.budget import PAGE_BYTES_MAX
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.outcome_row import OutcomesRow
-from hourhand.actors.model.ownership import Claim, Watermark
-from hourhand.actors.model.status import AttemptRecord, Completion, RecordedOutcome
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
-from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.model.operations.ownership import Claim, Watermark
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.outcome_row import OutcomesRow
+from hourhand.actors.model.task.status import AttemptRecord, Completion, RecordedOutcome
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task.task_result import StoredResult
+from hourhand.actors.model.window.budget import PAGE_BYTES_MAX
 from hourhand.actors.ports.definitions import DefinitionStore
 from hourhand.actors.ports.oversight import OversightStore, TallyStore
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from hourhand.actors.model.events import Event
+from hourhand.actors.model.operations.events import Event
 
 
 class Telemetry(Protocol):

@@ -15,10 +15,10 @@ from benchmarks.bench import Bench
 from benchmarks.loads import Load, data_of
 from benchmarks.records import wall_s
 from hourhand import Settings
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.priority import with_priority
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.priority import with_priority
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler import wiring
 

@@ -7,12 +7,12 @@ from benchmarks.families.backlog import ids_by_partition
 from benchmarks.loads import data_of
 from benchmarks.records import wall_s
 from hourhand import Settings
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.actors.ports.store import OwnershipStore
 from hourhand.scheduler import wiring
 

@@ -17,8 +17,8 @@ from benchmarks.figures import Figure, Goal, Line
 from benchmarks.program import Program
 from benchmarks.records import wall_s
 from hourhand import Settings
-from hourhand.actors.model.instant import format_instant, from_millis, to_millis
-from hourhand.actors.model.tally import TallyChange
+from hourhand.actors.model.operations.tally import TallyChange
+from hourhand.actors.model.values.instant import format_instant, from_millis, to_millis
 from hourhand.scheduler import wiring
 
 MEASURES = ("dashboard",)

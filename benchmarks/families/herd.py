@@ -18,10 +18,10 @@ from benchmarks.figures import Figure, Line, quantile
 from benchmarks.loads import NOTE, Load
 from benchmarks.records import Records, wall_s
 from hourhand import Settings
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.cassandra.connection import open_connection

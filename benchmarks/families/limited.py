@@ -15,14 +15,14 @@ from benchmarks.figures import Figure, Goal, Line
 from benchmarks.loads import LIMIT_BURST, LIMIT_PER_S, NOTE, Load
 from benchmarks.program import Program
 from benchmarks.records import Records, wall_s
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.flow import FlowRule, FlowRules, Limit
-from hourhand.actors.model.kind import with_kind
-from hourhand.actors.model.task import StoredTask, Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.flow.flow import FlowRule, FlowRules, Limit
+from hourhand.actors.model.task.kind import with_kind
+from hourhand.actors.model.task.task import StoredTask, Task
 from hourhand.scheduler.node.attempts import RunningAttempt
-from hourhand.scheduler.node.limiter import Limiter
-from hourhand.scheduler.node.node_limits import NodeLimits
+from hourhand.scheduler.node.limits.limiter import Limiter
+from hourhand.scheduler.node.limits.node_limits import NodeLimits
 from tests.servers.kafka import keep_session
 
 MEASURES = ("limited",)

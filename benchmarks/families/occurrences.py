@@ -17,7 +17,7 @@ from benchmarks.loads import OCCURRING, SCHEDULES
 from benchmarks.processor_time import Followed
 from benchmarks.records import Execution, wall_s
 from hourhand import SchedulerClient, Settings, Task
-from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.values.instant import from_millis
 
 MEASURES = ("recurring_500", "unique", "debounce")
 

@@ -17,7 +17,7 @@ from benchmarks.families import backlog
 from benchmarks.figures import Figure, Goal, Line, quantile
 from benchmarks.loads import IN_PROCESSES, Load
 from benchmarks.records import Execution, Records, exactly_once, wall_s
-from hourhand.actors.model.read_ahead import AHEAD_MS
+from hourhand.actors.model.window.read_ahead import AHEAD_MS
 
 _RATE = 200.0
 _TENANTS = 10

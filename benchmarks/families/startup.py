@@ -12,7 +12,7 @@ from benchmarks.figures import Figure, Goal, Line
 from benchmarks.program import Program
 from benchmarks.records import wall_s
 from hourhand import SchedulerClient, Settings, Task
-from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.values.instant import from_millis
 
 MEASURES = ("startup",)
 IMPORT_S_MAX = 0.15

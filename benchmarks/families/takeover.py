@@ -16,7 +16,7 @@ from benchmarks.loads import Load
 from benchmarks.program import Program
 from benchmarks.records import Execution, Records, wall_s
 from benchmarks.servers import PARTITIONS
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.partition import partition_of
 from hourhand.scheduler.configuration.settings import GroupSettings
 from tests.servers.kafka import keep_session
 

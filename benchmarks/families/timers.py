@@ -20,9 +20,9 @@ from benchmarks.machine import resident_bytes
 from benchmarks.program import Program
 from benchmarks.records import wall_s
 from hourhand import Settings
-from hourhand.actors.model.definition import Definition
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.definition import Definition
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.door_settings import TimerSettings

@@ -14,8 +14,8 @@ from benchmarks.loads import NOTE
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
 from hourhand import Settings
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.bucket import hour_of
 from hourhand.scheduler.adapters.cassandra.connection import open_connection
 
 _ROWS = 200

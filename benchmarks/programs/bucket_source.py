@@ -8,8 +8,8 @@ from benchmarks.messages import KEYS, value_of
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
 from hourhand import SchedulerClient, Settings
-from hourhand.actors.model.instant import from_millis
-from hourhand.scheduler.records.receipt import Receipt
+from hourhand.actors.model.values.instant import from_millis
+from hourhand.scheduler.tasks.receipt import Receipt
 
 _DELAYS_MS = (50, 1_000)
 _STEP_S = 0.002

@@ -17,7 +17,7 @@ from benchmarks.loads import Load
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
 from hourhand import SchedulerClient, Settings
-from hourhand.actors.model.codec import encode_task
+from hourhand.actors.model.task.codec import encode_task
 
 _ACKNOWLEDGED_S = 120.0
 _APPENDS_PER_POLL = 200

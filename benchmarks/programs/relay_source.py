@@ -9,7 +9,7 @@ from benchmarks.messages import KEYS, value_of
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
 from hourhand import Settings
-from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.values.instant import format_instant
 
 _DELAYS_MS = (3_000, 10_000)
 _STEP_S = 0.005

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.figures import quantile
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
-from hourhand.actors.model.instant import parse_instant
+from hourhand.actors.model.values.instant import parse_instant
 
 _CONNECTIONS = 64
 _INTERVAL_S = 2

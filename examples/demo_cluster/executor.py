@@ -12,7 +12,7 @@ from typing import Any
 
 from examples.demo_cluster.workload import LIMIT_BURST, LIMIT_PER_S
 from hourhand import Limit, Retry, Task, TaskExecutor
-from hourhand.actors.model.outcome import Done
+from hourhand.actors.model.execution.outcome import Done
 from hourhand.scheduler.demo.records import FOLDER_VARIABLE, Recorder, made_once
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

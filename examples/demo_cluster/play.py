@@ -31,8 +31,8 @@ from examples.demo_cluster.workload import (
     whole_millis,
 )
 from hourhand import SchedulerClient, Settings
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.scheduler import wiring
 from hourhand.scheduler.demo.audit import Run
 from hourhand.scheduler.demo.node import NodeFailed, NodeProcess, node_environment

@@ -7,8 +7,8 @@ from typing import Any
 import tenacity
 
 from hourhand import Retry, Task, TaskExecutor
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.outcome import Done
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Done
 
 SPEC = f"{__name__}:DashboardExecutor"
 """Its name on a node's command line."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from examples.demo_cluster.topic import write_raw
 from hourhand import HourhandError, SchedulerClient, Settings, Task
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.partition import partition_of
 
 STUCK = ("acme-travel", "blue-harbor", "cedar-foods", "delta-print", "evergreen", "fjord-energy")
 """Ordering ids whose first task fails for good."""

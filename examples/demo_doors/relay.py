@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from examples.demo_cluster.show import Check
 from examples.demo_cluster.topic import read_all
 from examples.demo_doors.stage import Stage, count_check, perform, quantiles, show_checks, wall_s
-from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.door_settings import RelaySettings
 

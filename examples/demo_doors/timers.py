@@ -15,7 +15,7 @@ import typer
 
 from examples.demo_cluster.show import Check
 from examples.demo_doors.stage import Stage, count_check, perform, quantiles, show_checks, wall_s
-from hourhand.actors.model.instant import parse_instant
+from hourhand.actors.model.values.instant import parse_instant
 from hourhand.scheduler.demo.node import NodeProcess
 
 POPS = 5

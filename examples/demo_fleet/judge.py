@@ -13,7 +13,7 @@ from examples.demo_cluster.show import Check
 from examples.demo_fleet.executor import SECRET
 from examples.demo_fleet.play import KILLS, PROCESSES, Evidence
 from examples.demo_fleet.shop import Entry, Order
-from hourhand.actors.model.sealed import MEMBER
+from hourhand.actors.model.task.sealed import MEMBER
 from hourhand.scheduler.demo.audit import Planned, audit
 
 _DETAILS_MAX = 5

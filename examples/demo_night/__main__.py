@@ -23,7 +23,7 @@ from examples.demo_cluster.show import Check
 from examples.demo_doors.stage import count_check, show_checks
 from examples.demo_night.work import AWAY, CALLS, FOLDER
 from hourhand import SchedulerClient, Settings, Task
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from hourhand.scheduler.demo.node import NodeFailed, NodeProcess, node_environment
 
 TASKS = {"charge": 600, "mail": 700, "invoice": 700}

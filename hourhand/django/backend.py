@@ -19,17 +19,17 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, transaction
 from django.utils.crypto import get_random_string
 
-from hourhand.actors.model.errors import CallerError, HourhandError, InvalidKey
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.public import public
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import CallerError, HourhandError, InvalidKey
+from hourhand.actors.model.values.public import public
 from hourhand.django import framework
 from hourhand.django.calls import GENERATED, StoredCall, aware_time, django_time, enqueued_call
 from hourhand.django.declaring import HourhandTask, kind_of
 from hourhand.django.installation import DjangoInstallation
 from hourhand.scheduler.executors.registry import Hourhand
 from hourhand.scheduler.outbox.table import dialect_of
-from hourhand.scheduler.reading.task_info import Absence, TaskInfo
+from hourhand.scheduler.tasks.task_info import Absence, TaskInfo
 
 _installations: dict[str, DjangoInstallation] = {}
 _lock = threading.Lock()

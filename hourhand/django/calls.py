@@ -16,13 +16,18 @@ from django.conf import settings
 from django.utils import timezone
 
 from hourhand import errors
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
-from hourhand.actors.model.json_text import VALUE_BYTES_MAX
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.json_text import VALUE_BYTES_MAX
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import (
+    INSTANT_MAX_MS,
+    INSTANT_MIN_MS,
+    from_millis,
+    to_millis,
+)
 from hourhand.django import framework
-from hourhand.scheduler.reading.task_info import AttemptInfo, TaskInfo
-from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.scheduler.tasks.task_info import AttemptInfo, TaskInfo
+from hourhand.scheduler.tasks.task_state import TaskState
 
 Instant = Annotated[int, msgspec.Meta(ge=INSTANT_MIN_MS, le=INSTANT_MAX_MS)]
 

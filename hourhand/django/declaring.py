@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from django.utils.module_loading import autodiscover_modules
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.flow import FairShare, Limit
-from hourhand.actors.model.kind import is_kind
-from hourhand.actors.model.public import public
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.flow.flow import FairShare, Limit
+from hourhand.actors.model.task.kind import is_kind
+from hourhand.actors.model.values.public import public
 from hourhand.django import framework
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -16,10 +16,10 @@ from urllib.parse import quote, urlencode
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import NotConnected
-from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import NotConnected
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.django.declaring import declared_tasks
 from hourhand.django.running import kind_for
 from hourhand.outbox import Outbox

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, reset_queries
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.instant import to_millis
-from hourhand.actors.model.outcome import Done
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
-from hourhand.actors.model.task_result import require_storable, result_text
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Done
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.task.task_result import require_storable, result_text
+from hourhand.actors.model.values.instant import to_millis
 from hourhand.django import framework
 from hourhand.django.calls import (
     CallReturned,

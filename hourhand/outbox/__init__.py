@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.links import On
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.links import On
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.outbox.mover import OutboxMover
 from hourhand.scheduler.outbox.scheduling import Outbox

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.values.bucket import hour_of
 
 SEGMENT_ROWS_MIN = 32
 """With fewer successes in an hour they are rows: reading a single key is then cheaper."""

@@ -17,13 +17,17 @@ from functools import partial
 import msgspec
 
 from hourhand.actors.kernel.futures import gather
-from hourhand.actors.model.events import AttemptStarted, Event, RetriesExhausted, TaskHeld
-from hourhand.actors.model.status import AttemptRecord, Completion
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.events import (
+    AttemptStarted,
+    Event,
+    RetriesExhausted,
+    TaskHeld,
+)
+from hourhand.actors.model.task.status import AttemptRecord, Completion
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.store import ScheduleStore, StatusStore, Stores
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.light_future import and_then
 from hourhand.scheduler.ports.lifecycle import (
     LifecycleEvent,
     accepted_event,
@@ -34,6 +38,7 @@ from hourhand.scheduler.ports.lifecycle import (
     started_event,
 )
 from hourhand.scheduler.ports.messages import MessageWriter
+from hourhand.scheduler.runtime.light_future import and_then
 
 Publish = Callable[[Sequence[LifecycleEvent], Callable[[], "Future[None]"]], "Future[None]"]
 

@@ -13,17 +13,7 @@ from logging import DEBUG, ERROR, INFO, WARNING
 from operator import attrgetter
 from typing import Any
 
-from hourhand.actors.model.definition import ordering_id_parts
-from hourhand.actors.model.display import (
-    class_name_of,
-    has_frames,
-    log_raised,
-    logged_stack,
-    message_of,
-    stack_of,
-)
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.events import (
+from hourhand.actors.model.operations.events import (
     AssignmentReceived,
     AttemptAbandoned,
     AttemptFailed,
@@ -76,10 +66,20 @@ from hourhand.actors.model.events import (
     WorkersExhausted,
     WorkersFreed,
 )
-from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.task.definition import ordering_id_parts
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.actors.model.values.display import (
+    class_name_of,
+    has_frames,
+    log_raised,
+    logged_stack,
+    message_of,
+    stack_of,
+)
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.observe.repeated_events import RepeatedEvents
-from hourhand.scheduler.process.user_code import is_interrupt
+from hourhand.scheduler.runtime.user_code import is_interrupt
 
 _STACK_CHARS_MAX = 100_000
 _NEVER = 1

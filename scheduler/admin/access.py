@@ -12,8 +12,8 @@ from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.admin.pages import POLICY
 from hourhand.scheduler.admin.problems import MEDIA_TYPE, Problem
 from hourhand.scheduler.configuration.door_settings import AdminSettings
-from hourhand.scheduler.services.http_guard import Door, HttpGuard, Refusal
-from hourhand.scheduler.services.typed_routes import encoded
+from hourhand.scheduler.services.http.http_guard import Door, HttpGuard, Refusal
+from hourhand.scheduler.services.http.typed_routes import encoded
 
 _READING = frozenset({"GET", "HEAD"})
 _URL_BYTES_MAX = 80_000

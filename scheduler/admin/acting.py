@@ -15,19 +15,19 @@ from typing import Literal, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from hourhand.actors.model.errors import CallerError, LogUnavailable
-from hourhand.actors.model.key import TaskKey, TaskPair
-from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.task.key import TaskKey, TaskPair
+from hourhand.actors.model.task.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.values.errors import CallerError, LogUnavailable
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.admin.answers import Answer, KeyText, NameText, ShownOutcome, ShownReceipt
 from hourhand.scheduler.admin.outcome_words import said_of
 from hourhand.scheduler.admin.problems import Problem
 from hourhand.scheduler.client.client import SchedulerClient
-from hourhand.scheduler.futures.steps import begun
-from hourhand.scheduler.reading.inspector import Inspector, NodesWord, TaskState
-from hourhand.scheduler.reading.outcomes import found_outcome
-from hourhand.scheduler.records.receipt import CommandReceipt, PairReceipt, Receipt
+from hourhand.scheduler.runtime.steps import begun
+from hourhand.scheduler.tasks.inspector import Inspector, NodesWord, TaskState
+from hourhand.scheduler.tasks.outcomes import found_outcome
+from hourhand.scheduler.tasks.receipt import CommandReceipt, PairReceipt, Receipt
 
 ACKNOWLEDGED_S = 60.0
 """Seconds for the log to acknowledge a record, and for the store to answer."""

@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Request
 from msgspec.structs import replace
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidTask, LogUnavailable
-from hourhand.actors.model.expiry import read_expiry
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey, TaskPair
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.sealed import member_of_before
-from hourhand.actors.model.task import Task, expires_of
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.task.expiry import read_expiry
+from hourhand.actors.model.task.key import TaskKey, TaskPair
+from hourhand.actors.model.task.sealed import member_of_before
+from hourhand.actors.model.task.task import Task, expires_of
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidTask, LogUnavailable
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.admin.acting import (
     ACKNOWLEDGED_S,
@@ -62,11 +62,11 @@ from hourhand.scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, target_
 from hourhand.scheduler.admin.problems import Problem
 from hourhand.scheduler.admin.recurring import NextTime, SchedulesChanged, ShownBackfill
 from hourhand.scheduler.admin.service import AdminService
-from hourhand.scheduler.reading.inspector import NodesWord, TaskState
-from hourhand.scheduler.reading.pairs import require_task
+from hourhand.scheduler.services.http.typed_routes import TypedRouter
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 from hourhand.scheduler.services.recurring.state import Recurring
-from hourhand.scheduler.services.typed_routes import TypedRouter
+from hourhand.scheduler.tasks.inspector import NodesWord, TaskState
+from hourhand.scheduler.tasks.pairs import require_task
 
 _SHOWN_MAX = 20
 _NEXT_SHOWN = 5

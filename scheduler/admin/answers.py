@@ -14,13 +14,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
-from hourhand.actors.model.checkpoint_value import progress_of
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
-from hourhand.actors.model.json_text import shown_value
-from hourhand.actors.model.links import EndRecord
-from hourhand.actors.model.oversight import RunningTask
-from hourhand.actors.model.sealed import sealing_of
-from hourhand.actors.model.status import (
+from hourhand.actors.model.operations.oversight import RunningTask
+from hourhand.actors.model.task.checkpoint_value import progress_of
+from hourhand.actors.model.task.json_text import shown_value
+from hourhand.actors.model.task.links import EndRecord
+from hourhand.actors.model.task.sealed import sealing_of
+from hourhand.actors.model.task.status import (
     AttemptRecord,
     AttemptResult,
     CommandOutcome,
@@ -28,12 +27,13 @@ from hourhand.actors.model.status import (
     CompletionResult,
     RecordedOutcome,
 )
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
-from hourhand.actors.model.task_result import StoredResult
-from hourhand.scheduler.reading.inspector import TaskListing, TaskState, TaskView
-from hourhand.scheduler.reading.task_filter import last_error
-from hourhand.scheduler.records.receipt import CommandReceipt, Receipt
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task.task_result import StoredResult
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
+from hourhand.scheduler.tasks.inspector import TaskListing, TaskState, TaskView
+from hourhand.scheduler.tasks.receipt import CommandReceipt, Receipt
+from hourhand.scheduler.tasks.task_filter import last_error
 
 _SHOWN_BYTES_MAX = 10_000
 _ERROR_CHARS_MAX = 300

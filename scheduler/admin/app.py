@@ -12,9 +12,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.problem_words import problem_text
-from hourhand.actors.model.public import public
+from hourhand.actors.model.values.errors import HourhandError
+from hourhand.actors.model.values.problem_words import problem_text
+from hourhand.actors.model.values.public import public
 from hourhand.scheduler.admin.access import Access
 from hourhand.scheduler.admin.acting_routes import acting_routes
 from hourhand.scheduler.admin.asking import refuse_unread_query
@@ -26,7 +26,7 @@ from hourhand.scheduler.admin.reading_routes import reading_routes
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.admin.stream import stream_routes
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.services.typed_routes import TypedApp, encoded
+from hourhand.scheduler.services.http.typed_routes import TypedApp, encoded
 from hourhand.scheduler.wiring import open_installation
 
 PREFIX = "/api/v1"

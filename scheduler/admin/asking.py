@@ -10,27 +10,27 @@ from typing import Annotated, Literal
 from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.errors import InvalidKey
-from hourhand.actors.model.flow import RATES_MAX
-from hourhand.actors.model.instant import from_millis, parse_instant
-from hourhand.actors.model.key import TaskKey, TaskPair, parse_name
-from hourhand.actors.model.kind import KIND_CHARS_MAX, KIND_PATTERN
-from hourhand.actors.model.limit_change import COUNT_MAX, PER_MS_MAX, RATE_MAX
-from hourhand.actors.model.pauses import PauseScope
-from hourhand.actors.model.priority import PRIORITY_MAX
+from hourhand.actors.model.flow.flow import RATES_MAX
+from hourhand.actors.model.flow.limit_change import COUNT_MAX, PER_MS_MAX, RATE_MAX
+from hourhand.actors.model.operations.pauses import PauseScope
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.key import TaskKey, TaskPair, parse_name
+from hourhand.actors.model.task.kind import KIND_CHARS_MAX, KIND_PATTERN
+from hourhand.actors.model.task.priority import PRIORITY_MAX
+from hourhand.actors.model.values.errors import InvalidKey
+from hourhand.actors.model.values.instant import from_millis, parse_instant
 from hourhand.scheduler.admin.dead_letters import LetterFilter
 from hourhand.scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
 from hourhand.scheduler.client.client import ScheduleCall
-from hourhand.scheduler.reading.inspector import TaskState
-from hourhand.scheduler.records.grouping import MEMBERS_MAX
+from hourhand.scheduler.services.http.typed_routes import Responses, TypedRouter, described
 from hourhand.scheduler.services.recurring.rule import (
     EXCEPT_DATES_MAX,
     INTERVAL_MS_MIN,
     Overlap,
 )
-from hourhand.scheduler.services.requested_tasks import WINDOW_MS_MAX
-from hourhand.scheduler.services.typed_routes import Responses, TypedRouter, described
+from hourhand.scheduler.services.system.requested_tasks import WINDOW_MS_MAX
+from hourhand.scheduler.tasks.grouping import MEMBERS_MAX
+from hourhand.scheduler.tasks.inspector import TaskState
 
 REFUSALS = described(
     {

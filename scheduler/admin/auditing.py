@@ -14,14 +14,14 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from hourhand.actors.model.display import storable_text
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.oversight import AuditEntry, AuditPage, AuditPlace
+from hourhand.actors.model.operations.oversight import AuditEntry, AuditPage, AuditPlace
+from hourhand.actors.model.values.display import storable_text
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.oversight import OversightStore
 from hourhand.scheduler.admin.acting import ActReport
 from hourhand.scheduler.admin.answers import Answer, Instant, instant_text
-from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.runtime.answers import answered
 
 logger = logging.getLogger("hourhand.audit")
 

@@ -3,12 +3,12 @@
 Counts up to a bound.
 """
 
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.admin.answers import Answer, KeyText
 from hourhand.scheduler.admin.problems import Problem
-from hourhand.scheduler.reading.inspector import Inspector, TaskState
-from hourhand.scheduler.reading.task_filter import TaskFilter
+from hourhand.scheduler.tasks.inspector import Inspector, TaskState
+from hourhand.scheduler.tasks.task_filter import TaskFilter
 
 COUNTED_MAX = 1_000
 _PAGE_TASKS = 500

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.flow import Limit
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.oversight import NodeReport, PartitionReport, TroubledTask
-from hourhand.actors.model.pauses import PauseScope
+from hourhand.actors.model.flow.flow import Limit
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.oversight import NodeReport, PartitionReport, TroubledTask
+from hourhand.actors.model.operations.pauses import PauseScope
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import HourhandError
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.admin.answers import (
@@ -53,11 +53,11 @@ from hourhand.scheduler.admin.reports import (
     with_reports,
 )
 from hourhand.scheduler.admin.verdict import judged
-from hourhand.scheduler.futures.answers import LOOK_S, answered
 from hourhand.scheduler.observe.reporting import hourhand_version
 from hourhand.scheduler.ports.dead_letters import LogEnd, LogView
-from hourhand.scheduler.process.guarded_loop import run_guarded
-from hourhand.scheduler.reading.task_state import NodesWord
+from hourhand.scheduler.runtime.answers import LOOK_S, answered
+from hourhand.scheduler.runtime.guarded_loop import run_guarded
+from hourhand.scheduler.tasks.task_state import NodesWord
 
 logger = logging.getLogger("hourhand.admin")
 

@@ -4,10 +4,10 @@ meanwhile.
 
 from collections.abc import Callable
 
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.values.errors import StoreUnavailable
 from hourhand.actors.ports.oversight import OversightStore
-from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.runtime.answers import answered
 
 _TRIES_MAX = 20
 

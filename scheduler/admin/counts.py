@@ -10,11 +10,11 @@ from enum import StrEnum
 from operator import add
 from typing import Self
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.tally import MINUTE_MS, SECONDS, HourTally
+from hourhand.actors.model.operations.tally import MINUTE_MS, SECONDS, HourTally
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.admin.answers import Answer, Instant, instant_text
-from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.runtime.answers import answered
 
 _NO_SECONDS = dict.fromkeys(range(SECONDS), 0)
 _NO_TALLY = HourTally()

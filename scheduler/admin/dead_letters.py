@@ -13,24 +13,29 @@ from typing import NamedTuple, Self
 
 from msgspec import UNSET, UnsetType
 
-from hourhand.actors.model.codec import (
+from hourhand.actors.model.task.codec import (
     Command,
     CommandKind,
     LogRecord,
     decode_record,
     encode_command,
 )
-from hourhand.actors.model.errors import InvalidInput, LogUnavailable, PoisonRecord, TaskTooLarge
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.settings import TreeSettings
-from hourhand.actors.model.status import (
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import (
     CommandOutcome,
     Completion,
     CompletionResult,
     RecordedOutcome,
 )
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import (
+    InvalidInput,
+    LogUnavailable,
+    PoisonRecord,
+    TaskTooLarge,
+)
+from hourhand.actors.model.values.settings import TreeSettings
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import LogWriter, Position
 from hourhand.actors.ports.store import Stores
@@ -50,10 +55,10 @@ from hourhand.scheduler.admin.answers import (
 )
 from hourhand.scheduler.admin.outcome_words import said_of
 from hourhand.scheduler.admin.problems import Problem
-from hourhand.scheduler.futures.answers import answered
-from hourhand.scheduler.futures.steps import begun
 from hourhand.scheduler.ports.dead_letters import ORIGIN_HEADERS, REASON_HEADER, LetterPage, LogView
-from hourhand.scheduler.reading.outcomes import found_outcome
+from hourhand.scheduler.runtime.answers import answered
+from hourhand.scheduler.runtime.steps import begun
+from hourhand.scheduler.tasks.outcomes import found_outcome
 
 _NOTED = frozenset({REASON_HEADER, *ORIGIN_HEADERS})
 _ORIGIN = tuple(zip(("topic", "partition", "offset"), ORIGIN_HEADERS, strict=True))

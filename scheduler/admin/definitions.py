@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from hourhand.actors.model.definition import Definition, DefinitionKind
-from hourhand.actors.model.errors import InvalidInput
-from hourhand.scheduler.futures.answers import answered
-from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.actors.model.task.definition import Definition, DefinitionKind
+from hourhand.actors.model.values.errors import InvalidInput
+from hourhand.scheduler.runtime.answers import answered
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
 
 _ROWS_MAX = 500
 _REQUESTS_MAX = 400

@@ -10,7 +10,7 @@ import msgspec
 from fastapi import Path, Query, Request
 from msgspec.structs import replace
 
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from hourhand.scheduler.admin.acting import Action, Preview, TasksActedOn
 from hourhand.scheduler.admin.answers import Answer, instant_text
 from hourhand.scheduler.admin.asking import (
@@ -45,7 +45,7 @@ from hourhand.scheduler.admin.relayed import (
 )
 from hourhand.scheduler.admin.service import AdminService, ShownInstallation
 from hourhand.scheduler.admin.timers import TimerAnswer, TimerListing, TimersEnded
-from hourhand.scheduler.services.typed_routes import TypedRouter
+from hourhand.scheduler.services.http.typed_routes import TypedRouter
 
 _NEXT_MAX = 100
 _DAY_MS = 86_400_000

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from heapq import nlargest
 from typing import Literal, NamedTuple, Self
 
-from hourhand.actors.model.display import shown, storable_text
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.flow import Limit
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.oversight import NodeReport, RateShare
+from hourhand.actors.model.flow.flow import Limit
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.oversight import NodeReport, RateShare
+from hourhand.actors.model.values.display import shown, storable_text
+from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.admin.answers import Answer, Instant, instant_text
 from hourhand.scheduler.admin.config_changes import ConfigChanges

@@ -10,8 +10,8 @@ from fastapi import Depends, Query
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
 from hourhand.scheduler.admin.answers import ShownTask, ShownTasks, executed_task
 from hourhand.scheduler.admin.asking import (
     NOT_FOUND,
@@ -31,7 +31,8 @@ from hourhand.scheduler.admin.asking import (
 )
 from hourhand.scheduler.admin.problems import Problem
 from hourhand.scheduler.admin.service import AdminService
-from hourhand.scheduler.reading.inspector import (
+from hourhand.scheduler.services.http.typed_routes import TypedRouter
+from hourhand.scheduler.tasks.inspector import (
     LOOKED_MAX,
     ListPart,
     TaskListing,
@@ -41,8 +42,7 @@ from hourhand.scheduler.reading.inspector import (
     cut_listing,
     list_newest,
 )
-from hourhand.scheduler.reading.task_filter import TaskFilter
-from hourhand.scheduler.services.typed_routes import TypedRouter
+from hourhand.scheduler.tasks.task_filter import TaskFilter
 
 _AHEAD_MS = 86_400_000
 _PAGES_MAX = 20

@@ -25,7 +25,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from hourhand.actors.model.suggestion import did_you_mean
+from hourhand.actors.model.values.suggestion import did_you_mean
 from hourhand.scheduler.admin.app import PREFIX, build_app
 from hourhand.scheduler.admin.service import AdminService
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Self
 
-from hourhand.actors.model.display import storable_text
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.display import storable_text
+from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.admin.answers import Answer, Instant, instant_text
 from hourhand.scheduler.admin.config_changes import ConfigChanges

@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from msgspec import UNSET, UnsetType
 
-from hourhand.actors.model.oversight import LATENESS_MS
+from hourhand.actors.model.operations.oversight import LATENESS_MS
 from hourhand.scheduler.admin.answers import Answer, Instant, KeyText, ShownCheckpoint
 
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from msgspec import UNSET, UnsetType
 
-from hourhand.actors.model.display import storable_text
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.values.display import storable_text
+from hourhand.actors.model.values.errors import (
     CallerError,
     HourhandError,
     NoSuchSchedule,

@@ -9,8 +9,8 @@ from fastapi import Query, Request
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.scheduler.admin.answers import Answer, ShownAttempt, ShownTask
 from hourhand.scheduler.admin.asking import (
     NOT_FOUND,
@@ -49,8 +49,8 @@ from hourhand.scheduler.admin.picture import (
 from hourhand.scheduler.admin.problems import Problem
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.observe.reporting import hourhand_version
-from hourhand.scheduler.reading.inspector import TaskState, TaskView, as_executed
-from hourhand.scheduler.services.typed_routes import TypedRouter
+from hourhand.scheduler.services.http.typed_routes import TypedRouter
+from hourhand.scheduler.tasks.inspector import TaskState, TaskView, as_executed
 
 _LETTER_PAGE_MAX = 200
 

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Self
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
-from hourhand.actors.model.definition import Definition, DefinitionKind
-from hourhand.actors.model.errors import CallerError, LogUnavailable
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task.definition import Definition, DefinitionKind
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.values.errors import CallerError, LogUnavailable
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.admin.acting import ACKNOWLEDGED_S, ActReport, await_decisions
@@ -33,10 +33,7 @@ from hourhand.scheduler.admin.definitions import list_definitions
 from hourhand.scheduler.admin.outcome_words import said_of
 from hourhand.scheduler.client.backfilling import Backfilled
 from hourhand.scheduler.client.client import SchedulerClient
-from hourhand.scheduler.futures.answers import answered
-from hourhand.scheduler.reading.inspector import Inspector
-from hourhand.scheduler.records.receipt import Receipt
-from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.runtime.answers import answered
 from hourhand.scheduler.services.recurring.declared import (
     declared_of,
     is_orphan,
@@ -56,6 +53,9 @@ from hourhand.scheduler.services.recurring.state import (
     recurring_of,
     written_rule,
 )
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.tasks.inspector import Inspector
+from hourhand.scheduler.tasks.receipt import Receipt
 
 
 class RecurringChange(StrEnum):

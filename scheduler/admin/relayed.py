@@ -11,10 +11,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.display import storable_text
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.display import storable_text
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler.admin.answers import (
     Answer,
     Instant,
@@ -23,12 +23,12 @@ from hourhand.scheduler.admin.answers import (
     ShownBytes,
     shown_bytes,
 )
-from hourhand.scheduler.futures.answers import answered
-from hourhand.scheduler.reading.inspector import Inspector, TaskListing, TaskState, TaskView
-from hourhand.scheduler.reading.task_state import OPEN_STATES
-from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.runtime.answers import answered
 from hourhand.scheduler.services.relay.claim_state import MessageClaim, claim_name
 from hourhand.scheduler.services.relay.message import SEND, Delivery, Message, parked_name
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.tasks.inspector import Inspector, TaskListing, TaskState, TaskView
+from hourhand.scheduler.tasks.task_state import OPEN_STATES
 
 DELIVERIES = f"{RESERVED}{SEND}:"
 """Prefix of the ordering ids of all deliveries."""

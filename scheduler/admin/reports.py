@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self, TypeVar
 
-from hourhand.actors.model.oversight import LATENESS_MS, NodeReport, PartitionReport
+from hourhand.actors.model.operations.oversight import LATENESS_MS, NodeReport, PartitionReport
 from hourhand.scheduler.admin.answers import instant_text
 from hourhand.scheduler.admin.picture import (
     Glance,

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.errors import InvalidInput
-from hourhand.actors.model.log_offset import broker_offset, era_of, kept_offset
-from hourhand.actors.model.ownership import Ownership
+from hourhand.actors.model.operations.ownership import Ownership
+from hourhand.actors.model.values.errors import InvalidInput
+from hourhand.actors.model.values.log_offset import broker_offset, era_of, kept_offset
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import GroupOffsets
 from hourhand.actors.ports.store import OwnershipStore
 from hourhand.scheduler.admin.answers import Answer
-from hourhand.scheduler.futures.answers import JOB_S, answered
+from hourhand.scheduler.runtime.answers import JOB_S, answered
 
 _PLACE = re.compile(r"(\d{1,10}):(\d{1,19})", re.ASCII)
 

@@ -24,9 +24,9 @@ from hourhand.scheduler.admin.relayed import RelayMessages
 from hourhand.scheduler.admin.timers import Timers
 from hourhand.scheduler.admin.waiting import WaitReasons
 from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
-from hourhand.scheduler.reading.inspector import Inspector
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.tasks.appending import TaskAppender
+from hourhand.scheduler.tasks.inspector import Inspector
 from hourhand.scheduler.wiring import Installation
 
 _T = TypeVar("_T")

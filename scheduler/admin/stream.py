@@ -15,7 +15,7 @@ from hourhand.scheduler.admin.answers import Answer
 from hourhand.scheduler.admin.asking import admin_router
 from hourhand.scheduler.admin.problems import MEDIA_TYPE, Problem
 from hourhand.scheduler.admin.service import AdminService
-from hourhand.scheduler.services.typed_routes import TypedRouter, encoded
+from hourhand.scheduler.services.http.typed_routes import TypedRouter, encoded
 
 _PAUSE_S = 0.25
 _KEEP_ALIVE_S = 10.0

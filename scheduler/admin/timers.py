@@ -11,16 +11,14 @@ from typing import Self
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from hourhand.actors.model.definition import Definition, DefinitionKind
+from hourhand.actors.model.task.definition import Definition, DefinitionKind
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.admin.acting import ActReport
 from hourhand.scheduler.admin.answers import Answer, Instant, ShownTask, instant_text
 from hourhand.scheduler.admin.definitions import list_definitions
 from hourhand.scheduler.admin.outcome_words import said_of
-from hourhand.scheduler.futures.answers import answered
-from hourhand.scheduler.reading.inspector import Inspector, TaskView
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.runtime.answers import answered
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
 from hourhand.scheduler.services.timers.executor import timer_name
 from hourhand.scheduler.services.timers.service import (
     FoundTimer,
@@ -29,6 +27,8 @@ from hourhand.scheduler.services.timers.service import (
     has_tag,
 )
 from hourhand.scheduler.services.timers.timer import next_pop, split_id
+from hourhand.scheduler.tasks.appending import TaskAppender
+from hourhand.scheduler.tasks.inspector import Inspector, TaskView
 
 _OPEN_MAX = 5
 _LOOKED_MAX = 1_000

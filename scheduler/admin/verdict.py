@@ -4,7 +4,7 @@ Decides which figures are worth a sentence, and which comes first. It reads the 
 does not know how old that is.
 """
 
-from hourhand.actors.model.display import duration_text
+from hourhand.actors.model.values.display import duration_text
 from hourhand.scheduler.admin.picture import ClusterStatus, Headline
 
 LATE_MS = 1_000

@@ -7,13 +7,13 @@ whether a task may run; this is a picture a second old.
 import shlex
 from collections.abc import Collection
 
-from hourhand.actors.model.errors import CannotRunHere
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import CannotRunHere
 from hourhand.scheduler.admin.answers import ShownWait, WaitReason, instant_text, or_unset
 from hourhand.scheduler.admin.cluster import Cluster
-from hourhand.scheduler.reading.inspector import Inspector, TaskState, TaskView
-from hourhand.scheduler.reading.task_state import OPEN_STATES
+from hourhand.scheduler.tasks.inspector import Inspector, TaskState, TaskView
+from hourhand.scheduler.tasks.task_state import OPEN_STATES
 
 _SOONEST_LOOKED_MAX = 100
 

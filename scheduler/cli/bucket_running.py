@@ -13,15 +13,14 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from hourhand.actors.model.budget import NodeBudget, PartitionBudget
-from hourhand.actors.model.errors import SettingsInvalid
-from hourhand.actors.model.events import BucketSplit
+from hourhand.actors.model.operations.events import BucketSplit
+from hourhand.actors.model.values.errors import SettingsInvalid
+from hourhand.actors.model.window.budget import NodeBudget, PartitionBudget
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler import wiring
 from hourhand.scheduler.cli.running import StartedOnEntry
 from hourhand.scheduler.configuration.memory_limit import measures_of, tree_within_memory
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.light_future import resolve
 from hourhand.scheduler.kafka_only.arrivals import Arrivals, IntakeRules
 from hourhand.scheduler.kafka_only.layouts import LayoutBook, Splitter
 from hourhand.scheduler.kafka_only.member import Member
@@ -31,9 +30,10 @@ from hourhand.scheduler.kafka_only.scanner import Scanner
 from hourhand.scheduler.kafka_only.waiting import BucketRules, Waiting
 from hourhand.scheduler.observe.health import Dispatching, NodeProbes
 from hourhand.scheduler.observe.observation import Observation
-from hourhand.scheduler.process.collector import tune_gc
-from hourhand.scheduler.process.guarded_loop import run_guarded
-from hourhand.scheduler.process.interrupts import signals_taken_by
+from hourhand.scheduler.runtime.collector import tune_gc
+from hourhand.scheduler.runtime.guarded_loop import run_guarded
+from hourhand.scheduler.runtime.interrupts import signals_taken_by
+from hourhand.scheduler.runtime.light_future import resolve
 
 logger = logging.getLogger("hourhand.buckets")
 

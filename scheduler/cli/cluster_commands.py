@@ -12,9 +12,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.display import printable_lines
-from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.display import printable_lines
+from hourhand.actors.model.values.errors import InvalidInput
 from hourhand.scheduler.admin.answers import Answer
 from hourhand.scheduler.admin.auditing import AuditEntries, parse_place
 from hourhand.scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Unit
@@ -35,7 +35,7 @@ from hourhand.scheduler.cli.session import (
 )
 from hourhand.scheduler.cli.text_output import cell_of, heading_of, print_rows, print_text
 from hourhand.scheduler.configuration.optional_dependencies import required_by
-from hourhand.scheduler.process.interrupts import signals_taken_by
+from hourhand.scheduler.runtime.interrupts import signals_taken_by
 
 _BAR_CHARS = 50
 _LOOK_S = 0.5

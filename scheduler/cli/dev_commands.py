@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from hourhand.actors.model.errors import DependencyMissing, SettingsInvalid
+from hourhand.actors.model.values.errors import DependencyMissing, SettingsInvalid
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.cli.dev_keys import KEYS_HELP, DevKeys
 from hourhand.scheduler.cli.dev_lines import log_for_developer

@@ -7,17 +7,17 @@ log. Acts follow one another in the order of the keys.
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.display import message_of
-from hourhand.actors.model.pauses import PauseScope
+from hourhand.actors.model.operations.pauses import PauseScope
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.values.display import message_of
 from hourhand.scheduler.admin.acting import Action, TasksActedOn
 from hourhand.scheduler.admin.auditing import DAY_MS
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.cli.failing import say
 from hourhand.scheduler.cli.operating import act_on_tasks
 from hourhand.scheduler.cli.operator_commands import change_pauses
-from hourhand.scheduler.reading.inspector import as_executed
-from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.scheduler.tasks.inspector import as_executed
+from hourhand.scheduler.tasks.task_state import TaskState
 
 KEYS_HELP = "keys: p pauses and resumes, r runs now what waits, q quits"
 _AHEAD_MS = 31 * DAY_MS

@@ -10,11 +10,11 @@ import logging
 from rich.console import Console
 from rich.text import Text
 
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.display import duration_text, logged_stack, printable_text
-from hourhand.actors.model.errors import SettingsInvalid
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.actors.model.values.display import duration_text, logged_stack, printable_text
+from hourhand.actors.model.values.errors import SettingsInvalid
 
 _ENDED, _FAILED = "AttemptFinished", "AttemptFailed"
 _TIME = "%H:%M:%S"

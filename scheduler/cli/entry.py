@@ -6,7 +6,7 @@ until the process ends.
 
 import sys
 
-from hourhand.scheduler.process.interrupts import EXIT_INTERRUPTED, raised_within, take_interrupts
+from hourhand.scheduler.runtime.interrupts import EXIT_INTERRUPTED, raised_within, take_interrupts
 
 
 def main() -> None:

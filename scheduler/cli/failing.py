@@ -18,10 +18,10 @@ from typing import NoReturn
 
 import typer
 
-from hourhand.actors.model.display import printable_lines
-from hourhand.actors.model.errors import CallerError, HourhandError, OperatorError
+from hourhand.actors.model.values.display import printable_lines
+from hourhand.actors.model.values.errors import CallerError, HourhandError, OperatorError
 from hourhand.scheduler.cli.line_format import choose_line_format, line_text, says_json
-from hourhand.scheduler.process.interrupts import EXIT_INTERRUPTED
+from hourhand.scheduler.runtime.interrupts import EXIT_INTERRUPTED
 
 EXIT_BUG = 1
 EXIT_CALLER = 2

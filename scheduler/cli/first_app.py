@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.values.errors import InvalidInput
 
 _TASKS = """\
 from hourhand import Hourhand

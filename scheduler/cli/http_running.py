@@ -15,8 +15,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from hourhand.actors.model.errors import SettingsInvalid
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.admin.app import build_app as build_admin
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.cli.running import DoorRunning, StartedOnEntry

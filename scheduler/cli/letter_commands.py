@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.values.errors import InvalidInput
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.admin.acting import Preview
 from hourhand.scheduler.admin.dead_letters import (

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.limit_change import LimitChange
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.scheduler.admin.limit_settings import (
     ChangedLimits,
     LimitNumbers,

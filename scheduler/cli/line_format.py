@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hourhand.actors.model.display import printable_text
+from hourhand.actors.model.values.display import printable_text
 from hourhand.scheduler.configuration.settings import CONFIG_FILE, CONFIG_VARIABLE
 
 _COMMANDS = frozenset({"run", "admin"})

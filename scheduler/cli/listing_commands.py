@@ -15,11 +15,11 @@ import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.errors import InvalidInput, InvalidKey
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.log_offset import broker_offset
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import InvalidInput, InvalidKey
+from hourhand.actors.model.values.instant import from_millis
+from hourhand.actors.model.values.log_offset import broker_offset
 from hourhand.scheduler.admin.acting import Action, Filter, TasksActedOn
 from hourhand.scheduler.admin.answers import ShownTask, ShownTasks, executed_task
 from hourhand.scheduler.admin.auditing import DAY_MS
@@ -41,11 +41,11 @@ from hourhand.scheduler.cli.session import ResultOptions, command_session
 from hourhand.scheduler.cli.task_commands import KeyArgument, print_outcome
 from hourhand.scheduler.cli.task_text import listing_lines, view_lines
 from hourhand.scheduler.cli.text_output import print_text
-from hourhand.scheduler.futures.answers import answered
-from hourhand.scheduler.futures.steps import begun
-from hourhand.scheduler.reading.inspector import TaskState, as_executed
-from hourhand.scheduler.reading.outcomes import found_outcome
-from hourhand.scheduler.records.admission import checked_place
+from hourhand.scheduler.runtime.answers import answered
+from hourhand.scheduler.runtime.steps import begun
+from hourhand.scheduler.tasks.admission import checked_place
+from hourhand.scheduler.tasks.inspector import TaskState, as_executed
+from hourhand.scheduler.tasks.outcomes import found_outcome
 
 _WAIT_S = 10.0
 _START = "start one with `hourhand run`"

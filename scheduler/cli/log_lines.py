@@ -11,9 +11,9 @@ import threading
 from datetime import UTC, datetime
 from typing import Any
 
-from hourhand.actors.model.display import logged_stack, message_of, printable_text
-from hourhand.actors.model.errors import SettingsInvalid
-from hourhand.actors.model.interruption import current_attempt
+from hourhand.actors.model.execution.interruption import current_attempt
+from hourhand.actors.model.values.display import logged_stack, message_of, printable_text
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.cli.line_format import use_line_format
 from hourhand.scheduler.configuration.door_settings import ObserveSettings
 from hourhand.scheduler.configuration.settings import Settings

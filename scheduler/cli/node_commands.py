@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from hourhand.actors.model.errors import NodeUnhealthy, SettingsInvalid
+from hourhand.actors.model.values.errors import NodeUnhealthy, SettingsInvalid
 from hourhand.scheduler import wiring
 from hourhand.scheduler.admin.masking import masked
 from hourhand.scheduler.cli.failing import leave_at_once, reported_errors, say

@@ -16,9 +16,9 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from hourhand.actors.model.display import printable_text
-from hourhand.actors.model.errors import InvalidInput
-from hourhand.actors.model.key import TaskKey, TaskPair
+from hourhand.actors.model.task.key import TaskKey, TaskPair
+from hourhand.actors.model.values.display import printable_text
+from hourhand.actors.model.values.errors import InvalidInput
 from hourhand.scheduler.admin.acting import Action, ActReport, TasksActedOn, Tried
 from hourhand.scheduler.admin.outcome_words import words_of
 from hourhand.scheduler.admin.problems import Problem

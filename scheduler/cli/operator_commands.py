@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from hourhand.actors.model.errors import InvalidInput, InvalidTask
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.pauses import PauseScope
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.pauses import PauseScope
+from hourhand.actors.model.values.errors import InvalidInput, InvalidTask
 from hourhand.actors.ports.log import GroupOffsets
 from hourhand.scheduler import wiring
 from hourhand.scheduler.admin import rewinding

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.values.errors import InvalidInput
 from hourhand.scheduler import wiring
 from hourhand.scheduler.cli import task_input
 from hourhand.scheduler.cli.failing import EXIT_CALLER, reported_errors, say

@@ -27,8 +27,8 @@ from typing import Annotated, Any
 
 import typer
 
-from hourhand.actors.model.backoff import growing_pause_ms
-from hourhand.actors.model.errors import InvalidInput, SettingsInvalid
+from hourhand.actors.model.execution.backoff import growing_pause_ms
+from hourhand.actors.model.values.errors import InvalidInput, SettingsInvalid
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler import wiring
 from hourhand.scheduler.cli.failing import EXIT_CALLER, EXIT_OPERATOR, say
@@ -36,7 +36,7 @@ from hourhand.scheduler.configuration.cgroup import allowed_cores
 from hourhand.scheduler.configuration.memory_limit import budget_bytes
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.observe.processes import ChildState
-from hourhand.scheduler.process.interrupts import EXIT_INTERRUPTED, signals_taken_by
+from hourhand.scheduler.runtime.interrupts import EXIT_INTERRUPTED, signals_taken_by
 from hourhand.scheduler.scheduler import Scheduler
 
 logger = logging.getLogger("hourhand.processes")

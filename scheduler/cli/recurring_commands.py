@@ -14,14 +14,14 @@ import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.task.priority import PRIORITY_MAX
+from hourhand.actors.model.values.errors import (
     InvalidInput,
     InvalidTask,
     LogUnavailable,
     NoSuchSchedule,
 )
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.priority import PRIORITY_MAX
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler import wiring
 from hourhand.scheduler.admin.answers import ShownReceipt
 from hourhand.scheduler.admin.recurring import (
@@ -48,8 +48,8 @@ from hourhand.scheduler.cli.task_commands import WaitOption
 from hourhand.scheduler.cli.text_output import fact_lines, print_rows, print_text
 from hourhand.scheduler.client.backfilling import Backfilled
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.records.receipt import Receipt
 from hourhand.scheduler.services.recurring.rule import Overlap
+from hourhand.scheduler.tasks.receipt import Receipt
 
 app = Commands(
     no_args_is_help=True,

@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from hourhand.actors.model.errors import InvalidInput, SettingsInvalid
-from hourhand.actors.model.instant import format_instant, from_millis
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import InvalidInput, SettingsInvalid
+from hourhand.actors.model.values.instant import format_instant, from_millis
 from hourhand.scheduler import wiring
 from hourhand.scheduler.admin.acting import Action, TasksActedOn
 from hourhand.scheduler.admin.answers import Answer
@@ -49,7 +49,7 @@ from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.executors.loading import load_executors
 from hourhand.scheduler.kafka_only.envelope import Envelope, NoEnvelope, read_envelope
 from hourhand.scheduler.kafka_only.marker import Marker, decode_marker
-from hourhand.scheduler.reading.inspector import TaskView
+from hourhand.scheduler.tasks.inspector import TaskView
 
 app = Commands(invoke_without_command=True, help="Pass Kafka messages on at their deadline.")
 

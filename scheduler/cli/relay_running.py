@@ -10,15 +10,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.codec import LogRecord
 from hourhand.actors.ports.log import LogWriter, Position
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler import wiring
 from hourhand.scheduler.cli.running import DoorRunning
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.executors.user_executors import Executors
-from hourhand.scheduler.process.guarded_loop import run_guarded
+from hourhand.scheduler.runtime.guarded_loop import run_guarded
 from hourhand.scheduler.services.relay.intake import SETTLE_S, IntakePorts, RelayIntake
 from hourhand.scheduler.services.relay.message import refuse_small_records
 

@@ -14,8 +14,8 @@ from types import FrameType
 
 import typer
 
-from hourhand.actors.model.display import logged_stack, stack_of
-from hourhand.actors.model.errors import InvalidExecutor, InvalidInput
+from hourhand.actors.model.values.display import logged_stack, stack_of
+from hourhand.actors.model.values.errors import InvalidExecutor, InvalidInput
 from hourhand.scheduler.cli.failing import EXIT_OPERATOR, say
 from hourhand.scheduler.cli.line_format import says_json
 from hourhand.scheduler.cli.process_running import (
@@ -28,7 +28,7 @@ from hourhand.scheduler.cli.process_running import (
 from hourhand.scheduler.configuration.optional_dependencies import required_by
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.executors.loading import LoadedExecutors, load_executors
-from hourhand.scheduler.process.interrupts import EXIT_INTERRUPTED, signals_taken_by
+from hourhand.scheduler.runtime.interrupts import EXIT_INTERRUPTED, signals_taken_by
 from hourhand.scheduler.scheduler import Scheduler
 
 Watch = Callable[[], AsyncIterator[Sequence[str]]]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Self
 
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.executors.user_executors import Executors

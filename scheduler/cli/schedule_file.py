@@ -10,10 +10,10 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidInput, InvalidTask
-from hourhand.actors.model.instant import from_millis, parse_instant
-from hourhand.actors.model.suggestion import did_you_mean
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidInput, InvalidTask
+from hourhand.actors.model.values.instant import from_millis, parse_instant
+from hourhand.actors.model.values.suggestion import did_you_mean
 from hourhand.scheduler.cli.task_input import parse_duration_ms
 from hourhand.scheduler.services.recurring.requests import rule_of
 from hourhand.scheduler.services.recurring.rule import RecurringRule

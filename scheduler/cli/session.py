@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.cli.failing import (
     EXIT_CALLER,
     choose_error_format,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hourhand.actors.model.display import printable_text
-from hourhand.actors.model.errors import InvalidInput
-from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.values.display import printable_text
+from hourhand.actors.model.values.errors import InvalidInput
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler import wiring
 from hourhand.scheduler.cli.failing import say
 from hourhand.scheduler.cli.session import (

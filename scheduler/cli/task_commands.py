@@ -19,12 +19,12 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from hourhand.actors.model.errors import HourhandError, InvalidTask, LogUnavailable
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey, parse_name
-from hourhand.actors.model.priority import PRIORITY_MAX
-from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.key import TaskKey, parse_name
+from hourhand.actors.model.task.priority import PRIORITY_MAX
+from hourhand.actors.model.task.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import HourhandError, InvalidTask, LogUnavailable
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler import wiring
 from hourhand.scheduler.admin.acting import Action
@@ -38,9 +38,9 @@ from hourhand.scheduler.cli.session import ResultOptions, command_session
 from hourhand.scheduler.cli.text_output import print_text
 from hourhand.scheduler.client.client import ScheduleCall, SchedulerClient
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.awaiting import Answer
-from hourhand.scheduler.records.admission import checked_end
-from hourhand.scheduler.records.receipt import CommandReceipt
+from hourhand.scheduler.runtime.awaiting import Answer
+from hourhand.scheduler.tasks.admission import checked_end
+from hourhand.scheduler.tasks.receipt import CommandReceipt
 
 KeyArgument = Annotated[
     str,

@@ -14,10 +14,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hourhand.actors.model.codec import Command, CommandKind, LogRecord, decode_record
-from hourhand.actors.model.errors import HourhandError, InvalidTask, PoisonRecord
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, parse_instant
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.codec import Command, CommandKind, LogRecord, decode_record
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import HourhandError, InvalidTask, PoisonRecord
+from hourhand.actors.model.values.instant import (
+    INSTANT_MAX_MS,
+    INSTANT_MIN_MS,
+    from_millis,
+    parse_instant,
+)
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)

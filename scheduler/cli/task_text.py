@@ -6,10 +6,10 @@ Decides which facts a person sees, and in which order. JSON has all of them.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hourhand.actors.model.checkpoint_value import Progress
-from hourhand.actors.model.display import duration_text
-from hourhand.actors.model.instant import parse_instant
-from hourhand.actors.model.status import AttemptRecord, AttemptResult, CompletionResult
+from hourhand.actors.model.task.checkpoint_value import Progress
+from hourhand.actors.model.task.status import AttemptRecord, AttemptResult, CompletionResult
+from hourhand.actors.model.values.display import duration_text
+from hourhand.actors.model.values.instant import parse_instant
 from hourhand.scheduler.admin.answers import (
     ShownExecution,
     ShownLimit,
@@ -26,7 +26,7 @@ from hourhand.scheduler.cli.text_output import (
     one_line,
     row_lines,
 )
-from hourhand.scheduler.reading.inspector import TaskListing, TaskState, TaskView
+from hourhand.scheduler.tasks.inspector import TaskListing, TaskState, TaskView
 
 _ERROR_CHARS_MAX = 80
 _ENDS_SHOWN_MAX = 20

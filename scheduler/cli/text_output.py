@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import typer
 
-from hourhand.actors.model.display import duration_text, printable_lines
+from hourhand.actors.model.values.display import duration_text, printable_lines
 from hourhand.scheduler.admin.answers import Answer
 from hourhand.scheduler.cli.rendering import as_json, facts_of
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.values.errors import InvalidInput
 from hourhand.scheduler.cli.failing import leave_at_once, say
 from hourhand.scheduler.cli.log_lines import log_to_stderr
 from hourhand.scheduler.cli.operating import ActOptions, NamedAct, operator_session

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from hourhand.scheduler.admin.acting import Action, TasksActedOn
 from hourhand.scheduler.admin.blocking import blocking_task, waiting_behind
 from hourhand.scheduler.admin.picture import ExecutedTask, ShownTrouble
@@ -25,7 +25,7 @@ from hourhand.scheduler.cli.session import ResultOptions
 from hourhand.scheduler.cli.task_commands import KeyArgument
 from hourhand.scheduler.cli.task_text import checkpoint_text, last_error, run_ms
 from hourhand.scheduler.cli.text_output import print_rows, print_text
-from hourhand.scheduler.reading.inspector import TaskState
+from hourhand.scheduler.tasks.inspector import TaskState
 
 _WAIT_S = 10.0
 _TOLD_MAX = 100

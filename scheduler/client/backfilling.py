@@ -10,12 +10,12 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from hourhand.actors.kernel.futures import gather
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.task import Task
 from hourhand.actors.ports.store import Stores
-from hourhand.scheduler.futures.answers import answered
-from hourhand.scheduler.records.receipt import Receipt
+from hourhand.scheduler.runtime.answers import answered
+from hourhand.scheduler.tasks.receipt import Receipt
 
 _APPENDED_S = 60.0
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from hourhand.actors.model.errors import CallerError, HourhandError
-from hourhand.actors.model.events import BulkEnqueued, LogCalled
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.operations.events import BulkEnqueued, LogCalled
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import CallerError, HourhandError
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import AppendGroup
 from hourhand.actors.ports.telemetry import Telemetry

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from pydantic import JsonValue
 
 from hourhand.actors.kernel.futures import gather
-from hourhand.actors.model.codec import (
+from hourhand.actors.model.task.codec import (
     Command,
     CommandKind,
     Headers,
@@ -24,32 +24,25 @@ from hourhand.actors.model.codec import (
     encode_task,
     replacing,
 )
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.links import On
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import RecordedOutcome
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import (
     HourhandError,
     InvalidTask,
     NodeStopped,
 )
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.links import On
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.public import public
-from hourhand.actors.model.status import RecordedOutcome
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.values.instant import from_millis
+from hourhand.actors.model.values.public import public
 from hourhand.actors.ports.log import LogWriter
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.client.backfilling import Backfilled, fill
 from hourhand.scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
 from hourhand.scheduler.client.declaring import DeclaredSet, Declaring
 from hourhand.scheduler.client.system_requests import SystemRequests
-from hourhand.scheduler.client.task_queries import (
-    KeyOrPair,
-    KeyOrReceipt,
-    KeyReceiptOrPair,
-    TaskQueries,
-    chosen_tasks,
-)
 from hourhand.scheduler.client.task_reads import AsyncReads, TaskReads
 from hourhand.scheduler.configuration.settings import Settings, require_settings
 from hourhand.scheduler.executors.registry import Hourhand
@@ -59,13 +52,19 @@ from hourhand.scheduler.executors.user_executors import (
     kind_complaint,
     payloads_of,
 )
-from hourhand.scheduler.futures.light_future import LightFuture, and_then, resolve, then
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
-from hourhand.scheduler.process import forking
-from hourhand.scheduler.reading.outcome_stream import OutcomeInfo
-from hourhand.scheduler.reading.task_info import AttemptInfo, TaskInfo
-from hourhand.scheduler.reading.task_state import TaskState
-from hourhand.scheduler.records.admission import (
+from hourhand.scheduler.runtime import forking
+from hourhand.scheduler.runtime.light_future import LightFuture, and_then, resolve, then
+from hourhand.scheduler.services.recurring.backfill import past_occurrences
+from hourhand.scheduler.services.recurring.requests import rule_of
+from hourhand.scheduler.services.recurring.rule import Overlap, RecurringRule
+from hourhand.scheduler.services.recurring.state import Change, Recurring
+from hourhand.scheduler.services.relay.sending import MessageSender, TaskSender
+from hourhand.scheduler.services.system.debounced_tasks import debounced_call
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.system_tasks import unique_in_order
+from hourhand.scheduler.services.system.unique_tasks import unique_request
+from hourhand.scheduler.tasks.admission import (
     admission,
     checked_key,
     checked_pair,
@@ -75,23 +74,24 @@ from hourhand.scheduler.records.admission import (
     refuse_the_past,
     target_ms,
 )
-from hourhand.scheduler.records.grouping import grouped
-from hourhand.scheduler.records.receipt import (
+from hourhand.scheduler.tasks.grouping import grouped
+from hourhand.scheduler.tasks.outcome_stream import OutcomeInfo
+from hourhand.scheduler.tasks.receipt import (
     CommandReceipt,
     PairReceipt,
     Receipt,
     ReceiptFuture,
     refused,
 )
-from hourhand.scheduler.services.debounced_tasks import debounced_call
-from hourhand.scheduler.services.definition_book import DefinitionBook
-from hourhand.scheduler.services.recurring.backfill import past_occurrences
-from hourhand.scheduler.services.recurring.requests import rule_of
-from hourhand.scheduler.services.recurring.rule import Overlap, RecurringRule
-from hourhand.scheduler.services.recurring.state import Change, Recurring
-from hourhand.scheduler.services.relay.sending import MessageSender, TaskSender
-from hourhand.scheduler.services.system_tasks import unique_in_order
-from hourhand.scheduler.services.unique_tasks import unique_request
+from hourhand.scheduler.tasks.task_info import AttemptInfo, TaskInfo
+from hourhand.scheduler.tasks.task_queries import (
+    KeyOrPair,
+    KeyOrReceipt,
+    KeyReceiptOrPair,
+    TaskQueries,
+    chosen_tasks,
+)
+from hourhand.scheduler.tasks.task_state import TaskState
 from hourhand.scheduler.wiring import ClientPorts, build_client
 
 __all__ = [

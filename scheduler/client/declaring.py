@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from threading import Event, Thread
 
-from hourhand.actors.model.errors import CallerError
-from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.values.errors import CallerError
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.client.system_requests import SystemRequests
 from hourhand.scheduler.executors.registry import Hourhand

@@ -9,19 +9,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.definition import Definition, DefinitionKind
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import HourhandError, InvalidTask, NoSuchSchedule
-from hourhand.actors.model.sealed import seal_of
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.task.definition import Definition, DefinitionKind
+from hourhand.actors.model.task.sealed import seal_of
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import HourhandError, InvalidTask, NoSuchSchedule
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.answers import answered
-from hourhand.scheduler.futures.light_future import LightFuture, and_then
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
-from hourhand.scheduler.records.receipt import Receipt, refused
-from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.runtime.answers import answered
+from hourhand.scheduler.runtime.light_future import LightFuture, and_then
 from hourhand.scheduler.services.recurring.declared import (
     Declaration,
     Declared,
@@ -41,6 +39,8 @@ from hourhand.scheduler.services.recurring.state import (
     written_rule,
 )
 from hourhand.scheduler.services.relay.sending import MessageSender, due_ms, message_to_send
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.tasks.receipt import Receipt, refused
 
 _RECENT_NAMES_MAX = 1_000
 

@@ -11,10 +11,16 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
-from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.task.status import CommandOutcome, RecordedOutcome
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.client.system_requests import SystemRequests
-from hourhand.scheduler.client.task_queries import (
+from hourhand.scheduler.runtime.answers import answered, awaited_answer
+from hourhand.scheduler.runtime.sleeping import Sleeper
+from hourhand.scheduler.services.recurring.state import Recurring
+from hourhand.scheduler.tasks.outcome_stream import OutcomeInfo
+from hourhand.scheduler.tasks.receipt import CommandReceipt
+from hourhand.scheduler.tasks.task_info import AttemptInfo, TaskInfo
+from hourhand.scheduler.tasks.task_queries import (
     ChosenTasks,
     KeyOrReceipt,
     KeyReceiptOrPair,
@@ -26,13 +32,7 @@ from hourhand.scheduler.client.task_queries import (
     seconds,
     undecided,
 )
-from hourhand.scheduler.futures.answers import answered, awaited_answer
-from hourhand.scheduler.futures.sleeping import Sleeper
-from hourhand.scheduler.reading.outcome_stream import OutcomeInfo
-from hourhand.scheduler.reading.task_info import AttemptInfo, TaskInfo
-from hourhand.scheduler.reading.task_state import TaskState
-from hourhand.scheduler.records.receipt import CommandReceipt
-from hourhand.scheduler.services.recurring.state import Recurring
+from hourhand.scheduler.tasks.task_state import TaskState
 
 
 class TaskReads:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.actors.model.values.settings import ExecutionSettings
 
 CGROUP = Path("/proc/self/cgroup")
 MOUNT = Path("/sys/fs/cgroup")

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from hourhand.actors.model.settings import Group
+from hourhand.actors.model.values.settings import Group
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 TOKEN_CHARS_MIN = 16

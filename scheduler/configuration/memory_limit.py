@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.values.settings import TreeSettings
+from hourhand.actors.model.window.budget import NodeBudget
 from hourhand.scheduler.configuration.cgroup import CGROUP, MOUNT, cgroup_texts
 from hourhand.scheduler.configuration.settings import Settings
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, requires
 from typing import Concatenate, ParamSpec, TypeVar
 
-from hourhand.actors.model.errors import DependencyMissing
+from hourhand.actors.model.values.errors import DependencyMissing
 from hourhand.scheduler.configuration.settings import Settings
 
 EXTRA_OF = {

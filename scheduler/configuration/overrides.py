@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.configuration.settings import Settings, is_file
 
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
 
-from hourhand.actors.model.errors import SettingsInvalid
-from hourhand.actors.model.settings import Group
+from hourhand.actors.model.values.errors import SettingsInvalid
+from hourhand.actors.model.values.settings import Group
 
 Checked = TypeVar("Checked", bound=Group)
 _CONTROLLED = {

@@ -20,12 +20,12 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from hourhand.actors.model.display import message_of, shown
-from hourhand.actors.model.errors import SettingsInvalid
-from hourhand.actors.model.problem_words import problem_text
-from hourhand.actors.model.public import public
-from hourhand.actors.model.settings import Group, TreeSettings
-from hourhand.actors.model.suggestion import did_you_mean
+from hourhand.actors.model.values.display import message_of, shown
+from hourhand.actors.model.values.errors import SettingsInvalid
+from hourhand.actors.model.values.problem_words import problem_text
+from hourhand.actors.model.values.public import public
+from hourhand.actors.model.values.settings import Group, TreeSettings
+from hourhand.actors.model.values.suggestion import did_you_mean
 from hourhand.scheduler.configuration.door_settings import (
     TOPIC_NAME,
     AdminSettings,

@@ -10,7 +10,7 @@ from typing import Literal, TypedDict
 
 from pydantic import SecretStr
 
-from hourhand.actors.model.settings import (
+from hourhand.actors.model.values.settings import (
     ExecutionSettings,
     RecoverySettings,
     WatermarkSettings,

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.status import CommandOutcome
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.status import CommandOutcome
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler import wiring
 from hourhand.scheduler.client.client import Receipt, SchedulerClient
 from hourhand.scheduler.configuration.settings import (
@@ -32,7 +32,7 @@ from hourhand.scheduler.demo.audit import Planned, Run
 from hourhand.scheduler.demo.node import NodeFailed, NodeProcess, node_environment
 from hourhand.scheduler.demo.records import FOLDER_VARIABLE, RecordReader
 from hourhand.scheduler.demo.screen import LATE_MS, DemoProgress, Screen
-from hourhand.scheduler.process.interrupts import interruptible, interrupts_held
+from hourhand.scheduler.runtime.interrupts import interruptible, interrupts_held
 
 DUE_SPREAD_MS = 15_000
 """From the first task's time to the last one's."""

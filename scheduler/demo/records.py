@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 import tenacity
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.instant import to_millis
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import to_millis
 from hourhand.scheduler import wiring
 from hourhand.scheduler.demo.audit import Run
 from hourhand.scheduler.executors.registry import Hourhand
-from hourhand.scheduler.process.pause import pause
+from hourhand.scheduler.runtime.pause import pause
 
 Made = TypeVar("Made")
 

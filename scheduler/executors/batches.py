@@ -21,19 +21,24 @@ from typing import Any, cast
 
 import msgspec
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of, raised
-from hourhand.actors.model.codec import encode_data
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.executor_attributes import declared_timeout_of
-from hourhand.actors.model.outcome import Retry, Snooze
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.batch_executor import (
+    BatchExecutor,
+    BatchOutcome,
+    outcomes_of,
+    raised,
+)
+from hourhand.actors.model.execution.executor_attributes import declared_timeout_of
+from hourhand.actors.model.execution.outcome import Retry, Snooze
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.codec import encode_data
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.scheduler.executors.guests import GuestKind
 from hourhand.scheduler.executors.middleware import AttemptContext, MiddlewareStack
 from hourhand.scheduler.ports.batches import BatchedAttempt, BatchLimits, TaskNotRun
-from hourhand.scheduler.process.forking import end_child, process
-from hourhand.scheduler.process.user_code import is_coroutine_method
+from hourhand.scheduler.runtime.forking import end_child, process
+from hourhand.scheduler.runtime.user_code import is_coroutine_method
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from hourhand.actors.model.display import log_raised
-from hourhand.actors.model.errors import InvalidExecutor
-from hourhand.actors.model.executor_attributes import attribute_complaint
-from hourhand.actors.model.task_executor import TaskExecutor
-from hourhand.scheduler.process.user_code import is_interrupt
+from hourhand.actors.model.execution.executor_attributes import attribute_complaint
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.values.display import log_raised
+from hourhand.actors.model.values.errors import InvalidExecutor
+from hourhand.scheduler.runtime.user_code import is_interrupt
 
 logger = logging.getLogger("hourhand.node")
 

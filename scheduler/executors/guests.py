@@ -11,17 +11,17 @@ from collections.abc import Awaitable
 from datetime import timedelta
 from typing import cast
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.executor_attributes import (
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.executor_attributes import (
     attribute_complaint,
     declared_policy_of,
     declared_timeout_of,
 )
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler.executors.executor_path import ExecutorFactory, class_of
-from hourhand.scheduler.process.user_code import is_coroutine_method, runs_async
+from hourhand.scheduler.runtime.user_code import is_coroutine_method, runs_async
 
 
 class GuestKind:

@@ -7,8 +7,8 @@ registry. Other modules check that they can run a task.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from hourhand.actors.model.errors import InvalidExecutor
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.values.errors import InvalidExecutor
 from hourhand.scheduler.executors.executor_path import checked_factory, found_at
 from hourhand.scheduler.executors.registry import Hourhand, TaskFunction
 from hourhand.scheduler.executors.user_executors import TaskKind

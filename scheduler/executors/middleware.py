@@ -23,16 +23,16 @@ from contextlib import (
 from dataclasses import dataclass
 from datetime import timedelta
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.batch_executor import BatchOutcome
-from hourhand.actors.model.display import log_raised
-from hourhand.actors.model.events import Event, RetriesExhausted
-from hourhand.actors.model.executor_attributes import unmade_policy_of
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.public import public
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.batch_executor import BatchOutcome
+from hourhand.actors.model.execution.executor_attributes import unmade_policy_of
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import Event, RetriesExhausted
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.display import log_raised
+from hourhand.actors.model.values.public import public
 from hourhand.scheduler.payloads.codec import OpenedTooLarge
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.payloads.open_budget import NoRoom, OpenedHere
@@ -44,7 +44,7 @@ from hourhand.scheduler.payloads.sealed_results import (
     sealed_outcome_async,
 )
 from hourhand.scheduler.ports.batches import BatchedAttempt, Batches, BatchLimits, TaskNotRun
-from hourhand.scheduler.process.user_code import runs_async
+from hourhand.scheduler.runtime.user_code import runs_async
 
 logger = logging.getLogger("hourhand.middleware")
 _NO_ROOM = "there is no room for its opened data beside that of its batch"

@@ -13,10 +13,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 from pydantic import ValidationError
 
-from hourhand.actors.model.display import message_of, shown
-from hourhand.actors.model.errors import InvalidExecutor, PayloadInvalid
-from hourhand.actors.model.problem_words import problems_text
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.display import message_of, shown
+from hourhand.actors.model.values.errors import InvalidExecutor, PayloadInvalid
+from hourhand.actors.model.values.problem_words import problems_text
 from hourhand.scheduler.executors.payload_difference import difference
 from hourhand.scheduler.executors.payload_types import payload_type
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel
 
-from hourhand.actors.model.display import shown
+from hourhand.actors.model.values.display import shown
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 """Types whose equal values are the same."""

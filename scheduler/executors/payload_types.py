@@ -9,7 +9,7 @@ from typing import Any, Protocol, get_args, get_origin, is_typeddict
 import msgspec
 from pydantic import TypeAdapter
 
-from hourhand.actors.model.codec import encode_object
+from hourhand.actors.model.task.codec import encode_object
 
 _ANYTHING: tuple[Any, ...] = (Any, object)
 

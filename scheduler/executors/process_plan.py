@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidExecutor
-from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidExecutor
+from hourhand.actors.model.values.settings import ExecutionSettings
 from hourhand.scheduler.executors.executor_path import TriedFactory, found_at
 from hourhand.scheduler.executors.middleware import Middleware
 from hourhand.scheduler.executors.registry import Hourhand, TaskFunction

@@ -16,23 +16,23 @@ from zoneinfo import ZoneInfo
 
 from pydantic import JsonValue
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
-from hourhand.actors.model.checkpoint_value import checkpoint_text
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
+from hourhand.actors.model.execution.interruption import is_asked_to_end
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.flow.flow import FairShare, FlowRule, Limit
+from hourhand.actors.model.task.checkpoint_value import checkpoint_text
+from hourhand.actors.model.task.links import On
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import (
     InvalidExecutor,
     InvalidTask,
     NotConnected,
     PayloadInvalid,
 )
-from hourhand.actors.model.flow import FairShare, FlowRule, Limit
-from hourhand.actors.model.interruption import is_asked_to_end
-from hourhand.actors.model.links import On
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.public import public
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.values.public import public
 from hourhand.scheduler.executors.middleware import Middleware
 from hourhand.scheduler.executors.payload import BatchSignature, Signature
 from hourhand.scheduler.executors.user_executors import (
@@ -41,9 +41,9 @@ from hourhand.scheduler.executors.user_executors import (
     check_kind,
     payloads_of,
 )
-from hourhand.scheduler.futures.light_future import LightFuture
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
-from hourhand.scheduler.records.receipt import Receipt
+from hourhand.scheduler.runtime.light_future import LightFuture
+from hourhand.scheduler.tasks.receipt import Receipt
 
 P = TypeVar("P")
 P_contra = TypeVar("P_contra", contravariant=True)

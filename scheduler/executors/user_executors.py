@@ -9,10 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from inspect import getattr_static
 
-from hourhand.actors.model.batch_executor import BatchExecutor
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidExecutor, UnknownKind
-from hourhand.actors.model.executor_attributes import (
+from hourhand.actors.model.execution.batch_executor import BatchExecutor
+from hourhand.actors.model.execution.executor_attributes import (
     EXPIRES_AFTER_NEEDED,
     declared_expires_after_of,
     declared_policy_of,
@@ -22,12 +20,14 @@ from hourhand.actors.model.executor_attributes import (
     is_expires_after,
     whole_ms,
 )
-from hourhand.actors.model.flow import FairShare, FlowRule, FlowRules, Limit
-from hourhand.actors.model.kind import checked_kind
-from hourhand.actors.model.public import public
-from hourhand.actors.model.sealed import refuse_sealed
-from hourhand.actors.model.suggestion import did_you_mean
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.flow.flow import FairShare, FlowRule, FlowRules, Limit
+from hourhand.actors.model.task.kind import checked_kind
+from hourhand.actors.model.task.sealed import refuse_sealed
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidExecutor, UnknownKind
+from hourhand.actors.model.values.public import public
+from hourhand.actors.model.values.suggestion import did_you_mean
 from hourhand.scheduler.executors.batches import KindBatches, declared_limits_of, run_tasks_max_of
 from hourhand.scheduler.executors.executor_path import (
     ExecutorFactory,
@@ -45,7 +45,7 @@ from hourhand.scheduler.executors.middleware import (
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.ports.batches import Batches, BatchMember
 from hourhand.scheduler.ports.processes import ProcessBatches, ProcessMember
-from hourhand.scheduler.process.user_code import is_coroutine_method
+from hourhand.scheduler.runtime.user_code import is_coroutine_method
 
 _MILLISECOND = timedelta(milliseconds=1)
 _NAMED_MAX = 20

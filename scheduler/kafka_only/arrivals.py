@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from hourhand.actors.model.budget import PartitionBudget
-from hourhand.actors.model.codec import LogRecord, record_bytes
-from hourhand.actors.model.events import RelayRecordRefused
+from hourhand.actors.model.operations.events import RelayRecordRefused
+from hourhand.actors.model.task.codec import LogRecord, record_bytes
+from hourhand.actors.model.window.budget import PartitionBudget
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.configuration.door_settings import RelaySettings
 from hourhand.scheduler.kafka_only.bucket_layout import Layout

@@ -3,14 +3,14 @@
 A bucket is a span of delays and one or more partitions. A message enters the bucket with the
 greatest lower bound that its delay reaches, so it may rest there for that bound; a member with an
 older layout places it no worse than that layout. A bucket is spread over its partitions by the rule
-that chooses the target's partition (``hourhand.actors.model.partition``): where the counts divide,
-each owner writes to a part of the targets, because every partition costs a transaction time. Pure
-arithmetic.
+that chooses the target's partition (``hourhand.actors.model.task.partition``): where the counts
+divide, each owner writes to a part of the targets, because every partition costs a transaction
+time. Pure arithmetic.
 """
 
 import msgspec
 
-from hourhand.actors.model.partition import partition_of_key
+from hourhand.actors.model.task.partition import partition_of_key
 
 MOVES_EARLY_MS = 250
 """A message is moved this long before its bucket's lower bound has passed, so that its next owner

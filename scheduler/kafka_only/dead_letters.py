@@ -4,8 +4,8 @@ A letter that is refused itself is retried once without the message, which may b
 is refused too, its record is held.
 """
 
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler.kafka_only.ports import Outgoing
 from hourhand.scheduler.ports.dead_letters import LEFT_OUT, letter_headers
 

@@ -6,7 +6,7 @@ nothing is encoded twice and a message takes little more than its own size.
 
 import msgspec
 
-from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.task.codec import LogRecord
 from hourhand.scheduler.kafka_only.bucket_layout import Layout
 from hourhand.scheduler.kafka_only.ports import Outgoing
 from hourhand.scheduler.services.relay.message import Message

@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from hourhand.actors.model.errors import TopicMissing
+from hourhand.actors.model.values.errors import TopicMissing
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.configuration.door_settings import BucketSettings
 from hourhand.scheduler.kafka_only.bucket_layout import (
@@ -19,7 +19,7 @@ from hourhand.scheduler.kafka_only.bucket_layout import (
     encode_layout,
 )
 from hourhand.scheduler.kafka_only.ports import BucketAdmin, Outgoing
-from hourhand.scheduler.process.guarded_loop import run_guarded
+from hourhand.scheduler.runtime.guarded_loop import run_guarded
 
 logger = logging.getLogger("hourhand.buckets")
 

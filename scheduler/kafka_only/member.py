@@ -11,23 +11,23 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from hourhand.actors.kernel.futures import gather
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.events import (
+from hourhand.actors.model.operations.events import (
     AssignmentReceived,
     OwnerBegan,
     PartitionLost,
     PartitionRevoked,
 )
-from hourhand.actors.model.partition import partitions_text
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.partition import partitions_text
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import StartPosition
 from hourhand.actors.ports.telemetry import Telemetry
-from hourhand.scheduler.futures.light_future import then
 from hourhand.scheduler.kafka_only.marker import Marker
 from hourhand.scheduler.kafka_only.owner import Owner
 from hourhand.scheduler.kafka_only.ports import HeldLog
-from hourhand.scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded, run_guarded
+from hourhand.scheduler.runtime.guarded_loop import FAILED_PAUSE_S, guarded, run_guarded
+from hourhand.scheduler.runtime.light_future import then
 
 logger = logging.getLogger("hourhand.buckets")
 

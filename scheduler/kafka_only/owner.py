@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
-from hourhand.actors.model.codec import LogRecord, record_bytes
-from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.task.codec import LogRecord, record_bytes
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import StartPosition
 from hourhand.scheduler.kafka_only.layouts import LayoutBook
@@ -21,7 +21,7 @@ from hourhand.scheduler.kafka_only.marker import Marker
 from hourhand.scheduler.kafka_only.ports import Fenced, Outgoing
 from hourhand.scheduler.kafka_only.scanner import Scanner
 from hourhand.scheduler.kafka_only.step_timing import SETTLE_MS, wait_ms
-from hourhand.scheduler.process.pause import pause
+from hourhand.scheduler.runtime.pause import pause
 
 logger = logging.getLogger("hourhand.buckets")
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.task.codec import Headers
 from hourhand.actors.ports.log import AssignmentListener, Polled, Position, StartPosition
 
 

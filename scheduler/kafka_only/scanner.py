@@ -11,10 +11,10 @@ from typing import Protocol
 
 import msgspec
 
-from hourhand.actors.model.budget import PartitionBudget
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import HourhandError, LogUnavailable
-from hourhand.actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
+from hourhand.actors.model.operations.events import LogCalled, MessageRelayed, TransactionCommitted
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.values.errors import HourhandError, LogUnavailable
+from hourhand.actors.model.window.budget import PartitionBudget
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import StartPosition
 from hourhand.actors.ports.telemetry import Telemetry

@@ -3,17 +3,17 @@
 Decides the bucket, and refuses delays beyond retention.
 """
 
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.light_future import LightFuture, failed, then
 from hourhand.scheduler.kafka_only.envelope import Envelope, pending
 from hourhand.scheduler.kafka_only.layouts import LayoutBook
 from hourhand.scheduler.kafka_only.ports import BucketStorage
-from hourhand.scheduler.records.receipt import Receipt
+from hourhand.scheduler.runtime.light_future import LightFuture, failed, then
 from hourhand.scheduler.services.relay.message import Message, ordering_id_of
-from hourhand.scheduler.services.system_tasks import unique_in_order
+from hourhand.scheduler.services.system.system_tasks import unique_in_order
+from hourhand.scheduler.tasks.receipt import Receipt
 
 
 class BucketSender:

@@ -12,8 +12,8 @@ from enum import Enum, auto
 
 import msgspec
 
-from hourhand.actors.model.budget import PartitionBudget
-from hourhand.actors.model.codec import LogRecord, record_bytes
+from hourhand.actors.model.task.codec import LogRecord, record_bytes
+from hourhand.actors.model.window.budget import PartitionBudget
 from hourhand.scheduler.kafka_only.bucket_layout import Layout, ripe_ms
 from hourhand.scheduler.kafka_only.dead_letters import Letters
 from hourhand.scheduler.kafka_only.envelope import Envelope, NoEnvelope, pending, read_envelope

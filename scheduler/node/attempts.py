@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.interruption import ask_to_end, forget_asked
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.interruption import ask_to_end, forget_asked
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
 from hourhand.actors.ports.runner import AttemptListener, Executable
 from hourhand.scheduler.node.endings import cancelled, not_started
 

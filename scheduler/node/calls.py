@@ -12,14 +12,14 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.backoff import JITTER
-from hourhand.actors.model.batch_executor import BatchOutcome
-from hourhand.actors.model.display import UNSHOWN_STACK, log_raised
-from hourhand.actors.model.errors import CannotRunHere
-from hourhand.actors.model.events import AttemptFailed, AttemptStarted
-from hourhand.actors.model.executor_attributes import policy_of
-from hourhand.actors.model.sealed import is_sealed, refuse_sealed
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.backoff import JITTER
+from hourhand.actors.model.execution.batch_executor import BatchOutcome
+from hourhand.actors.model.execution.executor_attributes import policy_of
+from hourhand.actors.model.operations.events import AttemptFailed, AttemptStarted
+from hourhand.actors.model.task.sealed import is_sealed, refuse_sealed
+from hourhand.actors.model.values.display import UNSHOWN_STACK, log_raised
+from hourhand.actors.model.values.errors import CannotRunHere
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.node.attempts import AttemptRegistry, RunningAttempt
@@ -32,7 +32,7 @@ from hourhand.scheduler.node.endings import (
 )
 from hourhand.scheduler.node.silence import NEVER_STUCK, SilenceLimits, StuckAttempts
 from hourhand.scheduler.ports.batches import BatchedAttempt, BatchMember, TaskNotRun
-from hourhand.scheduler.process.forking import process
+from hourhand.scheduler.runtime.forking import process
 
 logger = logging.getLogger("hourhand.runner")
 

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from hourhand.actors.model.attempts import CheckpointMade
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.execution.attempts import CheckpointMade
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.runner import CheckpointListener
 from hourhand.scheduler.node.attempts import MadeCheckpoints, RunningAttempt

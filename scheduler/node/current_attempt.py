@@ -3,7 +3,7 @@
 Decides nothing.
 """
 
-from hourhand.actors.model.interruption import note_attempt
+from hourhand.actors.model.execution.interruption import note_attempt
 from hourhand.scheduler.node.attempts import RunningAttempt
 
 

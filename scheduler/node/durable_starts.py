@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from hourhand.actors.model.attempts import Attempt, StartRecorder
-from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.execution.attempts import Attempt, StartRecorder
+from hourhand.actors.model.flow.flow import FlowRules
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.stages import Following
 from hourhand.scheduler.node.system_executor import SystemExecutor

@@ -9,18 +9,18 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.backoff import JITTER, RetryPolicy, RetryRuling
-from hourhand.actors.model.display import (
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.backoff import JITTER, RetryPolicy, RetryRuling
+from hourhand.actors.model.execution.outcome import Done, Drop, Retry, SealedDone, Snooze
+from hourhand.actors.model.task.task_result import require_storable, result_text
+from hourhand.actors.model.values.display import (
     class_name_of,
     message_of,
     shown,
     stack_of,
     storable_text,
 )
-from hourhand.actors.model.errors import SnoozesUsedUp
-from hourhand.actors.model.outcome import Done, Drop, Retry, SealedDone, Snooze
-from hourhand.actors.model.task_result import require_storable, result_text
+from hourhand.actors.model.values.errors import SnoozesUsedUp
 
 ERROR_MESSAGE_CHARS_MAX = 1_000
 ERROR_STACK_CHARS_MAX = 8_000

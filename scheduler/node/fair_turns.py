@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.flow.flow import FlowRules
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.stages import Following, Workers
 from hourhand.scheduler.node.waiting_attempts import AttemptsByFlow

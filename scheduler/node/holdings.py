@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.errors import HourhandError, OwnershipLost
-from hourhand.actors.model.events import PartitionAssigned
-from hourhand.actors.model.log_offset import broker_offset
-from hourhand.actors.model.ownership import Assignment, Claim, Ownership, Watermark
+from hourhand.actors.model.operations.events import PartitionAssigned
+from hourhand.actors.model.operations.ownership import Assignment, Claim, Ownership, Watermark
+from hourhand.actors.model.values.errors import HourhandError, OwnershipLost
+from hourhand.actors.model.values.log_offset import broker_offset
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import TaskLog
 from hourhand.actors.ports.store import OwnershipStore
-from hourhand.scheduler.consumer.reading import Reading
+from hourhand.scheduler.node.commits import Reading
 
 logger = logging.getLogger("hourhand.node")
 

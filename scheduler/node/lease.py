@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.pauses import PartitionPause
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.pauses import PartitionPause
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.oversight import OversightStore
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from hourhand.actors.model.attempts import AttemptEnded, Ending
-from hourhand.actors.model.instant import parse_instant
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.attempts import AttemptEnded, Ending
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.instant import parse_instant
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.stages import Following

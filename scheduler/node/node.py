@@ -27,17 +27,17 @@ from hourhand.actors.messages import (
     RevokePartitions,
     TasksPersisted,
 )
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import HourhandError, OwnershipLost
-from hourhand.actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
-from hourhand.actors.model.holds import Hold
-from hourhand.actors.model.ownership import Claim, Ownership
-from hourhand.actors.model.partition import partitions_text
+from hourhand.actors.model.operations.events import PartitionLost, PartitionRevoked, TreeRebuilt
+from hourhand.actors.model.operations.ownership import Claim, Ownership
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.partition import partitions_text
+from hourhand.actors.model.values.errors import HourhandError, OwnershipLost
+from hourhand.actors.model.window.holds import Hold
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.log import TaskLog
 from hourhand.actors.topic_supervisor import TopicSupervisor
-from hourhand.scheduler.consumer.reading import PeriodicCommits, durable_offsets
+from hourhand.scheduler.node.commits import PeriodicCommits, durable_offsets
 from hourhand.scheduler.node.holdings import (
     Claiming,
     Held,

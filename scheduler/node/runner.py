@@ -8,12 +8,12 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.events import AttemptAbandoned, LimitChanged
-from hourhand.actors.model.flow import Limit
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.settings import ExecutionSettings
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.flow.flow import Limit
+from hourhand.actors.model.operations.events import AttemptAbandoned, LimitChanged
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.values.settings import ExecutionSettings
 from hourhand.actors.ports.runner import AttemptListener, CheckpointListener, Executable
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.batch_gathering import BatchGathering
@@ -21,11 +21,11 @@ from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.checkpoints import NodeCheckpoints
 from hourhand.scheduler.node.durable_starts import DurableStarts
 from hourhand.scheduler.node.fair_turns import FairTurns
-from hourhand.scheduler.node.limiter import Limited, Limiter
-from hourhand.scheduler.node.loans import LoanDesk
+from hourhand.scheduler.node.limits.limiter import Limited, Limiter
+from hourhand.scheduler.node.limits.loans import LoanDesk
+from hourhand.scheduler.node.limits.node_limits import NO_LIMITS, NodeLimits
+from hourhand.scheduler.node.limits.shares import NodeRates
 from hourhand.scheduler.node.made_ahead import MadeAhead
-from hourhand.scheduler.node.node_limits import NO_LIMITS, NodeLimits
-from hourhand.scheduler.node.shares import NodeRates
 from hourhand.scheduler.node.stages import Following, Workers
 from hourhand.scheduler.node.system_executor import SystemExecutor, SystemWork
 from hourhand.scheduler.node.worker_watch import WorkerLoad, WorkerPool

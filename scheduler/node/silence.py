@@ -11,9 +11,9 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import NamedTuple
 
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.display import class_name_of, message_of
-from hourhand.actors.model.events import AttemptStuck
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.operations.events import AttemptStuck
+from hourhand.actors.model.values.display import class_name_of, message_of
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.node.attempts import AttemptRegistry, RunningAttempt

@@ -11,12 +11,16 @@ from typing import ClassVar
 
 import tenacity
 
-from hourhand.actors.model.backoff import ATTEMPTS_ALLOWED, RetryPolicy, wait_half_jittered
-from hourhand.actors.model.definition import Definition
-from hourhand.actors.model.interruption import current_attempt
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import (
+    ATTEMPTS_ALLOWED,
+    RetryPolicy,
+    wait_half_jittered,
+)
+from hourhand.actors.model.execution.interruption import current_attempt
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.definition import Definition
+from hourhand.actors.model.task.task import StoredTask
 
 ImmediateWork = Callable[[], "Future[Outcome | None]"]
 """Does the work of a task without waiting; the future resolves to the outcome."""

@@ -8,10 +8,10 @@ import random
 import threading
 from collections.abc import Sequence
 
-from hourhand.actors.model.backoff import growing_pause_ms
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.codec import LogRecord, record_bytes
-from hourhand.actors.model.settings import RecoverySettings
+from hourhand.actors.model.execution.backoff import growing_pause_ms
+from hourhand.actors.model.task.codec import LogRecord, record_bytes
+from hourhand.actors.model.values.settings import RecoverySettings
+from hourhand.actors.model.window.budget import NodeBudget
 
 POLL_RECORDS_MAX = 2_000
 RECORDS_IN_FLIGHT_MAX = 20_000

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from hourhand.actors.model.fair_order import FairOrder
-from hourhand.actors.model.flow import FlowRules
+from hourhand.actors.model.flow.fair_order import FairOrder
+from hourhand.actors.model.flow.flow import FlowRules
 from hourhand.scheduler.node.attempts import RunningAttempt
 
 

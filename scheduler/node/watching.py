@@ -12,8 +12,8 @@ from hourhand.scheduler.node.computing_watch import ComputingWatch
 from hourhand.scheduler.node.runner import NodeRunner
 from hourhand.scheduler.node.silence import SilenceWatch
 from hourhand.scheduler.node.worker_watch import LoopWatch, WorkerWatch
-from hourhand.scheduler.node.workers import NodeWorkers
-from hourhand.scheduler.process.switch_interval import process_interval
+from hourhand.scheduler.node.workers.workers import NodeWorkers
+from hourhand.scheduler.runtime.switch_interval import process_interval
 
 
 class NodeWatch:

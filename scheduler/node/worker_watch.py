@@ -7,8 +7,13 @@ attempt.  Changes nothing.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.events import LoopBlocked, LoopFreed, WorkersExhausted, WorkersFreed
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.operations.events import (
+    LoopBlocked,
+    LoopFreed,
+    WorkersExhausted,
+    WorkersFreed,
+)
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.telemetry import Telemetry
 

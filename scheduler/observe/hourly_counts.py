@@ -9,15 +9,20 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.codec import CommandKind
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.events import CommandDecided, TaskClosed, TasksStored, TasksSucceeded
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.status import CommandOutcome, CompletionResult
-from hourhand.actors.model.tally import SECOND_MS, HourTally, TallyChange
+from hourhand.actors.model.operations.events import (
+    CommandDecided,
+    TaskClosed,
+    TasksStored,
+    TasksSucceeded,
+)
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.operations.tally import SECOND_MS, HourTally, TallyChange
+from hourhand.actors.model.task.codec import CommandKind
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.oversight import TallyStore
-from hourhand.scheduler.futures.answers import LOOK_S, answered
+from hourhand.scheduler.runtime.answers import LOOK_S, answered
 
 logger = logging.getLogger("hourhand.tallies")
 

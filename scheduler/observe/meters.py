@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hourhand.actors.model.oversight import LATENESS_MS
+from hourhand.actors.model.operations.oversight import LATENESS_MS
 from hourhand.scheduler.observe.metric_catalogue import CATALOGUE, Kind, Metric
 
 Labels = tuple[str, ...]

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from hourhand.actors.model import events
-from hourhand.actors.model.display import log_raised
-from hourhand.actors.model.events import Event
-from hourhand.actors.model.flow import REST, LimitKey
-from hourhand.actors.model.oversight import LATENESS_MS, RateShare
-from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.flow.flow import REST, LimitKey
+from hourhand.actors.model.operations import events
+from hourhand.actors.model.operations.events import Event
+from hourhand.actors.model.operations.oversight import LATENESS_MS, RateShare
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.actors.model.values.display import log_raised
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.observe.hourly_counts import HourlyCounts
@@ -29,7 +29,7 @@ from hourhand.scheduler.observe.metric_catalogue import (
 )
 from hourhand.scheduler.observe.self_check import PARTITION_EVENTS, SHARE_MASK, SelfCheck
 from hourhand.scheduler.observe.troubles import NodeTroubles
-from hourhand.scheduler.process.user_code import is_interrupt
+from hourhand.scheduler.runtime.user_code import is_interrupt
 
 _DEAD_LETTER = "dead_letter"
 _SUCCESS = AttemptResult.SUCCESS.value

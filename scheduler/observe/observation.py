@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.task.codec import Headers
 from hourhand.actors.ports.log import LogWriter, TaskLog
 from hourhand.actors.ports.runner import Runner
 from hourhand.actors.ports.store import Stores

@@ -5,8 +5,8 @@ Decides what is told of them. Both are read when somebody asks, so an attempt pa
 
 from collections.abc import Callable, Mapping
 
-from hourhand.actors.model.oversight import PoolReport
-from hourhand.scheduler.node.process_pool import PoolFigures
+from hourhand.actors.model.operations.oversight import PoolReport
+from hourhand.scheduler.node.processes.process_pool import PoolFigures
 from hourhand.scheduler.observe.metric_catalogue import PROCESS_DEATHS
 
 

@@ -11,8 +11,7 @@ from logging import INFO
 from threading import Lock
 from typing import NamedTuple
 
-from hourhand.actors.model.display import class_name_of, message_of
-from hourhand.actors.model.events import (
+from hourhand.actors.model.operations.events import (
     AttemptAbandoned,
     AttemptFailed,
     AttemptFinished,
@@ -24,6 +23,7 @@ from hourhand.actors.model.events import (
     RetriesExhausted,
     TaskHeld,
 )
+from hourhand.actors.model.values.display import class_name_of, message_of
 
 PAUSE_MS = 1_000
 SHAPES_MAX = 32

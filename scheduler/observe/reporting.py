@@ -18,13 +18,10 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from itertools import islice
 
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.checkpoint_value import progress_of
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.flow import Limit
-from hourhand.actors.model.json_text import shown_value
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.oversight import (
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.flow.flow import Limit
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.oversight import (
     DeclaredLimit,
     LimitedFlow,
     LimitedTask,
@@ -35,22 +32,25 @@ from hourhand.actors.model.oversight import (
     RunningCheckpoint,
     RunningTask,
 )
-from hourhand.actors.model.sealed import is_sealed
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task.checkpoint_value import progress_of
+from hourhand.actors.model.task.json_text import shown_value
+from hourhand.actors.model.task.sealed import is_sealed
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.runner import Runner
 from hourhand.actors.ports.store import Stores
-from hourhand.scheduler.futures.answers import LOOK_S, answered
 from hourhand.scheduler.node.holdings import Held
-from hourhand.scheduler.node.limiter import Limited
-from hourhand.scheduler.node.loans import LoanDesk
-from hourhand.scheduler.node.process_pool import PoolFigures
+from hourhand.scheduler.node.limits.limiter import Limited
+from hourhand.scheduler.node.limits.loans import LoanDesk
+from hourhand.scheduler.node.limits.shares import NO_RATES, NodeRates
+from hourhand.scheduler.node.processes.process_pool import PoolFigures
 from hourhand.scheduler.node.runner import AttemptNow
-from hourhand.scheduler.node.shares import NO_RATES, NodeRates
 from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
 from hourhand.scheduler.observe.process_figures import pool_report
 from hourhand.scheduler.observe.troubles import TroubleCounts
-from hourhand.scheduler.process.guarded_loop import guarded
+from hourhand.scheduler.runtime.answers import LOOK_S, answered
+from hourhand.scheduler.runtime.guarded_loop import guarded
 
 logger = logging.getLogger("hourhand.report")
 

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from hourhand.actors.model.codec import Command, LogRecord, decode_record
-from hourhand.actors.model.errors import PoisonRecord
-from hourhand.actors.model.events import (
+from hourhand.actors.model.operations.events import (
     AttemptAbandoned,
     AttemptFinished,
     AttemptStarted,
@@ -31,9 +29,11 @@ from hourhand.actors.model.events import (
     TaskClosed,
     WatermarkAdvanced,
 )
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import Completion
+from hourhand.actors.model.task.codec import Command, LogRecord, decode_record
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import Completion
+from hourhand.actors.model.values.errors import PoisonRecord
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.store import Stores
 

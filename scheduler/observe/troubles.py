@@ -8,8 +8,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.events import (
+from hourhand.actors.model.operations.events import (
     AttemptFinished,
     CatchUpEnded,
     CommandDecided,
@@ -21,9 +20,10 @@ from hourhand.actors.model.events import (
     TreeRebuilt,
     WindowLoaded,
 )
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.oversight import Moment, TroubledTask
-from hourhand.actors.model.status import CommandOutcome
+from hourhand.actors.model.operations.oversight import Moment, TroubledTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome
+from hourhand.actors.model.values.bucket import hour_of
 from hourhand.actors.ports.clock import Clock
 
 TROUBLED_MAX = 5_000

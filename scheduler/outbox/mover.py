@@ -16,14 +16,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import (
     CallerError,
     HourhandError,
     OutboxUnavailable,
     PoisonRecord,
 )
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.public import public
+from hourhand.actors.model.values.public import public
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import LogWriter
 from hourhand.scheduler import wiring
@@ -33,8 +33,8 @@ from hourhand.scheduler.observe.observation import Observation
 from hourhand.scheduler.outbox.opening import open_outbox
 from hourhand.scheduler.outbox.ports import ClaimedRows, OutboxLag, OutboxRow, OutboxTable
 from hourhand.scheduler.outbox.refused import RefusedRows, key_of
-from hourhand.scheduler.process.guarded_loop import run_guarded
-from hourhand.scheduler.process.interrupts import signals_taken_by
+from hourhand.scheduler.runtime.guarded_loop import run_guarded
+from hourhand.scheduler.runtime.interrupts import signals_taken_by
 
 logger = logging.getLogger("hourhand.outbox")
 

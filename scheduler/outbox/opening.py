@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.configuration.optional_dependencies import required_by
 from hourhand.scheduler.configuration.settings import Settings

@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from hourhand.actors.model.errors import OutboxUnavailable, SettingsInvalid
+from hourhand.actors.model.values.errors import OutboxUnavailable, SettingsInvalid
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.outbox.ports import ROWS_COUNTED_MAX, ClaimedRows, OutboxLag, OutboxRow
 from hourhand.scheduler.outbox.sqlite import table_missing

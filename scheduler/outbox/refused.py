@@ -11,14 +11,14 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 
-from hourhand.actors.model.codec import Command, CommandKind, LogRecord, decode_record
-from hourhand.actors.model.errors import HourhandError, PoisonRecord
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.codec import Command, CommandKind, LogRecord, decode_record
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.errors import HourhandError, PoisonRecord
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import LogWriter, Position
-from hourhand.scheduler.futures.light_future import failed
 from hourhand.scheduler.outbox.ports import OutboxRow
+from hourhand.scheduler.runtime.light_future import failed
 
 logger = logging.getLogger("hourhand.outbox")
 

@@ -9,13 +9,13 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 
-from hourhand.actors.model.codec import Command, CommandKind, encode_command
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import UnknownConnection
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.links import On
-from hourhand.actors.model.public import public
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.codec import Command, CommandKind, encode_command
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.links import On
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import UnknownConnection
+from hourhand.actors.model.values.public import public
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.settings import Settings, require_settings
@@ -27,8 +27,8 @@ from hourhand.scheduler.outbox.table import (
     row_values,
 )
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
-from hourhand.scheduler.records.admission import admission, checked_key, followed, refuse_large
-from hourhand.scheduler.records.grouping import GroupRecords, grouped
+from hourhand.scheduler.tasks.admission import admission, checked_key, followed, refuse_large
+from hourhand.scheduler.tasks.grouping import GroupRecords, grouped
 
 _TAKEN = (
     "hourhand.outbox takes a connection of sqlite3, psycopg, psycopg2, SQLAlchemy (Connection or"

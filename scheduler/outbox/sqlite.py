@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from hourhand.actors.model.errors import OutboxUnavailable, SchemaMissing, SettingsInvalid
+from hourhand.actors.model.values.errors import OutboxUnavailable, SchemaMissing, SettingsInvalid
 from hourhand.scheduler.outbox.ports import ROWS_COUNTED_MAX, ClaimedRows, OutboxLag, OutboxRow
 from hourhand.scheduler.outbox.table import SCHEMA_VERSION, Dialect, migration_statements
 

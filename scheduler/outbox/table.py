@@ -10,9 +10,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from hashlib import blake2b
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import SettingsInvalid
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import SettingsInvalid
 
 SCHEMA_VERSION = 2
 """Version of the table that this version reads and writes."""

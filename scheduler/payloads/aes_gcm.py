@@ -9,8 +9,8 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Self
 
-from hourhand.actors.model.errors import PayloadDamaged, SettingsInvalid
-from hourhand.actors.model.public import public
+from hourhand.actors.model.values.errors import PayloadDamaged, SettingsInvalid
+from hourhand.actors.model.values.public import public
 from hourhand.scheduler.configuration.optional_dependencies import required_by
 from hourhand.scheduler.payloads.codec import EncodedPayload
 

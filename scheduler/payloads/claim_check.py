@@ -10,12 +10,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import PayloadDamaged, SettingsInvalid
-from hourhand.actors.model.public import public
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import PayloadDamaged, SettingsInvalid
+from hourhand.actors.model.values.public import public
 from hourhand.scheduler.configuration.optional_dependencies import required_by
 from hourhand.scheduler.payloads.codec import EncodedPayload, OpenedTooLarge
-from hourhand.scheduler.process.durable_names import sync_folder, sync_folder_and_above
+from hourhand.scheduler.runtime.durable_names import sync_folder, sync_folder_and_above
 
 _DIGEST_CHARS = 64
 

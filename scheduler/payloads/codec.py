@@ -5,7 +5,7 @@ Decides nothing.
 
 from typing import NamedTuple, Protocol, cast
 
-from hourhand.actors.model.public import public
+from hourhand.actors.model.values.public import public
 
 
 @public("hourhand.payloads")

@@ -12,21 +12,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from hourhand.actors.model.codec import encode_object
-from hourhand.actors.model.display import message_of, shown
-from hourhand.actors.model.errors import (
-    HourhandError,
-    InvalidResult,
-    PayloadDamaged,
-    PayloadSealed,
-    PayloadUnavailable,
-    PayloadUnsealed,
-    SettingsInvalid,
-    TaskTooLarge,
-)
-from hourhand.actors.model.json_text import TEXT_BYTES_MAX
-from hourhand.actors.model.public import public
-from hourhand.actors.model.sealed import (
+from hourhand.actors.model.task.codec import encode_object
+from hourhand.actors.model.task.json_text import TEXT_BYTES_MAX
+from hourhand.actors.model.task.sealed import (
     MEMBER,
     SealedData,
     SealedMembers,
@@ -36,8 +24,20 @@ from hourhand.actors.model.sealed import (
     member_of_before,
     with_envelope,
 )
-from hourhand.actors.model.task import Task, following
-from hourhand.actors.model.task_end import TaskEnd
+from hourhand.actors.model.task.task import Task, following
+from hourhand.actors.model.task.task_end import TaskEnd
+from hourhand.actors.model.values.display import message_of, shown
+from hourhand.actors.model.values.errors import (
+    HourhandError,
+    InvalidResult,
+    PayloadDamaged,
+    PayloadSealed,
+    PayloadUnavailable,
+    PayloadUnsealed,
+    SettingsInvalid,
+    TaskTooLarge,
+)
+from hourhand.actors.model.values.public import public
 from hourhand.scheduler.payloads.codec import OpenedTooLarge, PayloadCodec, bounded_form
 from hourhand.scheduler.payloads.open_budget import SMALL_BYTES, NoRoom, OpenBudget, OpenedHere
 

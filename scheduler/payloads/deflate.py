@@ -5,9 +5,9 @@ Decides when it helps: data that would not get smaller stays unchanged.
 
 import zlib
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import PayloadDamaged, SettingsInvalid
-from hourhand.actors.model.public import public
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import PayloadDamaged, SettingsInvalid
+from hourhand.actors.model.values.public import public
 from hourhand.scheduler.payloads.codec import EncodedPayload, OpenedTooLarge
 
 DATA_BYTES_MAX = 256 * 1024 * 1024

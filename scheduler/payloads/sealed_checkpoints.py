@@ -5,8 +5,8 @@ Decides where codecs are called: by the code that makes or reads a checkpoint, n
 
 import asyncio
 
-from hourhand.actors.model.checkpoint_value import AttemptCheckpoints
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.checkpoint_value import AttemptCheckpoints
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 
 

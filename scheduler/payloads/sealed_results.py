@@ -7,10 +7,10 @@ never on an event loop where one may wait.
 import asyncio
 from collections.abc import Awaitable
 
-from hourhand.actors.model.batch_executor import BatchOutcome
-from hourhand.actors.model.outcome import Done, Outcome, SealedDone
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_result import result_text
+from hourhand.actors.model.execution.batch_executor import BatchOutcome
+from hourhand.actors.model.execution.outcome import Done, Outcome, SealedDone
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.task.task_result import result_text
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 
 

@@ -17,23 +17,29 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from hourhand.actors.model.attempts import attempt_state
-from hourhand.actors.model.codec import Command, CommandKind, LogRecord, decode_record
-from hourhand.actors.model.commands import Decision, KnownTask, decide, replaces_in_vain, split_runs
-from hourhand.actors.model.errors import PoisonRecord
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.pair_search import PAIR_PAGE_ROWS, PairSearch
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import CommandOutcome, Completion, RecordedOutcome
-from hourhand.actors.model.task import AttemptState, StoredTask
+from hourhand.actors.model.execution.attempts import attempt_state
+from hourhand.actors.model.execution.commands import (
+    Decision,
+    KnownTask,
+    decide,
+    replaces_in_vain,
+    split_runs,
+)
+from hourhand.actors.model.execution.pair_search import PAIR_PAGE_ROWS, PairSearch
+from hourhand.actors.model.task.codec import Command, CommandKind, LogRecord, decode_record
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import CommandOutcome, Completion, RecordedOutcome
+from hourhand.actors.model.task.task import AttemptState, StoredTask
+from hourhand.actors.model.values.errors import PoisonRecord
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from hourhand.actors.ports.log import LogWriter
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler import wiring
-from hourhand.scheduler.futures.answers import JOB_S, answered
 from hourhand.scheduler.pipeline.copying import Destination, attempt_number
 from hourhand.scheduler.pipeline.state_tables import records_of
 from hourhand.scheduler.pipeline.transform_move import moved_command, moved_task
+from hourhand.scheduler.runtime.answers import JOB_S, answered
 
 _PIECE_RECORDS = 1_000
 _APPLIED = "partition int, earliest bigint, records bigint, poison bigint, elsewhere bigint"

@@ -17,12 +17,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.instant import INSTANT_MIN_MS, format_instant, from_millis
-from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.values.bucket import hour_of
+from hourhand.actors.model.values.errors import StoreUnavailable
+from hourhand.actors.model.values.instant import INSTANT_MIN_MS, format_instant, from_millis
 from hourhand.scheduler import wiring
-from hourhand.scheduler.futures.answers import JOB_S, answered
 from hourhand.scheduler.pipeline.columns import columns_of
 from hourhand.scheduler.pipeline.job import (
     JobOptions,
@@ -35,6 +34,7 @@ from hourhand.scheduler.pipeline.options import Options
 from hourhand.scheduler.pipeline.reading import opened_bulk
 from hourhand.scheduler.pipeline.transform_archive import REACH, fingerprint, within_reach
 from hourhand.scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
+from hourhand.scheduler.runtime.answers import JOB_S, answered
 
 REMOVED = (BulkTable.TASKS, BulkTable.ATTEMPTS)
 """The tables of which copied rows are removed."""

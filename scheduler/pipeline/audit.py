@@ -12,10 +12,9 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from hourhand.actors.model.errors import InvalidInput
-from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.values.errors import InvalidInput
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler import wiring
-from hourhand.scheduler.futures.answers import JOB_S, answered
 from hourhand.scheduler.pipeline.job import (
     EXAMPLES_MAX,
     JobOptions,
@@ -25,6 +24,7 @@ from hourhand.scheduler.pipeline.job import (
     spark_job,
 )
 from hourhand.scheduler.pipeline.transform_load import with_partition
+from hourhand.scheduler.runtime.answers import JOB_S, answered
 
 KEY = ("partition", "scheduled_time", "ordering_id", "uniqueness_key")
 FINDING = ("kind", *KEY, "detail")

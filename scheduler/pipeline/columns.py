@@ -21,21 +21,21 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import SettingsInvalid
-from hourhand.actors.model.expiry import HOLDING_KIND, carried_expiry
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.kind import MEMBER as KIND_MEMBER
-from hourhand.actors.model.kind import carried_kind
-from hourhand.actors.model.links import group_id_of, read_links
-from hourhand.actors.model.links_text import HOLDING_KIND as LINKED_KIND
-from hourhand.actors.model.priority import MEMBER as PRIORITY_MEMBER
-from hourhand.actors.model.priority import carried_links, carried_priority
-from hourhand.actors.model.row_text import data_of
-from hourhand.actors.model.sealed import MEMBER as SEAL_MEMBER
-from hourhand.actors.model.sealed import split_envelope
-from hourhand.actors.model.trace import RESERVED
+from hourhand.actors.model.task.expiry import HOLDING_KIND, carried_expiry
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.kind import MEMBER as KIND_MEMBER
+from hourhand.actors.model.task.kind import carried_kind
+from hourhand.actors.model.task.links import group_id_of, read_links
+from hourhand.actors.model.task.links_text import HOLDING_KIND as LINKED_KIND
+from hourhand.actors.model.task.priority import MEMBER as PRIORITY_MEMBER
+from hourhand.actors.model.task.priority import carried_links, carried_priority
+from hourhand.actors.model.task.row_text import data_of
+from hourhand.actors.model.task.sealed import MEMBER as SEAL_MEMBER
+from hourhand.actors.model.task.sealed import split_envelope
+from hourhand.actors.model.task.trace import RESERVED
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.pipeline.options import STATES
 from hourhand.scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
 

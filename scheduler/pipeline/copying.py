@@ -14,13 +14,17 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import (
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+)
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler import wiring
-from hourhand.scheduler.futures.answers import JOB_S, answered
 from hourhand.scheduler.pipeline.columns import stored_columns_of
 from hourhand.scheduler.pipeline.options import Options
 from hourhand.scheduler.pipeline.state_tables import (
@@ -30,6 +34,7 @@ from hourhand.scheduler.pipeline.state_tables import (
     outcomes_of,
 )
 from hourhand.scheduler.ports.bulk import COLUMNS, BulkTable
+from hourhand.scheduler.runtime.answers import JOB_S, answered
 
 _IN_FLIGHT_MAX = 64
 _ATTEMPT_SHIFT = 32

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidInput, StoreUnavailable
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidInput, StoreUnavailable
 from hourhand.scheduler.configuration.optional_dependencies import required_by
 
 PARQUET, DELTA = "parquet", "delta"

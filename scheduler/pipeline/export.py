@@ -18,8 +18,8 @@ from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from hourhand.actors.model.errors import InvalidInput, StoreUnavailable
-from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.values.errors import InvalidInput, StoreUnavailable
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.delta import (
     PARQUET,

@@ -34,8 +34,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from hourhand.actors.model.errors import LogUnavailable, SettingsInvalid
-from hourhand.actors.model.public import public
+from hourhand.actors.model.values.errors import LogUnavailable, SettingsInvalid
+from hourhand.actors.model.values.public import public
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.job import JobOptions, Summary, raise_readable, spark_job
 from hourhand.scheduler.pipeline.options import Options, parse_options

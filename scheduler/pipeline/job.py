@@ -16,8 +16,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from hourhand.actors.model import errors
-from hourhand.actors.model.errors import HourhandError, InvalidInput, SparkFailed, SparkNotStarted
+from hourhand.actors.model.values import errors
+from hourhand.actors.model.values.errors import (
+    HourhandError,
+    InvalidInput,
+    SparkFailed,
+    SparkNotStarted,
+)
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.options import Options
 from hourhand.scheduler.pipeline.session import open_session

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
-from hourhand.actors.model.errors import InvalidInput
-from hourhand.actors.model.instant import INSTANT_MIN_MS
+from hourhand.actors.model.values.errors import InvalidInput
+from hourhand.actors.model.values.instant import INSTANT_MIN_MS
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.job import (
     EXAMPLES_MAX,

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.configuration.overrides import nested_values, place_of
 from hourhand.scheduler.configuration.settings import CONFIG_VARIABLE, Settings
 from hourhand.scheduler.ports.bulk import BulkTable

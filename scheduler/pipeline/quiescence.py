@@ -11,17 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from hourhand.actors.model.errors import InstallationBusy, InvalidInput
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.ownership import Claim
-from hourhand.actors.model.pauses import Pause
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.operations.pauses import Pause
+from hourhand.actors.model.values.errors import InstallationBusy, InvalidInput
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.answers import JOB_S, answered
 from hourhand.scheduler.pipeline.options import Options
 from hourhand.scheduler.ports.transfer import UNFINISHED, LogTail, Span
-from hourhand.scheduler.process.pause import pause
+from hourhand.scheduler.runtime.answers import JOB_S, answered
+from hourhand.scheduler.runtime.pause import pause
 
 SETTLE_S = 1.0
 """Pause between two looks at the ends of the log: a running client writes more often."""

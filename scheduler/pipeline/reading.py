@@ -30,13 +30,12 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from hourhand.actors.model.ownership import Claim
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.answers import JOB_S, answered
 from hourhand.scheduler.pipeline.columns import (
     BucketCount,
     arrow_schema_of,
@@ -47,6 +46,7 @@ from hourhand.scheduler.pipeline.columns import (
 from hourhand.scheduler.pipeline.options import STATES, Options
 from hourhand.scheduler.pipeline.states import OPEN_STATES, state_rows
 from hourhand.scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
+from hourhand.scheduler.runtime.answers import JOB_S, answered
 
 _TASKS_WANTED = 32
 """Number of Spark tasks by default."""

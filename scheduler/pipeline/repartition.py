@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
 
-from hourhand.actors.model.errors import InvalidInput, SettingsInvalid
+from hourhand.actors.model.values.errors import InvalidInput, SettingsInvalid
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.pipeline.job import JobOptions, Summary, spark_job

@@ -21,8 +21,8 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from hourhand.actors.model.errors import InvalidInput
-from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.values.errors import InvalidInput
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.delta import (
     PARQUET,

@@ -20,26 +20,25 @@ import msgspec
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from hourhand.actors.model.errors import (
-    InstallationBusy,
-    InvalidInput,
-    SettingsInvalid,
-    StoreUnavailable,
-)
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.ownership import (
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.ownership import (
     EPOCH_SHIFT,
     Claim,
     Straggler,
     Watermark,
     initial_watermark,
 )
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.errors import (
+    InstallationBusy,
+    InvalidInput,
+    SettingsInvalid,
+    StoreUnavailable,
+)
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.answers import JOB_S, answered
 from hourhand.scheduler.pipeline.applying import apply_log
 from hourhand.scheduler.pipeline.copying import Destination, write_rows
 from hourhand.scheduler.pipeline.export import Manifest, read_exported, read_manifest
@@ -59,6 +58,7 @@ from hourhand.scheduler.pipeline.transform_archive import fingerprint, fingerpri
 from hourhand.scheduler.pipeline.transform_move import lasting, moved
 from hourhand.scheduler.ports.bulk import BulkTable
 from hourhand.scheduler.ports.transfer import TransferStore
+from hourhand.scheduler.runtime.answers import JOB_S, answered
 
 COPIED = (*(table.value for table in BulkTable), DEFINITIONS, OUTCOMES)
 """Tables that are copied, in this order."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from hourhand.actors.model.errors import SparkNotStarted
-from hourhand.actors.model.public import public
+from hourhand.actors.model.values.errors import SparkNotStarted
+from hourhand.actors.model.values.public import public
 from hourhand.scheduler.pipeline.source import HourhandDataSource
 
 _NEEDED = {

@@ -12,20 +12,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future
 from typing import NamedTuple, TypeVar
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.codec import letter_of
-from hourhand.actors.model.errors import TaskTooLarge
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.ownership import EPOCH_SHIFT, Claim, initial_watermark
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import Completion
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT, Claim, initial_watermark
+from hourhand.actors.model.task.codec import letter_of
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import Completion
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.values.errors import TaskTooLarge
 from hourhand.actors.ports.log import LogWriter, Position
 from hourhand.actors.ports.store import Stores, TaskPage
-from hourhand.scheduler.futures.answers import JOB_S, answered
-from hourhand.scheduler.futures.steps import begun
 from hourhand.scheduler.ports.bulk import Bucket, BulkTable
-from hourhand.scheduler.reading.placing import placing_count
+from hourhand.scheduler.runtime.answers import JOB_S, answered
+from hourhand.scheduler.runtime.steps import begun
+from hourhand.scheduler.tasks.placing import placing_count
 
 NO_OFFSET = -1
 """Offset of a row without a record in the log: every record of its key is later."""

@@ -28,11 +28,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidTask, SettingsInvalid
-from hourhand.actors.model.instant import INSTANT_MIN_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidTask, SettingsInvalid
+from hourhand.actors.model.values.instant import INSTANT_MIN_MS
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.pipeline.columns import WRITTEN, schema_of
@@ -49,7 +49,7 @@ from hourhand.scheduler.pipeline.sink import (
 from hourhand.scheduler.pipeline.transform_load import times_of
 from hourhand.scheduler.pipeline.validation import BESIDE, LoadRules, plain_tasks, validate
 from hourhand.scheduler.ports.bulk import BulkTable
-from hourhand.scheduler.process.pause import pause
+from hourhand.scheduler.runtime.pause import pause
 
 FORMAT = "hourhand"
 _CHUNK_ROWS = 5_000

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.operations.ownership import Claim
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.columns import arrow_schema_of, stored_columns_of
 from hourhand.scheduler.pipeline.options import Options

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Claim, Straggler, Watermark
-from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.operations.ownership import Claim, Straggler, Watermark
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome, RecordedOutcome
 from hourhand.scheduler.pipeline.columns import stored_columns_of
 from hourhand.scheduler.ports.bulk import BulkTable
 from hourhand.scheduler.ports.transfer import OutcomeRow

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import (
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import (
     AttemptRecord,
     AttemptResult,
     Completion,
@@ -20,9 +20,9 @@ from hourhand.actors.model.status import (
     read_attempt,
     read_result,
 )
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.scheduler.ports.bulk import Bucket, BulkRow, BulkStore, BulkTable
-from hourhand.scheduler.reading.inspector import TaskState, state_of
+from hourhand.scheduler.tasks.inspector import TaskState, state_of
 
 OPEN_STATES = frozenset(
     state.value

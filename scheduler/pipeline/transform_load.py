@@ -21,9 +21,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.public import public
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.public import public
 from hourhand.scheduler.pipeline.columns import hours_of, instants_of
 from hourhand.scheduler.pipeline.validation import (
     BESIDE,

@@ -16,14 +16,19 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from hourhand.actors.model.codec import Command
-from hourhand.actors.model.definition import RESERVED, Definition, DefinitionKind, ordering_id_parts
-from hourhand.actors.model.errors import InvalidInput
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.log_offset import RECORDS_MAX
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import RecordedOutcome
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.codec import Command
+from hourhand.actors.model.task.definition import (
+    RESERVED,
+    Definition,
+    DefinitionKind,
+    ordering_id_parts,
+)
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import RecordedOutcome
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import InvalidInput
+from hourhand.actors.model.values.log_offset import RECORDS_MAX
 from hourhand.scheduler.pipeline.state_tables import (
     DEFINITIONS,
     OUTCOMES,

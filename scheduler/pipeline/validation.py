@@ -18,27 +18,27 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hourhand.actors.model.codec import checked_links, letter_of
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.expiry import read_expiry
-from hourhand.actors.model.instant import (
+from hourhand.actors.model.task.codec import checked_links, letter_of
+from hourhand.actors.model.task.expiry import read_expiry
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.kind import checked_kind
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.priority import checked_priority
+from hourhand.actors.model.task.row_text import row_text
+from hourhand.actors.model.task.sealed import read_envelope
+from hourhand.actors.model.task.task import ID_BYTES_MAX, StoredTask
+from hourhand.actors.model.task.trace import RESERVED
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.instant import (
     INSTANT_MAX_MS,
     INSTANT_MIN_MS,
     format_instant,
     parse_instant,
     to_millis,
 )
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.kind import checked_kind
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.priority import checked_priority
-from hourhand.actors.model.row_text import row_text
-from hourhand.actors.model.sealed import read_envelope
-from hourhand.actors.model.task import ID_BYTES_MAX, StoredTask
-from hourhand.actors.model.trace import RESERVED
 from hourhand.scheduler.pipeline.sink import NO_OFFSET
-from hourhand.scheduler.records.time_zones import is_known_zone, is_same_everywhere
+from hourhand.scheduler.tasks.time_zones import is_known_zone, is_same_everywhere
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "scheduled_time": ("scheduled_time", "scheduledTime"),

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.operations.ownership import Claim
 
 
 class BulkTable(StrEnum):

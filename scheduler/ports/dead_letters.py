@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.log_offset import broker_offset
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.values.log_offset import broker_offset
 from hourhand.actors.ports.log import Position
 
 REASON_HEADER = "hourhandReason"

@@ -11,11 +11,16 @@ from typing import Protocol
 
 import msgspec
 
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import (
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+)
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.actors.ports.store import Stores
 from hourhand.actors.ports.telemetry import Telemetry
 

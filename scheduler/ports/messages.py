@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.task.codec import Headers, LogRecord
 
 
 class MessageWriter(Protocol):

@@ -12,10 +12,10 @@ from typing import Protocol
 
 import msgspec
 
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.outcome_row import ClosedTask
-from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.task.outcome_row import ClosedTask
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.values.instant import format_instant
 
 OUTCOME_VERSION = 1
 _ID_BYTES = 16

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NoReturn
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.batch_executor import BatchOutcome
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.batch_executor import BatchOutcome
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
 from hourhand.actors.ports.runner import Executable
 from hourhand.scheduler.ports.batches import BatchedAttempt, BatchLimits, BatchMember
 

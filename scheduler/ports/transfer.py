@@ -9,10 +9,10 @@ that no node begins on half of it.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.definition import Definition
-from hourhand.actors.model.ownership import Claim
-from hourhand.actors.model.status import RecordedOutcome
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.definition import Definition
+from hourhand.actors.model.task.status import RecordedOutcome
 
 UNFINISHED = 0
 """The number of partitions of a store that is still being filled."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from threading import Lock
 
-from hourhand.actors.model.definition import DefinitionKind
+from hourhand.actors.model.task.definition import DefinitionKind
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import LogWriter
 from hourhand.actors.ports.store import Stores
@@ -19,10 +19,6 @@ from hourhand.scheduler.configuration.door_settings import TimerSettings
 from hourhand.scheduler.configuration.optional_dependencies import required_by
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.ports.messages import MessageWriter
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.debounced_tasks import DecideDebounced
-from hourhand.scheduler.services.definition_book import DefinitionBook
-from hourhand.scheduler.services.grouped_tasks import CountGroup
 from hourhand.scheduler.services.recurring.ahead import LateOccurrences
 from hourhand.scheduler.services.recurring.declared import DecideDeclared
 from hourhand.scheduler.services.recurring.executor import RunRecurring
@@ -32,16 +28,20 @@ from hourhand.scheduler.services.relay.delivery import DeliverMessage
 from hourhand.scheduler.services.relay.gathering import CLAIMS
 from hourhand.scheduler.services.relay.message import SEND
 from hourhand.scheduler.services.relay.shares import SharedMessages
-from hourhand.scheduler.services.system_tasks import (
+from hourhand.scheduler.services.system.debounced_tasks import DecideDebounced
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.grouped_tasks import CountGroup
+from hourhand.scheduler.services.system.system_tasks import (
     ExecutorFactory,
     RoutedFactory,
     SystemDependencies,
     UserFactory,
     routed,
 )
+from hourhand.scheduler.services.system.unique_tasks import DecideUnique
 from hourhand.scheduler.services.timers.calls import CALL, CallBack
 from hourhand.scheduler.services.timers.executor import Caller, RunTimer
-from hourhand.scheduler.services.unique_tasks import DecideUnique
+from hourhand.scheduler.tasks.appending import TaskAppender
 
 
 def open_caller(

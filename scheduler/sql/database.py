@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import duckdb
 
-from hourhand.actors.model.errors import InvalidQuery
+from hourhand.actors.model.values.errors import InvalidQuery
 
 _ROWS_INSERTED = 10_000
 """Rows of one insert."""

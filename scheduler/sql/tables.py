@@ -11,15 +11,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from hourhand.actors.model.errors import InvalidInput
-from hourhand.actors.model.instant import format_instant, to_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.links import group_id_of
-from hourhand.actors.model.sealed import MEMBER as SEALED
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.links import group_id_of
+from hourhand.actors.model.task.sealed import MEMBER as SEALED
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import InvalidInput
+from hourhand.actors.model.values.instant import format_instant, to_millis
 from hourhand.scheduler.client.client import SchedulerClient
-from hourhand.scheduler.reading.task_info import TaskInfo
 from hourhand.scheduler.sql.database import QueriedTable, ReadOnlyDatabase
+from hourhand.scheduler.tasks.task_info import TaskInfo
 
 EXPORTED = ("tasks", "statuses", "attempts", "definitions", "outcomes", "owners", "log")
 

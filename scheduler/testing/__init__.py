@@ -19,27 +19,37 @@ from random import Random
 from typing import Any, Self
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.checkpoint_value import checkpoint_text, checkpoint_value
-from hourhand.actors.model.codec import encode_data
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.events import BatchPersisted, CommandDecided, Event, TaskClosed
-from hourhand.actors.model.flow import Limit
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
-from hourhand.actors.model.interruption import ask_to_end, forget_asked, note_attempt
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.links import On
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.public import public
-from hourhand.actors.model.settings import TreeSettings
-from hourhand.actors.model.status import AttemptResult, CompletionResult
-from hourhand.actors.model.suggestion import did_you_mean
-from hourhand.actors.model.task import StoredTask, Task, following
-from hourhand.actors.model.task_end import TaskEnd
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.execution.interruption import ask_to_end, forget_asked, note_attempt
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.flow.flow import Limit
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.events import (
+    BatchPersisted,
+    CommandDecided,
+    Event,
+    TaskClosed,
+)
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.task.checkpoint_value import checkpoint_text, checkpoint_value
+from hourhand.actors.model.task.codec import encode_data
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.links import On
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task.task import StoredTask, Task, following
+from hourhand.actors.model.task.task_end import TaskEnd
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.instant import (
+    INSTANT_MAX_MS,
+    INSTANT_MIN_MS,
+    from_millis,
+    to_millis,
+)
+from hourhand.actors.model.values.public import public
+from hourhand.actors.model.values.settings import TreeSettings
+from hourhand.actors.model.values.suggestion import did_you_mean
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
@@ -51,15 +61,15 @@ from hourhand.scheduler.client.declaring import sets_of
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.executors.middleware import Middleware
 from hourhand.scheduler.executors.user_executors import Executors, UserExecutors, payloads_of
-from hourhand.scheduler.futures.light_future import LightFuture
-from hourhand.scheduler.futures.sleeping import Sleeper
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.silence import SilenceLimits
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
-from hourhand.scheduler.reading.outcome_stream import OutcomeInfo
-from hourhand.scheduler.services.outcome_feed import OutcomeFeed
-from hourhand.scheduler.services.outcome_sinks import KeptSink
+from hourhand.scheduler.runtime.light_future import LightFuture
+from hourhand.scheduler.runtime.sleeping import Sleeper
+from hourhand.scheduler.services.outcomes.outcome_feed import OutcomeFeed
+from hourhand.scheduler.services.outcomes.outcome_sinks import KeptSink
 from hourhand.scheduler.services.system_registry import SystemTaskRegistry
+from hourhand.scheduler.tasks.outcome_stream import OutcomeInfo
 from hourhand.scheduler.testing.recording import (
     LISTED_MAX,
     Execution,

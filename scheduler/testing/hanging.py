@@ -9,14 +9,14 @@ from asyncio import CancelledError
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.events import AttemptStuck
-from hourhand.actors.model.executor_attributes import timeout_ms_of
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.execution.executor_attributes import timeout_ms_of
+from hourhand.actors.model.operations.events import AttemptStuck
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Begun, Calls
 from hourhand.scheduler.node.silence import LOOKED_EVERY_MS, STOOD_STILL_MS, SilenceWatch
 from hourhand.scheduler.node.stages import RunningBatch
-from hourhand.scheduler.process.user_code import runs_async
+from hourhand.scheduler.runtime.user_code import runs_async
 from hourhand.scheduler.testing.scripted import Scripts
 
 _LOOKS_APART_MS = STOOD_STILL_MS / 2

@@ -11,15 +11,20 @@ from datetime import datetime
 from textwrap import indent
 from typing import Any, TypeVar
 
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.display import class_name_of, message_of, shown, stack_of
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.events import AttemptFailed, AttemptFinished, Event, single_events
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.public import public
-from hourhand.actors.model.status import AttemptResult
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.operations.events import (
+    AttemptFailed,
+    AttemptFinished,
+    Event,
+    single_events,
+)
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.display import class_name_of, message_of, shown, stack_of
+from hourhand.actors.model.values.errors import HourhandError
+from hourhand.actors.model.values.instant import from_millis
+from hourhand.actors.model.values.public import public
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.client.client import SchedulerClient
 from hourhand.scheduler.node.endings import ERROR_MESSAGE_CHARS_MAX, ERROR_STACK_CHARS_MAX

@@ -7,11 +7,11 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.public import public
-from hourhand.actors.model.suggestion import did_you_mean
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.public import public
+from hourhand.actors.model.values.suggestion import did_you_mean
 
 _SIGNALS = {each.name: int(each) for each in signal.Signals}
 _EXIT_CODE_MAX = 255

@@ -20,12 +20,12 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
 from hourhand.actors.kernel.supervision import FailureListener
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.backoff import JITTER
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.flow import FlowRules
-from hourhand.actors.model.instant import INSTANT_MAX_MS
-from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.execution.backoff import JITTER
+from hourhand.actors.model.flow.flow import FlowRules
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS
+from hourhand.actors.model.values.settings import ExecutionSettings, TreeSettings
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.store import Stores
@@ -34,19 +34,19 @@ from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.log import MemoryLog
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.configuration.settings import GroupSettings, Settings
-from hourhand.scheduler.futures.light_future import resolve
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Calls, batched
 from hourhand.scheduler.node.current_attempt import tell_attempt
 from hourhand.scheduler.node.lease import Lease
+from hourhand.scheduler.node.limits.node_limits import NO_LIMITS, NodeLimits
 from hourhand.scheduler.node.node import Node
-from hourhand.scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from hourhand.scheduler.node.runner import NodeRunner
 from hourhand.scheduler.node.silence import NEVER_STUCK, SilenceLimits
 from hourhand.scheduler.node.stages import RunningBatch
 from hourhand.scheduler.ports.messages import MessageWriter
 from hourhand.scheduler.ports.processes import ProcessBatches, is_in_process
-from hourhand.scheduler.process.forking import end_child
+from hourhand.scheduler.runtime.forking import end_child
+from hourhand.scheduler.runtime.light_future import resolve
 from hourhand.scheduler.services.system_registry import SystemTaskRegistry
 from hourhand.scheduler.services.timers.executor import CallbackFailed, Caller
 from hourhand.scheduler.testing.hanging import HangingAttempts

@@ -11,17 +11,17 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded
-from hourhand.actors.model.events import AttemptFailed, AttemptStarted
-from hourhand.actors.model.executor_attributes import timeout_ms_of
-from hourhand.actors.model.settings import TreeSettings
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded
+from hourhand.actors.model.execution.executor_attributes import timeout_ms_of
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import AttemptFailed, AttemptStarted
+from hourhand.actors.model.values.settings import TreeSettings
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Begun, Calls
-from hourhand.scheduler.node.process_deadlines import RECALLED_MS, TOLD_MS
-from hourhand.scheduler.node.process_ends import sent_ends
-from hourhand.scheduler.node.process_frames import (
+from hourhand.scheduler.node.processes.process_deadlines import RECALLED_MS, TOLD_MS
+from hourhand.scheduler.node.processes.process_ends import sent_ends
+from hourhand.scheduler.node.processes.process_frames import (
     FRAME_BYTES_MAX,
     Ended,
     EndedProcess,
@@ -31,9 +31,9 @@ from hourhand.scheduler.node.process_frames import (
     Work,
     read_record,
 )
-from hourhand.scheduler.node.process_page import PagePlace, ProcessPage
-from hourhand.scheduler.node.process_place import NO_DEADLINE, job_of, job_of_batch
-from hourhand.scheduler.node.process_pool import ProcessPool
+from hourhand.scheduler.node.processes.process_page import PagePlace, ProcessPage
+from hourhand.scheduler.node.processes.process_place import NO_DEADLINE, job_of, job_of_batch
+from hourhand.scheduler.node.processes.process_pool import ProcessPool
 from hourhand.scheduler.node.silence import STOOD_STILL_MS
 from hourhand.scheduler.node.stages import RunningBatch
 from hourhand.scheduler.ports.batches import BatchMember

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from hourhand.scheduler.node.process_frames import (
+from hourhand.scheduler.node.processes.process_frames import (
     FRAME_BYTES_MAX,
     EndedProcess,
     FrameBroken,
@@ -27,10 +27,10 @@ from hourhand.scheduler.node.process_frames import (
     frame,
     read_record,
 )
-from hourhand.scheduler.node.process_page import ProcessPage
+from hourhand.scheduler.node.processes.process_page import ProcessPage
 from hourhand.scheduler.ports.user_places import ProcessPlan
-from hourhand.scheduler.process.dying import die_with_parent
-from hourhand.scheduler.process.resident import resident_bytes
+from hourhand.scheduler.runtime.dying import die_with_parent
+from hourhand.scheduler.runtime.resident import resident_bytes
 from hourhand.scheduler.wiring import open_clock
 from hourhand.scheduler.worker.process import become
 

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hourhand.actors.model.display import logged_stack, storable_text
-from hourhand.actors.model.interruption import current_attempt
+from hourhand.actors.model.execution.interruption import current_attempt
+from hourhand.actors.model.values.display import logged_stack, storable_text
 from hourhand.scheduler.node.attempts import RunningAttempt
-from hourhand.scheduler.node.process_frames import FrameKind, Logged
+from hourhand.scheduler.node.processes.process_frames import FrameKind, Logged
 from hourhand.scheduler.ports.user_places import ProcessPlan
 
 LINE_CHARS_MAX = 32_000

@@ -13,23 +13,20 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, CheckpointMade
-from hourhand.actors.model.display import message_of
-from hourhand.actors.model.events import AttemptFailed, AttemptStarted, Event
-from hourhand.actors.model.interruption import look_too
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, CheckpointMade
+from hourhand.actors.model.execution.interruption import look_too
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import AttemptFailed, AttemptStarted, Event
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.values.display import message_of
 from hourhand.actors.ports.runner import Executable
 from hourhand.scheduler.executors.user_executors import UserExecutors
-from hourhand.scheduler.node.async_loop import LoopThread
 from hourhand.scheduler.node.attempts import RunningAttempt
-from hourhand.scheduler.node.batch_threads import BatchThreads
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.checkpoints import NodeCheckpoints
-from hourhand.scheduler.node.executor_calls import ExecutorCalls
-from hourhand.scheduler.node.process_ends import sent_ends
-from hourhand.scheduler.node.process_frames import (
+from hourhand.scheduler.node.processes.process_ends import sent_ends
+from hourhand.scheduler.node.processes.process_frames import (
     FRAME_BYTES_MAX,
     FRAMES_VERSION,
     PIPE_LOST_CODE,
@@ -43,14 +40,17 @@ from hourhand.scheduler.node.process_frames import (
     frame,
     read_record,
 )
-from hourhand.scheduler.node.process_page import PagePlace, ProcessPage
-from hourhand.scheduler.node.process_work import attempts_of
+from hourhand.scheduler.node.processes.process_page import PagePlace, ProcessPage
+from hourhand.scheduler.node.processes.process_work import attempts_of
 from hourhand.scheduler.node.stages import RunningBatch
+from hourhand.scheduler.node.workers.async_loop import LoopThread
+from hourhand.scheduler.node.workers.batch_threads import BatchThreads
+from hourhand.scheduler.node.workers.executor_calls import ExecutorCalls
 from hourhand.scheduler.ports.batches import BatchMember
 from hourhand.scheduler.ports.user_places import ProcessPlan
-from hourhand.scheduler.process.dying import be_killed_first
-from hourhand.scheduler.process.resident import resident_bytes
-from hourhand.scheduler.process.user_code import runs_async
+from hourhand.scheduler.runtime.dying import be_killed_first
+from hourhand.scheduler.runtime.resident import resident_bytes
+from hourhand.scheduler.runtime.user_code import runs_async
 from hourhand.scheduler.wiring import open_clock, within_trace
 from hourhand.scheduler.worker.piped_log import log_to
 from hourhand.scheduler.worker.user_loading import loaded

@@ -17,7 +17,7 @@ from hourhand.scheduler.executors.registry import Hourhand
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.ports.user_places import ProcessPlan, UserPlaces
-from hourhand.scheduler.process import loading
+from hourhand.scheduler.runtime import loading
 
 _MAIN_NAME = "__mp_main__"
 """The name under which multiprocessing runs the module of a program, so that the code

@@ -14,19 +14,19 @@ from typing import cast
 import msgspec
 
 from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
-from hourhand.actors.model.attempts import Attempt, Ending
-from hourhand.actors.model.errors import OwnershipLost, StoreUnavailable, UnknownKind
-from hourhand.actors.model.events import (
+from hourhand.actors.model.execution.attempts import Attempt, Ending
+from hourhand.actors.model.flow.flow import FlowRules
+from hourhand.actors.model.operations.events import (
     CatchUpEnded,
     Event,
     PartitionAssigned,
     PartitionRevoked,
     RetriesExhausted,
 )
-from hourhand.actors.model.flow import FlowRules
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import OwnershipLost, StoreUnavailable, UnknownKind
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.store import ScheduleStore, Stores, TaskPage
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker

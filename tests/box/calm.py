@@ -6,9 +6,9 @@ subtree took must be given back.  It says what is missing; everything else is to
 
 from collections.abc import Callable
 
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.codec import CommandKind
-from hourhand.actors.model.pauses import PauseScope
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.operations.pauses import PauseScope
+from hourhand.actors.model.task.codec import CommandKind
 from tests.box.box import Box
 from tests.box.hand_runner import HandRun, Step
 from tests.box.isolation import Isolation

@@ -5,8 +5,8 @@ hostile everything around.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.settings import TreeSettings
 from tests.box.kinds import (
     BLOCKING,
     LETTER,

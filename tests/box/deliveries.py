@@ -8,7 +8,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from hourhand.actors.model.errors import LogUnavailable, StoreUnavailable
+from hourhand.actors.model.values.errors import LogUnavailable, StoreUnavailable
 from hourhand.scheduler.adapters.memory.delivery import Request
 
 _LOG = frozenset({"append", "dead_letter"})

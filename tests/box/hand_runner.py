@@ -11,9 +11,9 @@ from enum import Enum, auto
 from typing import Protocol
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.executor_attributes import policy_of
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.executor_attributes import policy_of
+from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.ports.runner import AttemptListener, CheckpointListener, Executable
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.read_ahead import ORDERING_ID_BYTES
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.window.read_ahead import ORDERING_ID_BYTES
 from tests.box.hand_runner import HandRun
 from tests.box.kinds import BLOCKING, PLACES, UNKNOWN
 from tests.box.memory import remembered

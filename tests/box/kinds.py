@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from datetime import timedelta
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.flow import FairShare, FlowRule, FlowRules, Limit
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.flow.flow import FairShare, FlowRule, FlowRules, Limit
+from hourhand.actors.model.task.task import Task
 
 PLAIN, BLOCKING, LETTER = None, "blocking", "letter"
 PAIR, SWARM, RUN, LIMITED = "pair", "swarm", "run", "limited"

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.codec import Command, CommandKind
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CommandOutcome, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.task.codec import Command, CommandKind
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.scheduler.adapters.memory.stores import MemoryStores
 from tests.box.hand_runner import HandRun, Step, batch_before
 from tests.box.kinds import PLACES

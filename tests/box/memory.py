@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from tests.box.ledger import Ledger
 from tests.box.owner import PARTITION
 from tests.simulation.history import History, OutcomeStored

@@ -21,11 +21,11 @@ from hourhand.actors.messages import (
     RevokePartitions,
     TasksPersisted,
 )
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.errors import HourhandError, OwnershipLost
-from hourhand.actors.model.events import PartitionAssigned, PartitionRevoked
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.ownership import Assignment, Claim, Ownership
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.operations.events import PartitionAssigned, PartitionRevoked
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.ownership import Assignment, Claim, Ownership
+from hourhand.actors.model.values.errors import HourhandError, OwnershipLost
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.topic_supervisor import TopicSupervisor
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker

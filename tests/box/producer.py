@@ -8,15 +8,15 @@ import zlib
 from collections.abc import Iterator
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.codec import (
+from hourhand.actors.model.task.codec import (
     Command,
     CommandKind,
     LogRecord,
     encode_command,
     encode_parts,
 )
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from tests.box.configurations import Configuration
 from tests.box.kinds import PLAIN, TENANT

@@ -6,9 +6,9 @@ They read the ledger, the store and the log, and nothing of the subtree.
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CompletionResult
 from tests.box.box import Box
 from tests.box.hand_runner import HandRun, batch_before
 from tests.box.kinds import LETTER, PLACES, job_of

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.codec import CommandKind
-from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.codec import CommandKind
 from tests.box.hand_runner import HandRun, Step
 from tests.box.owner import PARTITION, Stand
 

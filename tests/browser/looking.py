@@ -7,9 +7,9 @@ from urllib.parse import quote
 from playwright.sync_api import Locator, Page
 
 from hourhand import Scheduler, Task
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from hourhand.scheduler.cli.http_running import AdminRunning
-from hourhand.scheduler.reading.inspector import TaskState
+from hourhand.scheduler.tasks.inspector import TaskState
 
 WAIT_MS = 20_000
 _ACCEPTED_S = 60.0

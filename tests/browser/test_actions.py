@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from hourhand.scheduler.reading.inspector import TaskState
+from hourhand.scheduler.tasks.inspector import TaskState
 from tests.browser.looking import Looking
 
 pytestmark = pytest.mark.browser

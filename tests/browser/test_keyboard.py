@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourhand.scheduler.reading.inspector import TaskState
+from hourhand.scheduler.tasks.inspector import TaskState
 from tests.browser.looking import Looking
 from tests.browser.test_actions import an_id
 

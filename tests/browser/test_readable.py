@@ -9,9 +9,9 @@ from playwright.sync_api import Browser, Page
 
 from examples.demo_dashboard.pictures import SCREENS, Scheme, Seen, open_page, show
 from hourhand import Settings
-from hourhand.actors.model.instant import parse_instant
+from hourhand.actors.model.values.instant import parse_instant
 from hourhand.scheduler.cli.http_running import AdminRunning
-from hourhand.scheduler.reading.inspector import TaskState
+from hourhand.scheduler.tasks.inspector import TaskState
 from tests.browser.looking import Looking
 
 pytestmark = pytest.mark.browser

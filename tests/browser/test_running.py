@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from hourhand import Settings
 from hourhand.scheduler.cli.http_running import AdminRunning
-from hourhand.scheduler.reading.inspector import TaskState
+from hourhand.scheduler.tasks.inspector import TaskState
 from tests.browser.importing import TOTAL
 from tests.browser.looking import Looking
 

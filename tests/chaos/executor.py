@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hourhand import Limit, Retry, Task, TaskExecutor
-from hourhand.actors.model.outcome import Done
+from hourhand.actors.model.execution.outcome import Done
 from hourhand.scheduler.demo.records import made_once
 from tests.chaos.limits_auditor import BURST, PER_S
 from tests.chaos.records import AttemptRecorder, now_us

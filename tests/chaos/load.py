@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hourhand import SchedulerClient, Settings, Task
-from hourhand.actors.model.errors import CallerError
+from hourhand.actors.model.values.errors import CallerError
 from tests.chaos.executor import LIMITED_KIND, PROCESS_KIND
 from tests.chaos.history import Answer, Offer, Work
 from tests.chaos.records import OFFERS_FILE, Appender, now_us, wall_us, write_offer

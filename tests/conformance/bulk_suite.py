@@ -4,12 +4,22 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
-from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.ownership import (
+    Claim,
+    Straggler,
+    Watermark,
+    initial_watermark,
+)
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import (
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+)
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
 from tests.conformance.store_values import HOUR_START_MS, done, write_time

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import (
     AWKWARD_IDS,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
 from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import AWKWARD_IDS, HOUR_START_MS, StoreSuite, done
 

@@ -11,7 +11,7 @@ import tenacity
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.task.codec import Headers, LogRecord
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.kafka.log import KafkaLog

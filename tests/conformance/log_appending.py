@@ -8,11 +8,11 @@ from concurrent.futures import wait as wait_futures
 
 import pytest
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import HourhandError, TaskTooLarge
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.errors import HourhandError, TaskTooLarge
 from hourhand.actors.ports.log import Position
-from hourhand.scheduler.futures.light_future import LightFuture
+from hourhand.scheduler.runtime.light_future import LightFuture
 from tests.conformance.log_bench import WAIT_S, Bench, LogWorld, append_all, poll_until
 
 

@@ -10,8 +10,8 @@ from concurrent.futures import wait as wait_futures
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import LogWriter, Polled, StartPosition, TaskLog
 from hourhand.scheduler.configuration.settings import GroupSettings

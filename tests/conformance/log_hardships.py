@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.log import StartPosition
 from tests.conformance.log_bench import WAIT_S, Bench, LogWorld, append_all, poll_for, poll_until
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.task.codec import Headers
 from hourhand.scheduler.ports.messages import MessageWriter
 
 TOPIC = "conformance-messages"

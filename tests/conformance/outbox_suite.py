@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.codec import Command, CommandKind, LogRecord, decode_record
-from hourhand.actors.model.errors import InvalidTask, SchemaMissing, TaskInThePast, TaskTooLarge
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.codec import Command, CommandKind, LogRecord, decode_record
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import (
+    InvalidTask,
+    SchemaMissing,
+    TaskInThePast,
+    TaskTooLarge,
+)
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.outbox.ports import OutboxTable
 from hourhand.scheduler.outbox.scheduling import Outbox

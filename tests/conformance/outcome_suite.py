@@ -5,7 +5,7 @@ Bound as ``tests.conformance.stores`` describes.
 
 from collections.abc import Callable, Sequence
 
-from hourhand.actors.model.outcome_row import OutcomesRow
+from hourhand.actors.model.task.outcome_row import OutcomesRow
 from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import StoreSuite, done, write_time
 

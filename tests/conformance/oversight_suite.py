@@ -9,11 +9,9 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.oversight import (
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.oversight import (
     AuditEntry,
     AuditPlace,
     Moment,
@@ -22,8 +20,10 @@ from hourhand.actors.model.oversight import (
     RunningTask,
     TroubledTask,
 )
-from hourhand.actors.model.pauses import Pause, PauseScope
-from hourhand.actors.model.tally import HourTally
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.operations.tally import HourTally
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.actors.ports.oversight import REPORT_KEPT_MS
 from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import AWKWARD_IDS, HOUR_START_MS, StoreSuite, done, write_time

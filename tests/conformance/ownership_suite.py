@@ -9,11 +9,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.errors import OwnershipLost
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
-from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.operations.ownership import (
+    Claim,
+    Straggler,
+    Watermark,
+    initial_watermark,
+)
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.errors import OwnershipLost
 from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import (
     AWKWARD_IDS,

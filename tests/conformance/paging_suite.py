@@ -8,10 +8,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.status import (
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+)
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.actors.ports.store import Stores, TaskPage
 from tests.conformance.store_values import (
     AWKWARD_IDS,

@@ -8,19 +8,24 @@ from itertools import pairwise
 
 import pytest
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.key import TaskKey, TaskPair
-from hourhand.actors.model.ownership import Straggler, Watermark
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.ownership import Straggler, Watermark
+from hourhand.actors.model.task.key import TaskKey, TaskPair
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import (
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+)
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.actors.ports.store import Stores
-from hourhand.scheduler.client.task_queries import found_attempts, found_task
-from hourhand.scheduler.futures.steps import begun
-from hourhand.scheduler.reading.inspector import Inspector
-from hourhand.scheduler.reading.pairs import open_keys
-from hourhand.scheduler.reading.task_info import Absence, TaskInfo
-from hourhand.scheduler.reading.task_state import OPEN_STATES, TaskState
+from hourhand.scheduler.runtime.steps import begun
+from hourhand.scheduler.tasks.inspector import Inspector
+from hourhand.scheduler.tasks.pairs import open_keys
+from hourhand.scheduler.tasks.task_info import Absence, TaskInfo
+from hourhand.scheduler.tasks.task_queries import found_attempts, found_task
+from hourhand.scheduler.tasks.task_state import OPEN_STATES, TaskState
 from tests.conformance.store_values import FAR_MS, HOUR_START_MS, done, task_at, write_time
 
 _PARTITIONS = 1_000_000

@@ -11,10 +11,10 @@ from datetime import timedelta
 import pytest
 import tenacity
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.backoff import RetryPolicy, RetryRuling
-from hourhand.actors.model.outcome import Done, Drop, Outcome, Retry
-from hourhand.actors.model.task import AttemptState, Task
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.backoff import RetryPolicy, RetryRuling
+from hourhand.actors.model.execution.outcome import Done, Drop, Outcome, Retry
+from hourhand.actors.model.task.task import AttemptState, Task
 from hourhand.actors.ports.runner import Runner
 from tests.builders import RecordingExecutable, a_stored_task, an_attempt
 

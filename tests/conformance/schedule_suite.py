@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.task import ID_BYTES_MAX, StoredTask
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.task import ID_BYTES_MAX, StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
 from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import (
     AWKWARD_IDS,

@@ -8,10 +8,10 @@ from typing import cast
 
 from hypothesis import strategies as st
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.completion_segments import SEGMENT_ROWS_MIN
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores

@@ -9,16 +9,16 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import (
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import (
     FAILED_RESULTS,
     AttemptRecord,
     AttemptResult,
     Completion,
     CompletionResult,
 )
-from hourhand.actors.model.task import ID_BYTES_MAX
+from hourhand.actors.model.task.task import ID_BYTES_MAX
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import (
     AWKWARD_IDS,

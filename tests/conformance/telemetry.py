@@ -5,11 +5,11 @@ import typing
 
 from msgspec.structs import fields as fields_of
 
-from hourhand.actors.model import events
-from hourhand.actors.model.codec import CommandKind
-from hourhand.actors.model.events import AttemptFinished, Event
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import AttemptResult, CommandOutcome, CompletionResult
+from hourhand.actors.model.operations import events
+from hourhand.actors.model.operations.events import AttemptFinished, Event
+from hourhand.actors.model.task.codec import CommandKind
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptResult, CommandOutcome, CompletionResult
 from hourhand.actors.ports.telemetry import Telemetry
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from msgspec.structs import replace
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.errors import InstallationBusy
-from hourhand.actors.model.oversight import NodeReport
-from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.operations.oversight import NodeReport
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.errors import InstallationBusy
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.cassandra.bulk import open_bulk
 from hourhand.scheduler.adapters.cassandra.connection import open_connection

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from cassandra.cluster import Cluster
 
-from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.cassandra.checkpoints import CassandraCheckpointStore
 from hourhand.scheduler.adapters.cassandra.connection import open_connection

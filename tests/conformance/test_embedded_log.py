@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.task.codec import Headers, LogRecord
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.embedded.database import Database
 from hourhand.scheduler.adapters.embedded.dead_letters import EmbeddedLogView

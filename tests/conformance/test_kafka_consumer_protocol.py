@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 from tests.conformance.kafka_world import KafkaWorld
 from tests.conformance.log_bench import (
     QUICK,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.errors import TaskTooLarge
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.values.errors import TaskTooLarge
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.kafka.topics import create_topics
 from hourhand.scheduler.adapters.kafka.writer import KafkaMessages

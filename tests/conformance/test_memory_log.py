@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from hourhand.actors.model.codec import Headers, LogRecord
+from hourhand.actors.model.task.codec import Headers, LogRecord
 from hourhand.actors.ports.log import (
     AssignmentListener,
     LogWriter,
@@ -23,7 +23,7 @@ from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.log import MemoryLog
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.configuration.settings import GroupSettings, Settings
-from hourhand.scheduler.futures.future_group import FutureWriter
+from hourhand.scheduler.runtime.future_group import FutureWriter
 from tests.conformance.log_bench import QUICK
 from tests.conformance.task_log import TaskLogContract
 

@@ -13,7 +13,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from hourhand.actors.model.errors import UnknownConnection
+from hourhand.actors.model.values.errors import UnknownConnection
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.outbox.postgres import PostgresOutbox
 from hourhand.scheduler.outbox.table import Dialect

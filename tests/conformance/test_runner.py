@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.actors.model.values.settings import ExecutionSettings
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.runner import NodeRunner
-from hourhand.scheduler.node.workers import NodeWorkers
+from hourhand.scheduler.node.workers.workers import NodeWorkers
 from hourhand.scheduler.testing import RecordingTelemetry
 from hourhand.scheduler.testing.virtual import virtual_runner
 from tests.builders import NOW_MS

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome, RecordedOutcome
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.ports.transfer import UNFINISHED, OutcomeRow, TransferStore
 from tests.conformance.store_values import HOUR_START_MS, done, write_time

@@ -11,10 +11,8 @@ from concurrent.futures import Future
 import pytest
 from msgspec.structs import replace
 
-from hourhand.actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS
-from hourhand.actors.model.errors import OwnershipLost
-from hourhand.actors.model.ownership import initial_watermark
-from hourhand.actors.model.status import (
+from hourhand.actors.model.operations.ownership import initial_watermark
+from hourhand.actors.model.task.status import (
     AttemptRecord,
     AttemptResult,
     CommandOutcome,
@@ -22,7 +20,9 @@ from hourhand.actors.model.status import (
     CompletionResult,
     RecordedOutcome,
 )
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS, SURELY_DELETED_HOURS
+from hourhand.actors.model.values.errors import OwnershipLost
 from hourhand.actors.ports.store import Stores
 from tests.conformance.store_values import (
     HOUR_START_MS,

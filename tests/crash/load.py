@@ -15,9 +15,9 @@ import tenacity
 from pydantic import JsonValue
 
 from hourhand import Receipt, RetryPolicy, Scheduler, Settings, Task, TaskExecutor
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.settings import (
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.instant import from_millis
+from hourhand.actors.model.values.settings import (
     ExecutionSettings,
     TreeSettings,
     WatermarkSettings,

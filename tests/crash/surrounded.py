@@ -16,7 +16,7 @@ from pathlib import Path
 import tenacity
 
 from hourhand import Receipt, RetryPolicy, Scheduler, Settings, Task, TaskExecutor
-from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 

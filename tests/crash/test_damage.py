@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hourhand import Scheduler, Task, TaskExecutor
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from tests.crash.load import settings_of
 from tests.waiting import until

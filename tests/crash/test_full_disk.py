@@ -15,9 +15,9 @@ import pytest
 import tenacity
 
 from hourhand import RetryPolicy, Scheduler, SchedulerClient, Settings, Task, TaskExecutor
-from hourhand.actors.model.errors import LogUnavailable, OperatorError
-from hourhand.actors.model.events import Event, TreeRebuilt
-from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.operations.events import Event, TreeRebuilt
+from hourhand.actors.model.values.errors import LogUnavailable, OperatorError
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from tests.crash.disk import Disk, LimitedDisk, mounted
 from tests.crash.load import settings_of

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from hourhand.actors.model.display import class_name_of, storable_text
+from hourhand.actors.model.values.display import class_name_of, storable_text
 from tests.fuzz.argument_door import try_arguments
 from tests.fuzz.command_door import try_commands
 from tests.fuzz.executor_door import try_executors

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hourhand import Task, TaskInfo
-from hourhand.actors.model.errors import CallerError, InvalidKey
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import CallerError, InvalidKey
 from hourhand.scheduler.client.client import Receipt
-from hourhand.scheduler.records.receipt import PairReceipt
+from hourhand.scheduler.tasks.receipt import PairReceipt
 from tests.builders import a_key
 from tests.fuzz import values
 from tests.promises.group import Group

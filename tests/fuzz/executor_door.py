@@ -10,12 +10,12 @@ from typing import Any
 
 import tenacity
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.events import TreeRebuilt
-from hourhand.actors.model.outcome import Drop, Retry
-from hourhand.actors.model.status import AttemptResult
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Drop, Retry
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import TreeRebuilt
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.fuzz import values
 

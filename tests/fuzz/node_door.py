@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from hourhand.actors.model.codec import Command, LogRecord, decode_record
-from hourhand.actors.model.errors import PoisonRecord, TaskTooLarge
-from hourhand.actors.model.events import RecordMisplaced, TreeRebuilt
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.settings import ExecutionSettings, TreeSettings, WatermarkSettings
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.events import RecordMisplaced, TreeRebuilt
+from hourhand.actors.model.task.codec import Command, LogRecord, decode_record
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import PoisonRecord, TaskTooLarge
+from hourhand.actors.model.values.settings import ExecutionSettings, TreeSettings, WatermarkSettings
 from tests.builders import NOW_MS, a_task
 from tests.fuzz.records import BATCH_BYTES_MAX, ROW_BYTES_MAX, Hostile, hostile_record
 from tests.promises.group import Group, Member

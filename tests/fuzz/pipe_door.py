@@ -16,11 +16,11 @@ from queue import SimpleQueue
 import msgspec
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.attempts import AttemptEnded, Ending
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.settings import ExecutionSettings, RecoverySettings
+from hourhand.actors.model.execution.attempts import AttemptEnded, Ending
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.values.settings import ExecutionSettings, RecoverySettings
 from hourhand.scheduler.node.calls import Calls
-from hourhand.scheduler.node.process_frames import (
+from hourhand.scheduler.node.processes.process_frames import (
     ANSWER_BYTES_MAX,
     FRAME_BYTES_MAX,
     FRAMES_VERSION,
@@ -38,8 +38,8 @@ from hourhand.scheduler.node.process_frames import (
     frame,
     read_record,
 )
-from hourhand.scheduler.node.process_log import log_line
-from hourhand.scheduler.node.process_thread import ProcessThread
+from hourhand.scheduler.node.processes.process_log import log_line
+from hourhand.scheduler.node.workers.process_thread import ProcessThread
 from hourhand.scheduler.ports.processes import ProcessMember
 from hourhand.scheduler.ports.user_places import ProcessPlan, UserPlaces
 from hourhand.scheduler.testing import RecordingTelemetry

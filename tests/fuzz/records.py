@@ -10,9 +10,9 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import ID_BYTES_MAX
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import ID_BYTES_MAX
 from tests.builders import CHANGING, NOW_MS
 from tests.fuzz import values
 from tests.simulation.sizes import any_headers, filler, size_about, sized_command

@@ -7,10 +7,10 @@ its id waited.  Good messages stand between them; each appears once, on time and
 import json
 import random
 
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.events import TreeRebuilt
-from hourhand.actors.model.instant import format_instant, parse_instant
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.operations.events import TreeRebuilt
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.instant import format_instant, parse_instant
 from hourhand.scheduler.configuration.door_settings import RelaySettings
 from tests.fuzz import values
 from tests.simulation.sizes import any_headers

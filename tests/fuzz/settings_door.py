@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.configuration.overrides import load_settings
 from hourhand.scheduler.configuration.settings import Settings
 from tests.fuzz import values

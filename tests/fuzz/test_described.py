@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from schemathesis import GenerationMode
 
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler.cli.http_running import AdminRunning, TimersRunning
 from hourhand.scheduler.configuration.door_settings import AdminSettings, TimerSettings
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hourhand import Scheduler, Settings
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.errors import InvalidExecutor, InvalidTask, SettingsInvalid
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import InvalidExecutor, InvalidTask, SettingsInvalid
 from tests.builders import a_key
 from tests.fuzz.__main__ import answered, fuzz
 from tests.fuzz.executor_door import HostileError, try_executors

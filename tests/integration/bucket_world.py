@@ -14,8 +14,8 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from hourhand import SchedulerClient, Settings
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.wiring import create_bucket_topics

@@ -10,8 +10,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import Settings
 from tests.servers.kafka import KafkaServer

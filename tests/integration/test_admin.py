@@ -14,8 +14,8 @@ import pytest
 import trustme
 
 from hourhand import Scheduler, Settings, Task
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.task_executor import TaskExecutor
 from hourhand.scheduler import wiring
 from hourhand.scheduler.cli.http_running import AdminRunning
 from hourhand.scheduler.services.timers.service import TimerService

@@ -24,7 +24,7 @@ from benchmarks.sizes import SMOKE
 from hourhand import Settings
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.settings import EmbeddedSettings
-from hourhand.scheduler.reading.inspector import Inspector, TaskState
+from hourhand.scheduler.tasks.inspector import Inspector, TaskState
 
 pytestmark = pytest.mark.long
 

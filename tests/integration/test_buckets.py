@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, ResourceType
 from typer.testing import CliRunner
 
 from hourhand import SchedulerClient, Settings, Task
-from hourhand.actors.model.errors import InvalidTask, SettingsInvalid
+from hourhand.actors.model.values.errors import InvalidTask, SettingsInvalid
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.cli.bucket_running import BucketRelay

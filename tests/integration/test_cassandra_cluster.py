@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.values.errors import StoreUnavailable
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.cassandra.migrate import migrate, schema_scripts
 from hourhand.scheduler.adapters.cassandra.stores import open_stores

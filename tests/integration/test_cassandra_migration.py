@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cassandra.cluster import Cluster
 
-from hourhand.actors.model.errors import SchemaMissing, SettingsInvalid, StoreUnavailable
+from hourhand.actors.model.values.errors import SchemaMissing, SettingsInvalid, StoreUnavailable
 from hourhand.scheduler.adapters.cassandra.migrate import (
     LOCK,
     migrate,

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.ownership import Claim, initial_watermark
+from hourhand.actors.model.operations.ownership import Claim, initial_watermark
+from hourhand.actors.model.values.errors import StoreUnavailable
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.cassandra.migrate import migrate
 from hourhand.scheduler.adapters.cassandra.stores import open_stores

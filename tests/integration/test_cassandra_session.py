@@ -14,9 +14,9 @@ import pytest
 from cassandra import OperationTimedOut
 from pydantic import SecretStr
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.errors import NodeStopped, PoisonRecord, StoreUnavailable
-from hourhand.actors.model.ownership import Claim, initial_watermark
+from hourhand.actors.model.operations.ownership import Claim, initial_watermark
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.errors import NodeStopped, PoisonRecord, StoreUnavailable
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.cassandra.connection import Connection, open_connection
 from hourhand.scheduler.adapters.cassandra.migrate import migrate

@@ -10,17 +10,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hourhand import Scheduler, SchedulerClient, Settings, Task
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.values.errors import (
     LogUnavailable,
     PartitionCountChanged,
     SchemaMissing,
     StoreUnavailable,
     TopicMissing,
 )
-from hourhand.actors.model.status import CommandOutcome, CompletionResult
-from hourhand.actors.model.task_executor import TaskExecutor
 from hourhand.scheduler import wiring
-from hourhand.scheduler.reading.inspector import Inspector
+from hourhand.scheduler.tasks.inspector import Inspector
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings

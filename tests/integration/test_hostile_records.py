@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from hourhand import Scheduler, Settings, Task
-from hourhand.actors.model.codec import LogRecord, decode_record, encode_task
-from hourhand.actors.model.errors import PoisonRecord
-from hourhand.actors.model.events import Event, TreeRebuilt
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import Event, TreeRebuilt
+from hourhand.actors.model.task.codec import LogRecord, decode_record, encode_task
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.errors import PoisonRecord
 from hourhand.scheduler import wiring
 from tests.fuzz.records import corpus, hostile_record
 from tests.servers.cassandra import CassandraServer

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import NewTopic
 
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.kafka.connection import LastError
@@ -16,8 +16,8 @@ from hourhand.scheduler.adapters.kafka.position import StartingPositions
 from hourhand.scheduler.adapters.kafka.topics import create_topics, topic_warnings
 from hourhand.scheduler.adapters.kafka.writer import KafkaWriter
 from hourhand.scheduler.configuration.settings import KafkaSettings, Settings, TopicSettings
-from hourhand.scheduler.consumer.beginning import Noted
-from hourhand.scheduler.consumer.store_identity import StoreIdentity
+from hourhand.scheduler.ports.beginning import Noted
+from hourhand.scheduler.ports.store_identity import StoreIdentity
 from tests.conformance.kafka_world import MachineClock
 from tests.conformance.log_bench import WAIT_S
 from tests.servers.kafka import KafkaServer

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.events import Event
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.operations.events import Event
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.kafka.writer import KafkaWriter

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 from pydantic import SecretStr
 
-from hourhand.actors.model.errors import LogUnavailable, TopicMissing
+from hourhand.actors.model.values.errors import LogUnavailable, TopicMissing
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.kafka.log import KafkaLog
 from hourhand.scheduler.adapters.kafka.topics import create_topics, topic_warnings

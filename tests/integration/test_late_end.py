@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import Settings

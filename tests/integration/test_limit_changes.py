@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hourhand import Hourhand, Limit, Scheduler, Settings
-from hourhand.actors.model.oversight import NodeReport
+from hourhand.actors.model.operations.oversight import NodeReport
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler import wiring
 from hourhand.scheduler.cli.cli import app as commands

@@ -8,8 +8,8 @@ from typing import ClassVar
 import pytest
 
 from hourhand import Scheduler, Settings, Task
-from hourhand.actors.model.errors import GroupShared
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.values.errors import GroupShared
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.kafka.connection import LastError, admin_client
 from hourhand.scheduler.cli.relay_running import RelayRunning

@@ -22,8 +22,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from hourhand.actors.model.codec import Command, LogRecord, decode_record
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.codec import Command, LogRecord, decode_record
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
 from hourhand.scheduler.outbox.opening import migrate_outbox

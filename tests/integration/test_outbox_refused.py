@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka.admin import ResourceType
 
 from hourhand import Settings
-from hourhand.actors.model.codec import Command, CommandKind, decode_record, encode_command
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.codec import Command, CommandKind, decode_record, encode_command
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.kafka.topics import dead_letter_topic
 from hourhand.scheduler.outbox.mover import OutboxMover

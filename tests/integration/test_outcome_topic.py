@@ -13,7 +13,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import ResourceType
 
 from hourhand import Done, Hourhand, Scheduler, Settings, Task, TaskExecutor
-from hourhand.actors.model.status import CommandOutcome
+from hourhand.actors.model.task.status import CommandOutcome
 from hourhand.scheduler.wiring import migrate
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer, configure

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.partition import partition_of
 from tests.servers.kafka import kafka_jars
 from tests.servers.maven import FetchFailed, ToolMissing, class_path, require_tool
 from tests.servers.process import SHORT_LIVED

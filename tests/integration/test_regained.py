@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 
 from hourhand import Scheduler, Settings, Task
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.key import TaskKey
 from hourhand.scheduler import wiring
-from hourhand.scheduler.reading.inspector import Inspector, TaskState
+from hourhand.scheduler.tasks.inspector import Inspector, TaskState
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import PATIENT_GROUP, own_settings

@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 import pytest
 
 from hourhand import Scheduler, SchedulerClient, Settings, Task
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.key import TaskKey
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.cassandra.connection import open_connection
-from hourhand.scheduler.reading.inspector import Inspector
-from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.scheduler.tasks.inspector import Inspector
+from hourhand.scheduler.tasks.task_state import TaskState
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer, kafka_tool
 from tests.servers.nodetool import management, nodetool

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from hourhand import Scheduler, Settings, Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
 from hourhand.scheduler import wiring
 from hourhand.scheduler.cli.cli import app
 from hourhand.scheduler.ports.bulk import BulkTable

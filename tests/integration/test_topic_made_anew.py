@@ -13,10 +13,10 @@ import pytest
 import tenacity
 
 from hourhand import Scheduler, SchedulerClient, Settings, Task, TaskKey
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.log_offset import era_of
-from hourhand.actors.model.status import CommandOutcome
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.status import CommandOutcome
+from hourhand.actors.model.values.errors import HourhandError
+from hourhand.actors.model.values.log_offset import era_of
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.kafka.connection import LastError, admin_client
 from tests.servers.cassandra import CassandraServer

@@ -16,13 +16,13 @@ import pytest
 from typer.testing import CliRunner
 
 from hourhand import Scheduler, SchedulerClient, Settings, Task
-from hourhand.actors.model.errors import HourhandError, StoreUnavailable
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import HourhandError, StoreUnavailable
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler import wiring
 from hourhand.scheduler.cli.cli import app
-from hourhand.scheduler.reading.inspector import Inspector
+from hourhand.scheduler.tasks.inspector import Inspector
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, set_options

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import AttemptRecord, Completion
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import AttemptRecord, Completion
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.settings import Settings

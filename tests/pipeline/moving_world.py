@@ -8,17 +8,17 @@ from typing import ClassVar
 import msgspec
 
 from hourhand import Scheduler, SchedulerClient, Settings, Task
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.codec import encode_data, encode_task
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.pauses import Pause, PauseScope
-from hourhand.actors.model.status import AttemptRecord, AttemptResult
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.codec import encode_data, encode_task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import AttemptRecord, AttemptResult
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.job import JobOptions
 from hourhand.scheduler.pipeline.options import Options

@@ -5,11 +5,17 @@ import itertools
 import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.codec import Command, CommandKind, LogRecord, encode_command, letter_of
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.codec import (
+    Command,
+    CommandKind,
+    LogRecord,
+    encode_command,
+    letter_of,
+)
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult, RecordedOutcome
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter

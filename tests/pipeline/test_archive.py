@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hourhand import Scheduler, Task
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.errors import FolderLocked
-from hourhand.actors.model.ownership import Straggler, initial_watermark
-from hourhand.actors.model.status import AttemptRecord, AttemptResult
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.ownership import Straggler, initial_watermark
+from hourhand.actors.model.task.status import AttemptRecord, AttemptResult
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.errors import FolderLocked
 from hourhand.scheduler.pipeline.archive import ArchivePlan, run_archive
 from hourhand.scheduler.pipeline.job import JobOptions
 from hourhand.scheduler.pipeline.options import Options

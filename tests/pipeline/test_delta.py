@@ -8,9 +8,9 @@ import pytest
 from pyarrow.parquet import read_table
 from pyspark.sql import SparkSession
 
-from hourhand.actors.model.errors import DependencyMissing, InvalidInput, StoreUnavailable
-from hourhand.actors.model.instant import to_millis
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import DependencyMissing, InvalidInput, StoreUnavailable
+from hourhand.actors.model.values.instant import to_millis
 from hourhand.scheduler.pipeline.delta import DELTA, PARQUET, finish_table
 from hourhand.scheduler.pipeline.export import ExportPlan, run_export
 from hourhand.scheduler.pipeline.report import ReportPlan, run_report

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hourhand import Scheduler, Settings, Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
 from hourhand.scheduler import wiring
 from tests.documents.blocks import blocks
 from tests.documents.page import Page

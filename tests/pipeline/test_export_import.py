@@ -10,8 +10,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from hourhand import Scheduler, Settings
-from hourhand.actors.model.errors import FolderLocked, HourhandError, InvalidInput, SettingsInvalid
-from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.values.errors import (
+    FolderLocked,
+    HourhandError,
+    InvalidInput,
+    SettingsInvalid,
+)
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.export import ExportPlan, run_export
 from hourhand.scheduler.pipeline.restore import ImportPlan, run_import

@@ -15,10 +15,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from hourhand import Scheduler, Settings, Task
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.errors import LogUnavailable, SettingsInvalid, TopicMissing
-from hourhand.actors.model.instant import to_millis
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.values.errors import LogUnavailable, SettingsInvalid, TopicMissing
+from hourhand.actors.model.values.instant import to_millis
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.follow import (
     EventsReader,

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from hourhand import Scheduler, Task
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.instant import to_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import AttemptRecord, AttemptResult
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptRecord, AttemptResult
+from hourhand.actors.model.values.instant import to_millis
 from hourhand.scheduler.cli.cli import app
 from tests.pipeline.installation import Installation, settings_of
 

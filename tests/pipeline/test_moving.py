@@ -5,13 +5,18 @@ import itertools
 import msgspec
 import pytest
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
-from hourhand.actors.model.errors import InvalidInput
-from hourhand.actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.pauses import Pause, PauseScope
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.ownership import (
+    Claim,
+    Straggler,
+    Watermark,
+    initial_watermark,
+)
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.values.errors import InvalidInput
 from hourhand.scheduler.pipeline.restore import (
     highest_epoch,
     lowered,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.pipeline.options import Options, parse_options
 
 

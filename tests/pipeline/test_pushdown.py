@@ -16,9 +16,9 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis
 from hourhand.scheduler.pipeline.reading import Selection, selection_of
 
 HOUR = hour_of(1_770_601_272_959)

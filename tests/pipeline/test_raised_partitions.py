@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from hourhand import Receipt, Scheduler, SchedulerClient, Settings, Task, TaskState
-from hourhand.actors.model.errors import PartitionCountChanged
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import CommandOutcome
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import CommandOutcome
+from hourhand.actors.model.values.errors import PartitionCountChanged
 from hourhand.scheduler import wiring
 from hourhand.scheduler.cli.cli import app
 from tests.pipeline.moving_world import Noting, wait_until

@@ -11,14 +11,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from hourhand import Task
-from hourhand.actors.model.codec import encode_task
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.links import Links, Then, encode_links
-from hourhand.actors.model.ownership import Straggler, initial_watermark
-from hourhand.actors.model.row_text import row_text
-from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.actors.model.operations.ownership import Straggler, initial_watermark
+from hourhand.actors.model.task.codec import encode_task
+from hourhand.actors.model.task.links import Links, Then, encode_links
+from hourhand.actors.model.task.row_text import row_text
+from hourhand.actors.model.task.status import (
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+)
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.pipeline.reading import read_metrics
-from hourhand.scheduler.records.grouping import group_of
+from hourhand.scheduler.tasks.grouping import group_of
 from tests.builders import NOW_MS, a_completion
 from tests.pipeline.installation import HOUR, Installation, key_at, settings_of
 

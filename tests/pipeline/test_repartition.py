@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hourhand import Scheduler, Settings
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.errors import (
     FolderLocked,
     HourhandError,
     InstallationBusy,
@@ -17,8 +18,7 @@ from hourhand.actors.model.errors import (
     PartitionCountChanged,
     SettingsInvalid,
 )
-from hourhand.actors.model.instant import INSTANT_MAX_MS
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.quiescence import at_rest
 from hourhand.scheduler.pipeline.repartition import (

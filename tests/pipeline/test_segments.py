@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.cassandra.connection import open_connection
 from hourhand.scheduler.adapters.cassandra.session import CassandraSession

@@ -13,13 +13,13 @@ from typing import ClassVar
 import pytest
 
 from hourhand import Scheduler
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.codec import encode_data
-from hourhand.actors.model.errors import TaskTooLarge
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Claim
-from hourhand.actors.model.task import StoredTask, Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.task.codec import encode_data
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask, Task
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.values.errors import TaskTooLarge
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.memory.stores import open_memory_stores
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter

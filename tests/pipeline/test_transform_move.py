@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.partition import partition_of
 from hourhand.scheduler.pipeline.columns import arrow_schema_of, batch_of
 from hourhand.scheduler.pipeline.state_tables import (
     DEFINITIONS,

@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.instant import INSTANT_MIN_MS
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.instant import INSTANT_MIN_MS
 from hourhand.scheduler.pipeline.audit import (
     KINDS,
     WATERMARKS,

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.kind import split_kind
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.priority import split_members
-from hourhand.actors.model.sealed import sealing_of
-from hourhand.actors.model.task import ID_BYTES_MAX
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.kind import split_kind
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.priority import split_members
+from hourhand.actors.model.task.sealed import sealing_of
+from hourhand.actors.model.task.task import ID_BYTES_MAX
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from hourhand.scheduler.pipeline.columns import (
     data_of_texts,
     expiries_of,

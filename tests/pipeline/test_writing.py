@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from hourhand import Scheduler, Settings, Task
-from hourhand.actors.model.codec import encode_task
-from hourhand.actors.model.links import Links, Then, encode_links
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.codec import encode_task
+from hourhand.actors.model.task.links import Links, Then, encode_links
 from hourhand.scheduler import wiring
 from hourhand.scheduler.pipeline.reading import read_metrics
 from tests.pipeline.installation import settings_of

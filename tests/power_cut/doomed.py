@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hourhand import Settings, Task
-from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.embedded import connection, log
 from hourhand.scheduler.configuration.door_settings import OutboxSettings

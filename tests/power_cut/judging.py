@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hourhand import Scheduler
-from hourhand.actors.model.codec import Command, decode_record
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.codec import Command, decode_record
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.embedded.log import EmbeddedLog

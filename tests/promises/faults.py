@@ -7,7 +7,7 @@ nothing by itself, a test says which requests suffer.
 from collections.abc import Callable
 from typing import Any
 
-from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.values.errors import StoreUnavailable
 from hourhand.scheduler.adapters.memory.delivery import Request
 
 WRITES = frozenset(

@@ -12,15 +12,15 @@ from datetime import timedelta
 import tenacity
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.codec import encode_task
-from hourhand.actors.model.flow import FlowRules
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.settings import TreeSettings
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.flow.flow import FlowRules
+from hourhand.actors.model.task.codec import encode_task
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.settings import TreeSettings
 from hourhand.actors.ports.effects import Effects
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores

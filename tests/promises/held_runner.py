@@ -5,7 +5,7 @@ The stages before them are those of every node; ``begin`` and ``end`` play the w
 
 from collections.abc import Callable, Sequence
 
-from hourhand.actors.model.attempts import Attempt
+from hourhand.actors.model.execution.attempts import Attempt
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.node.attempts import RunningAttempt

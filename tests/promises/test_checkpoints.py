@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from hourhand.actors.model.outcome import Outcome, Retry
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task import StoredTask, Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.outcome import Outcome, Retry
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task import StoredTask, Task
 from tests.builders import a_task
 from tests.promises.group import Group, Member
 

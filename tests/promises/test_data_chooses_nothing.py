@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from hourhand import Hourhand, RetryPolicy, Scheduler, Task, TaskExecutor
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.kind import MEMBER as KIND
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.priority import MEMBER as PRIORITY
-from hourhand.actors.model.sealed import MEMBER as SEALED
-from hourhand.actors.model.trace import MEMBER as TRACE
-from hourhand.actors.model.trace import TRACEPARENT
+from hourhand.actors.model.task.kind import MEMBER as KIND
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.priority import MEMBER as PRIORITY
+from hourhand.actors.model.task.sealed import MEMBER as SEALED
+from hourhand.actors.model.task.trace import MEMBER as TRACE
+from hourhand.actors.model.task.trace import TRACEPARENT
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.cli.task_input import read_tasks
 from hourhand.scheduler.outbox.mover import Mover

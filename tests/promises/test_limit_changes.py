@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from hourhand.actors.model.events import LimitChanged
-from hourhand.actors.model.flow import FlowRule, FlowRules, Limit
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.flow.flow import FlowRule, FlowRules, Limit
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.events import LimitChanged
+from hourhand.actors.model.operations.operator_config import OperatorConfig
 from tests.builders import a_task
 from tests.promises.faults import every
 from tests.promises.group import Group

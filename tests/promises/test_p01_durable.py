@@ -5,9 +5,9 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from hourhand import Receipt, Scheduler, SchedulerClient, Settings, Task
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.values.errors import StoreUnavailable
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import EmbeddedSettings
 from tests.builders import a_task

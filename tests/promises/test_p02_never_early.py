@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from hourhand.actors.model.events import AttemptRefused
-from hourhand.actors.model.outcome import Retry
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.outcome import Retry
+from hourhand.actors.model.operations.events import AttemptRefused
+from hourhand.actors.model.task.task import Task
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 

@@ -5,9 +5,9 @@ import threading
 from pathlib import Path
 
 from hourhand import Scheduler, Settings, Task
-from hourhand.actors.model.events import TreeRebuilt
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import TreeRebuilt
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import EmbeddedSettings
 from tests.builders import a_task

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.events import CatchUpEnded
-from hourhand.actors.model.settings import RecoverySettings, TreeSettings, WindowSettings
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.operations.events import CatchUpEnded
+from hourhand.actors.model.values.settings import RecoverySettings, TreeSettings, WindowSettings
 from tests.builders import a_task
 from tests.promises.faults import every
 from tests.promises.group import Group

@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 import tenacity
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.key import first_key_at
-from hourhand.actors.model.outcome import Drop
-from hourhand.actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
-from hourhand.actors.model.status import CommandOutcome, CompletionResult
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Drop
+from hourhand.actors.model.task.key import first_key_at
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.settings import TreeSettings, WatermarkSettings, WindowSettings
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group, Member
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hourhand.actors.model.key import first_key_at
-from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task.key import first_key_at
+from hourhand.actors.model.task.status import CompletionResult
 from hourhand.scheduler.adapters.memory.stores import open_memory_stores
 from hourhand.scheduler.configuration.settings import GroupSettings
 from tests.builders import NOW_MS, a_task

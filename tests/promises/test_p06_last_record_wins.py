@@ -3,9 +3,9 @@
 import pytest
 
 from hourhand import Receipt
-from hourhand.actors.model.settings import TreeSettings, WindowSettings
-from hourhand.actors.model.status import CommandOutcome, CompletionResult
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.settings import TreeSettings, WindowSettings
 from tests.builders import a_task
 from tests.promises.faults import the_nth
 from tests.promises.group import Group, Member

@@ -20,7 +20,7 @@ from hourhand import (
     TaskExecutor,
 )
 from hourhand.scheduler.executors.registry import TaskFunction
-from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.scheduler.tasks.task_state import TaskState
 from tests.promises.test_p07_thread_and_loop import WAIT_S, node
 from tests.waiting import until
 

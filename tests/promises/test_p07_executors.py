@@ -2,10 +2,10 @@
 
 import pytest
 
-from hourhand.actors.model.events import AttemptFinished, TreeRebuilt
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import AttemptFinished, TreeRebuilt
+from hourhand.actors.model.task.task import Task
 from tests.builders import a_task
 from tests.promises.group import Group, Journal
 

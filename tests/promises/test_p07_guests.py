@@ -29,10 +29,10 @@ from hourhand import (
     Task,
     TaskExecutor,
 )
-from hourhand.actors.model.events import AttemptFinished, Event, TaskHeld, TasksSucceeded
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.outcome import Outcome
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.operations.events import AttemptFinished, Event, TaskHeld, TasksSucceeded
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from hourhand.scheduler.payloads.codec import EncodedPayload

@@ -2,10 +2,10 @@
 
 import itertools
 
-from hourhand.actors.model.codec import encode_task
-from hourhand.actors.model.events import PartitionHeld, PartitionReleased, TreeRebuilt
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.operations.events import PartitionHeld, PartitionReleased, TreeRebuilt
+from hourhand.actors.model.task.codec import encode_task
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from tests.builders import a_task
 from tests.promises.group import Group, Member

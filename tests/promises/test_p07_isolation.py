@@ -7,12 +7,12 @@ import pytest
 import tenacity
 
 from hourhand import Scheduler, Settings
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.events import PartitionLoadReported
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.settings import TreeSettings, WindowSettings
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import PartitionLoadReported
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import from_millis
+from hourhand.actors.model.values.settings import TreeSettings, WindowSettings
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from tests.builders import NOW_MS, a_task

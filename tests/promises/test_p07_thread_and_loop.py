@@ -18,7 +18,7 @@ from tenacity import wait_fixed
 
 from hourhand import Hourhand, Limit, RetryPolicy, Scheduler, Settings
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
-from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.scheduler.tasks.task_state import TaskState
 from hourhand.scheduler.testing import VirtualScheduler
 
 WAIT_S = 30.0

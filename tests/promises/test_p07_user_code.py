@@ -17,12 +17,12 @@ import tenacity
 from tenacity.wait import wait_base
 
 from hourhand import Receipt, Scheduler, Settings
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.events import AttemptFinished, Event
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import AttemptFinished, Event
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 

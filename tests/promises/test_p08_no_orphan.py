@@ -2,10 +2,10 @@
 
 import pytest
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.settings import TreeSettings, WatermarkSettings, WindowSettings
 from tests.builders import a_task
 from tests.promises.faults import every
 from tests.promises.group import Group, Member

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.events import TreeRebuilt
+from hourhand.actors.model.operations.events import TreeRebuilt
+from hourhand.actors.model.task.codec import LogRecord
 from hourhand.scheduler.adapters.memory.delivery import Request
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from tests.builders import a_task

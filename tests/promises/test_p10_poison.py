@@ -5,13 +5,13 @@ import random
 import pytest
 import tenacity
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.codec import encode_task
-from hourhand.actors.model.events import CommandDecided, RecordPoisoned, TreeRebuilt
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
-from hourhand.actors.model.task import ID_BYTES_MAX, Task
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.operations.events import CommandDecided, RecordPoisoned, TreeRebuilt
+from hourhand.actors.model.task.codec import encode_task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.task import ID_BYTES_MAX, Task
+from hourhand.actors.model.values.settings import ExecutionSettings, TreeSettings
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from tests.builders import CHANGING, NOW_MS, a_task
 from tests.promises.group import Group

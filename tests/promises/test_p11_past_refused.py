@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hourhand.actors.model.errors import TaskInThePast
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import TaskInThePast
 from hourhand.scheduler.adapters.memory.stores import open_memory_stores
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.client.client import ClientPorts, SchedulerClient

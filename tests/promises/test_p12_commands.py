@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from hourhand import PairReceipt, Receipt
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.events import TreeRebuilt
-from hourhand.actors.model.status import CommandOutcome, CompletionResult
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.operations.events import TreeRebuilt
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.task.task import Task
 from tests.builders import NOW_MS, a_task
 from tests.promises.faults import WRITES, the_nth
 from tests.promises.group import Group

@@ -3,11 +3,11 @@
 import pytest
 
 from hourhand import PairReceipt
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.codec import CommandKind, encode_task
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.task.codec import CommandKind, encode_task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult, RecordedOutcome
+from hourhand.actors.model.task.task import Task
 from tests.builders import CHANGING, NOW_MS, a_task
 from tests.promises.group import Group
 

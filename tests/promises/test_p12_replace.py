@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from hourhand import Receipt
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
-from hourhand.actors.model.task import Task
-from hourhand.scheduler.services.requested_tasks import WINDOW_MS_MAX
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult, RecordedOutcome
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.scheduler.services.system.requested_tasks import WINDOW_MS_MAX
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import JsonValue
 
-from hourhand.actors.model.events import PartitionLoadReported
-from hourhand.actors.model.settings import TreeSettings, WindowSettings
+from hourhand.actors.model.operations.events import PartitionLoadReported
+from hourhand.actors.model.values.settings import TreeSettings, WindowSettings
 from tests.builders import a_task
 from tests.promises.group import Group, Member
 

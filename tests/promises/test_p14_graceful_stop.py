@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from hourhand import Scheduler, Settings, Task
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.events import AttemptAbandoned, PartitionRevoked, TreeRebuilt
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import AttemptAbandoned, PartitionRevoked, TreeRebuilt
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import EmbeddedSettings
 from hourhand.scheduler.testing import RecordingTelemetry

@@ -2,14 +2,14 @@
 
 import pytest
 
-from hourhand.actors.model.events import (
+from hourhand.actors.model.operations.events import (
     AttemptAbandoned,
     AttemptRefused,
     PartitionLost,
     PartitionRevoked,
     TreeRebuilt,
 )
-from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task.status import CompletionResult
 from hourhand.scheduler.configuration.settings import GroupSettings
 from tests.builders import a_task
 from tests.promises.faults import every

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.events import TreeRebuilt
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from hourhand.actors.model.key import first_key_at
-from hourhand.actors.model.status import AttemptResult, CommandOutcome, CompletionResult
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.operations.events import TreeRebuilt
+from hourhand.actors.model.task.key import first_key_at
+from hourhand.actors.model.task.status import AttemptResult, CommandOutcome, CompletionResult
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from hourhand.scheduler.adapters.memory.delivery import Request
 from tests.builders import NOW_MS, a_task
 from tests.promises.faults import Chosen, the_nth

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hourhand.actors.model.events import AttemptAbandoned
-from hourhand.actors.model.status import AttemptResult, CompletionResult
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.operations.events import AttemptAbandoned
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler.adapters.memory.stores import open_memory_stores
 from hourhand.scheduler.configuration.settings import GroupSettings
 from tests.builders import NOW_MS, a_task

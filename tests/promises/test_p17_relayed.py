@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.partition import partition_of
 from hourhand.scheduler.services.relay.intake import COMMIT_INTERVAL_MS
 from hourhand.scheduler.services.relay.message import ordering_id_of
 from tests.unit.scheduler.services.relay.relay_bench import RelayBench

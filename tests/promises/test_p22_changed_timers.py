@@ -7,14 +7,14 @@ from contextvars import copy_context
 
 import pytest
 
-from hourhand.actors.model.definition import Definition, DefinitionName
-from hourhand.actors.model.interruption import note_attempt
+from hourhand.actors.model.execution.interruption import note_attempt
+from hourhand.actors.model.task.definition import Definition, DefinitionName
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.configuration.door_settings import TimerSettings
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
-from hourhand.scheduler.services.system_tasks import LeaseEnded, SystemDependencies
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.system_tasks import LeaseEnded, SystemDependencies
 from hourhand.scheduler.services.timers.executor import LOOK_MS_MAX, LookTooOld, RunTimer
+from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.testing import execute_task
 from tests.builders import an_attempt
 from tests.unit.scheduler.services.timers.timers_bench import TimersBench, a_timer

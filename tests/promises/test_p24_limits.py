@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from hourhand.actors.model.flow import FlowRule, FlowRules, Limit
+from hourhand.actors.model.flow.flow import FlowRule, FlowRules, Limit
 from tests.builders import NOW_MS, a_task
 from tests.promises.faults import the_nth
 from tests.promises.group import Group

@@ -15,10 +15,10 @@ import psycopg
 import pytest
 
 from hourhand import Scheduler, Settings
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.log import AppendGroup, LogWriter
 from hourhand.scheduler import wiring
 from hourhand.scheduler.outbox.mover import Mover

@@ -6,10 +6,10 @@ from itertools import pairwise
 import pytest
 import tenacity
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.outcome import Outcome, Snooze
-from hourhand.actors.model.status import AttemptResult, CompletionResult
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Outcome, Snooze
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task.task import Task
 from tests.builders import a_task
 from tests.promises.group import Group
 

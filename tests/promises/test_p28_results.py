@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from hourhand.actors.model.json_text import shown_value
-from hourhand.actors.model.outcome import Done, Outcome
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
-from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.model.execution.outcome import Done, Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.json_text import shown_value
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.task.task_result import StoredResult
 from hourhand.scheduler.adapters.memory.delivery import Request
 from tests.builders import a_task
 from tests.promises.group import Group, Member

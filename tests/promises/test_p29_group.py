@@ -15,10 +15,15 @@ from typing import Any
 import pytest
 
 from hourhand import Done, RetryPolicy, Task, TaskExecutor
-from hourhand.actors.model.codec import encode_task
-from hourhand.actors.model.errors import CallerError, InvalidTask, StoreUnavailable, TaskTooLarge
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.links import On, with_then
+from hourhand.actors.model.task.codec import encode_task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.links import On, with_then
+from hourhand.actors.model.values.errors import (
+    CallerError,
+    InvalidTask,
+    StoreUnavailable,
+    TaskTooLarge,
+)
 from hourhand.actors.ports.log import Position
 from hourhand.payloads import AesGcm, PayloadCodecs
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
@@ -28,9 +33,9 @@ from hourhand.scheduler.outbox.ports import OutboxRow
 from hourhand.scheduler.outbox.refused import key_of
 from hourhand.scheduler.outbox.scheduling import Outbox
 from hourhand.scheduler.outbox.sqlite import SqliteOutbox
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.records.grouping import MEMBERS_MAX, GroupRecords, group_of
-from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.tasks.appending import TaskAppender
+from hourhand.scheduler.tasks.grouping import MEMBERS_MAX, GroupRecords, group_of
 from hourhand.scheduler.testing import VirtualScheduler
 from hourhand.testing import TaskEnd
 

@@ -9,13 +9,13 @@ import pytest
 from pydantic import JsonValue
 
 from hourhand import Done, Drop, Snooze
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.codec import decode_record, encode_task
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.links import On, with_then
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.task.codec import decode_record, encode_task
+from hourhand.actors.model.task.links import On, with_then
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task import StoredTask, Task
+from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.testing import TaskEnd
 from tests.builders import NOW_MS, a_record, a_task
 from tests.promises.group import Group

@@ -19,22 +19,27 @@ from hourhand import (
     TaskExecutor,
 )
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.errors import InvalidTask, LogUnavailable, TaskTooLarge
-from hourhand.actors.model.events import Event, OutcomeRefused, OutcomesHeld
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.status import Completion, CompletionResult
-from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.operations.events import Event, OutcomeRefused, OutcomesHeld
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.task.task_result import StoredResult
+from hourhand.actors.model.values.errors import InvalidTask, LogUnavailable, TaskTooLarge
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.memory.delivery import Request
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from hourhand.scheduler.configuration.door_settings import OutcomeSettings
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
-from hourhand.scheduler.reading.outcome_stream import OutcomeInfo
-from hourhand.scheduler.services.outcome_feed import DOUBT_MS, TELLING_MAX, WINDOW_ROWS, OutcomeFeed
-from hourhand.scheduler.services.outcome_sinks import TopicSink
+from hourhand.scheduler.services.outcomes.outcome_feed import (
+    DOUBT_MS,
+    TELLING_MAX,
+    WINDOW_ROWS,
+    OutcomeFeed,
+)
+from hourhand.scheduler.services.outcomes.outcome_sinks import TopicSink
+from hourhand.scheduler.tasks.outcome_stream import OutcomeInfo
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import NOW_MS, a_completion, a_key
 

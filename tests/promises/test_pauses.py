@@ -2,11 +2,11 @@
 
 import pytest
 
-from hourhand.actors.model.events import PartitionLoadReported, TreeRebuilt
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.pauses import Pause, PauseScope
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.operations.events import PartitionLoadReported, TreeRebuilt
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.task import Task
 from tests.builders import NOW_MS, a_task
 from tests.promises.faults import every, the_nth
 from tests.promises.group import Group

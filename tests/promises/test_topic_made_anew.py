@@ -2,8 +2,8 @@
 
 import pytest
 
-from hourhand.actors.model.log_offset import era_of
-from hourhand.actors.model.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.values.log_offset import era_of
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 

@@ -3,10 +3,10 @@
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import Completion, CompletionResult
-from hourhand.actors.model.task import AttemptState, StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.task.task import AttemptState, StoredTask
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 
 instants_ms = st.integers(INSTANT_MIN_MS, INSTANT_MAX_MS)
 """Every millisecond of the years 1 to 9999."""

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourhand.actors.model.backoff import RetryPolicy, default_wait
+from hourhand.actors.model.execution.backoff import RetryPolicy, default_wait
 
 
 @given(st.integers(1, 10_000))

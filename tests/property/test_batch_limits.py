@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.codec import LogRecord, record_bytes
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.codec import LogRecord, record_bytes
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.window.budget import NodeBudget
 from hourhand.scheduler.adapters.cassandra.joining import BYTES_MAX, STATEMENTS_MAX, Joiner
 from hourhand.scheduler.adapters.cassandra.packing import (
     PackedBatch,

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of, hours_between
-from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of, hours_between
+from hourhand.actors.model.values.instant import from_millis
 from tests.property.strategies import instants_ms
 
 spans_ms = st.integers(0, 50 * HOUR_MS)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.partition import partition_of
 from hourhand.scheduler.kafka_only.bucket_layout import (
     BucketPlace,
     Layout,

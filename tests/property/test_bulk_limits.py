@@ -10,9 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hourhand.actors.model.codec import encode_task
-from hourhand.actors.model.errors import HourhandError, InvalidTask, TaskInThePast, TaskTooLarge
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.codec import encode_task
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import (
+    HourhandError,
+    InvalidTask,
+    TaskInThePast,
+    TaskTooLarge,
+)
 from hourhand.actors.ports.log import Position
 from tests.builders import a_task
 from tests.unit.scheduler.client.client_world import HeldWriter, World, acknowledge

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from hourhand.actors.model.codec import (
+from hourhand.actors.model.task.codec import (
     REASON_CHARS_MAX,
     Command,
     CommandKind,
@@ -18,10 +18,10 @@ from hourhand.actors.model.codec import (
     encode_command,
     encode_task,
 )
-from hourhand.actors.model.errors import PoisonRecord
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask, Task
+from hourhand.actors.model.values.errors import PoisonRecord
+from hourhand.actors.model.values.instant import from_millis
 from tests.builders import a_record
 from tests.fuzz.records import hostile_record
 from tests.property.strategies import instants_ms, json_objects, keys, offsets

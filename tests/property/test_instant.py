@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourhand.actors.model.instant import format_instant, from_millis, parse_instant, to_millis
+from hourhand.actors.model.values.instant import (
+    format_instant,
+    from_millis,
+    parse_instant,
+    to_millis,
+)
 from tests.property.strategies import any_text, instants_ms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -3,8 +3,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hourhand.actors.model.errors import InvalidKey
-from hourhand.actors.model.key import TaskKey, first_key_at
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.values.errors import InvalidKey
 from tests.property.strategies import any_text, instants_ms, keys, storable_text
 
 without_comma = storable_text.filter(lambda text: "," not in text)

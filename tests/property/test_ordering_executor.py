@@ -19,11 +19,11 @@ from hourhand.actors.messages import (
     StartTasks,
     UpdateTask,
 )
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.commands import Withdrawal
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ordering_state import MODES_AFTER, OrderingMode
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.execution.commands import Withdrawal
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.window.ordering_state import MODES_AFTER, OrderingMode
 from hourhand.actors.ordering_executor import OrderingExecutor
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.actors.execution_bench import ID, Bench, task_named

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.ownership import EPOCH_SHIFT, Ownership, initial_watermark
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT, Ownership, initial_watermark
+from hourhand.actors.model.values.bucket import hour_of
 from tests.property.strategies import instants_ms
 
 epochs = st.integers(1, 2**23 - 1)

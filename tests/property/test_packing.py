@@ -12,7 +12,7 @@ from cassandra.query import BatchStatement, BatchType, PreparedStatement
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from hourhand.scheduler.adapters.cassandra.packing import (
     PACKED_BOOLEANS,
     PackedProtocol,

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourhand.actors.model.partition import murmur2, partition_of
+from hourhand.actors.model.task.partition import murmur2, partition_of
 from tests.property.strategies import storable_text
 
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from hourhand.actors.model.codec import decode_record, encode_task
-from hourhand.actors.model.errors import PayloadDamaged
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.sealed import MEMBER, SealedMembers, envelope_in
-from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.task.codec import decode_record, encode_task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.sealed import MEMBER, SealedMembers, envelope_in
+from hourhand.actors.model.task.task import StoredTask, Task
+from hourhand.actors.model.values.errors import PayloadDamaged
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.payloads.aes_gcm import AesGcm
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.payloads.deflate import Deflate

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.task import ID_BYTES_MAX, Task
+from hourhand.actors.model.task.task import ID_BYTES_MAX, Task
+from hourhand.actors.model.values.errors import InvalidTask
 from tests.builders import NOW, NOW_MS
 from tests.property.strategies import any_text, json_objects
 

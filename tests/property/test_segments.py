@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hypothesis import given, settings
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import Completion
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion
 from hourhand.scheduler.adapters.embedded.bulk import open_bulk
 from hourhand.scheduler.adapters.embedded.connection import open_connection, version_of
 from hourhand.scheduler.adapters.embedded.folder import store_file

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 
-from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.task.status import Completion, CompletionResult
 from tests.property.strategies import completions, offsets
 
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
-from hourhand.actors.model.codec import decode_record, encode_task
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.task.codec import decode_record, encode_task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask, Task
 from tests.builders import a_key, a_record
 from tests.property.strategies import json_objects, keys, stored_tasks
 

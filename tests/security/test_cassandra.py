@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hourhand import Settings
-from hourhand.actors.model.errors import OperatorError, SettingsInvalid, StoreUnavailable
+from hourhand.actors.model.values.errors import OperatorError, SettingsInvalid, StoreUnavailable
 from hourhand.scheduler import wiring
-from hourhand.scheduler.reading.inspector import Inspector, TaskState
+from hourhand.scheduler.tasks.inspector import Inspector, TaskState
 from tests.builders import a_stored_task
 from tests.conformance.store_values import done
 from tests.security.authority import SECRET, Authority

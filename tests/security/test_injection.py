@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hourhand import Settings
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.overrides import load_settings

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hourhand import SchedulerClient, Settings
-from hourhand.actors.model.errors import LogUnavailable, OperatorError, SettingsInvalid
+from hourhand.actors.model.values.errors import LogUnavailable, OperatorError, SettingsInvalid
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.kafka.log import KafkaLog
 from hourhand.scheduler.adapters.kafka.topics import topic_warnings

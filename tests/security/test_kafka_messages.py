@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from hourhand import SchedulerClient, Settings
-from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.cli.bucket_running import BucketRelay

@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 
 from hourhand import Scheduler, SchedulerClient, Settings, Task
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.kafka import tokens
 from tests.security.authority import CLIENT, SECRET

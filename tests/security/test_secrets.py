@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pydantic import SecretStr
 
 from hourhand import Scheduler, SchedulerClient, Settings
-from hourhand.actors.model.errors import OperatorError
+from hourhand.actors.model.values.errors import OperatorError
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.security import TlsSettings
 from tests.security.authority import CLIENT, SECRET, Authority

@@ -7,19 +7,19 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
-from hourhand.actors.model.codec import Command, CommandKind
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.errors import PayloadSealed
-from hourhand.actors.model.events import (
+from hourhand.actors.model.operations.events import (
     AttemptRefused,
     CatchUpEnded,
     PartitionAssigned,
     RetriesExhausted,
     TaskHeld,
 )
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CommandOutcome, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.codec import Command, CommandKind
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import PayloadSealed
 from tests.simulation.history import (
     HALTS,
     CaughtUp,

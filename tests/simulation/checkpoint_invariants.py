@@ -5,7 +5,7 @@ Each yields one sentence for each violation, as those of ``invariants`` do.
 
 from collections import defaultdict
 
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from tests.simulation.history import (
     CheckpointKept,
     CheckpointSaid,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.definition import RESERVED
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter

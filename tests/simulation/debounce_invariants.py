@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CompletionResult
 from tests.simulation.door_facts import DoorFacts
 from tests.simulation.judged import Complaints, Run
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.events import PartitionAssigned, TreeRebuilt
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.events import PartitionAssigned, TreeRebuilt
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.scheduler.services.timers.executor import NEW, timer_pop_task
 from hourhand.scheduler.services.timers.timer import TimerRule
 from tests.simulation.door_history import (

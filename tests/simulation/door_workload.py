@@ -14,19 +14,19 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.codec import Headers, encode_task
-from hourhand.actors.model.instant import format_instant, from_millis
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.codec import Headers, encode_task
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import format_instant, from_millis
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
-from hourhand.scheduler.services.debounced_tasks import debounced_call
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 from hourhand.scheduler.services.recurring.state import Change, ChangeRequest, change_task
 from hourhand.scheduler.services.relay.headers import ID_CHARS_MAX
 from hourhand.scheduler.services.relay.message import Delivery, Message, delivery_task
+from hourhand.scheduler.services.system.debounced_tasks import debounced_call
+from hourhand.scheduler.services.system.unique_tasks import unique_request
 from hourhand.scheduler.services.timers.timer import TimerRule
-from hourhand.scheduler.services.unique_tasks import unique_request
 from tests.simulation.debounce_invariants import CALLED
 from tests.simulation.door_history import (
     DoorEntry,

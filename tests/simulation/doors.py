@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from hourhand.actors.model.backoff import ATTEMPTS_ALLOWED, RetryPolicy, default_wait
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import ATTEMPTS_ALLOWED, RetryPolicy, default_wait
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.store import Stores
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
@@ -23,8 +23,12 @@ from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.node.system_executor import SystemExecutor
 from hourhand.scheduler.services.relay.intake import IntakePorts, RelayIntake
+from hourhand.scheduler.services.system.system_tasks import (
+    RoutedFactory,
+    SystemDependencies,
+    UserFactory,
+)
 from hourhand.scheduler.services.system_registry import SystemTaskRegistry
-from hourhand.scheduler.services.system_tasks import RoutedFactory, SystemDependencies, UserFactory
 from hourhand.scheduler.services.timers.service import TimerService
 from tests.simulation.history import History
 from tests.simulation.loop import SimulatedLoop, current_name

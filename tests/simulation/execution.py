@@ -14,20 +14,20 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol, cast
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.batch_executor import BatchOutcome
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.events import AttemptStuck
-from hourhand.actors.model.executor_attributes import timeout_ms_of
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.settings import ExecutionSettings
-from hourhand.scheduler.node.allowance import Allowance, Ticket
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.batch_executor import BatchOutcome
+from hourhand.actors.model.execution.executor_attributes import timeout_ms_of
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.operations.events import AttemptStuck
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.values.settings import ExecutionSettings
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Begun, Calls, batched
 from hourhand.scheduler.node.current_attempt import tell_attempt
 from hourhand.scheduler.node.durable_starts import START_DEADLINE_S
 from hourhand.scheduler.node.endings import not_started
-from hourhand.scheduler.node.node_limits import NodeLimits
+from hourhand.scheduler.node.limits.allowance import Allowance, Ticket
+from hourhand.scheduler.node.limits.node_limits import NodeLimits
 from hourhand.scheduler.node.runner import NodeRunner
 from hourhand.scheduler.node.silence import LOOKED_EVERY_MS, SilenceWatch
 from hourhand.scheduler.node.stages import Following, RunningBatch

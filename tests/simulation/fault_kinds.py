@@ -8,7 +8,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.partition import partition_of
 from hourhand.scheduler.adapters.memory.delivery import Request
 from tests.simulation import (
     amid_faults,

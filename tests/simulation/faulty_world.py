@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
-from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.operations.operator_config import OperatorConfig
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.group import Coordinator
 from hourhand.scheduler.adapters.memory.stores import MemoryStores

@@ -5,9 +5,9 @@ from collections import Counter, defaultdict
 import msgspec
 
 from hourhand.actors.loading import SEARCH_PAGES
-from hourhand.actors.model.events import PartitionAssigned
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.events import PartitionAssigned
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
 from tests.simulation.history import Happened, RowStored
 from tests.simulation.hold_invariants import HARMLESS
 from tests.simulation.judged import Complaints, Run

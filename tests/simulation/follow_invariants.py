@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.links import EndRecord
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.links import EndRecord
+from hourhand.actors.model.task.task import StoredTask
 from tests.simulation.judged import Complaints, Run
 
 _ENDS = {"success", "failure", "dropped", "expired", "cancelled"}

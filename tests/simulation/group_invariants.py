@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.links import EndRecord, Then, ordering_id_of
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.links import EndRecord, Then, ordering_id_of
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task import StoredTask
 from tests.simulation.follow_invariants import ended_well
 from tests.simulation.judged import Complaints, Run
 

@@ -17,13 +17,13 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.interruption import current_attempt
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
-from hourhand.scheduler.services.system_tasks import RoutedFactory
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.interruption import current_attempt
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.task import Task
+from hourhand.scheduler.services.system.system_tasks import RoutedFactory
 from tests.simulation.machine import ProcessGone, VirtualMachine
 from tests.simulation.task_maker import HARM, SICK
 from tests.simulation.user_code import Miscalled, Plan, SimulatedExecutor, plan_of

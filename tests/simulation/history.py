@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar, cast
 
-from hourhand.actors.model.events import Event
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.status import RecordedOutcome
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.events import Event
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import RecordedOutcome
 from tests.simulation.door_history import DoorEntry
 
 

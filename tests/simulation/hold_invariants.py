@@ -6,9 +6,9 @@ It looks at what happened and what nodes told; it changes nothing.
 
 from collections.abc import Iterator
 
-from hourhand.actors.model.events import PartitionAssigned, RetriesExhausted, TreeRebuilt
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.operations.events import PartitionAssigned, RetriesExhausted, TreeRebuilt
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CompletionResult
 from tests.simulation.history import (
     CLOCK_FAR,
     CLOCK_RIGHT,

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.codec import Command, CommandKind
-from hourhand.actors.model.events import (
+from hourhand.actors.model.operations.events import (
     RetriesExhausted,
     TreeRebuilt,
 )
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CommandOutcome, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.codec import Command, CommandKind
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult
+from hourhand.actors.model.task.task import StoredTask
 from tests.simulation import memory_invariants
 from tests.simulation.attempt_invariants import (
     a_death_counts_as_what_caused_it,

@@ -10,14 +10,14 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.codec import Command
-from hourhand.actors.model.events import PartitionAssigned
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.log_offset import era_of
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.settings import TreeSettings
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.events import PartitionAssigned
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.task.codec import Command
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.log_offset import era_of
+from hourhand.actors.model.values.settings import TreeSettings
 from tests.simulation.door_facts import DoorFacts
 from tests.simulation.history import (
     Committed,

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.events import AttemptRefused, TaskClosed
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.operations.events import AttemptRefused, TaskClosed
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task import StoredTask
 from tests.simulation.history import Started
 from tests.simulation.judged import Complaints, Run
 from tests.simulation.recorder import expires_ms_told

@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from hourhand.actors.model.fair_order import AGING_STARTS
-from hourhand.actors.model.flow import Limit
+from hourhand.actors.model.flow.fair_order import AGING_STARTS
+from hourhand.actors.model.flow.flow import Limit
 from tests.simulation.history import ConfigApplied, Held, LineStep, Started
 from tests.simulation.judged import Complaints, Run
 

@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Mapping
 from datetime import timedelta
 
-from hourhand.actors.model.flow import FlowRule, FlowRules, Limit
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.flow.flow import FlowRule, FlowRules, Limit
+from hourhand.actors.model.task.key import TaskKey
 
 MAIL, REPORT, RENDER = "mail", "report", "render"
 Limits = Mapping[str, tuple[Limit, ...]]

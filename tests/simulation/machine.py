@@ -18,7 +18,7 @@ from itertools import count
 from typing import TypeVar, TypeVarTuple, Unpack
 
 from hourhand.actors.ports.clock import Clock
-from hourhand.scheduler.node.machine import Item, Machine, Result, WaitingQueue
+from hourhand.scheduler.node.workers.machine import Item, Machine, Result, WaitingQueue
 from tests.simulation.user_code import ProcessKilled
 
 STANDSTILL_S = 120.0

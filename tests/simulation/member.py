@@ -16,13 +16,18 @@ import msgspec
 from hourhand.actors.kernel.context import ActorContext, RequestFailed, context_of
 from hourhand.actors.kernel.simulated import SimulatedSystem
 from hourhand.actors.kernel.supervision import FailureListener
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.band import WaitingQueue
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.events import BatchPersisted, Event, WindowLoaded, single_events
-from hourhand.actors.model.flow import FlowRules
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.flow.flow import FlowRules
+from hourhand.actors.model.operations.events import (
+    BatchPersisted,
+    Event,
+    WindowLoaded,
+    single_events,
+)
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.window.band import WaitingQueue
 from hourhand.actors.ordering_executor import OrderingExecutor
 from hourhand.actors.partition_executor import PartitionExecutor
 from hourhand.actors.partition_scheduler import PartitionScheduler
@@ -36,14 +41,14 @@ from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Calls
+from hourhand.scheduler.node.limits.node_limits import NodeLimits
 from hourhand.scheduler.node.node import Node
-from hourhand.scheduler.node.node_limits import NodeLimits
 from hourhand.scheduler.node.silence import SilenceLimits
 from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
 from hourhand.scheduler.observe.reporting import Reported, Reporter
-from hourhand.scheduler.services.outcome_feed import OutcomeFeed
-from hourhand.scheduler.services.outcome_sinks import TopicSink
-from hourhand.scheduler.services.system_tasks import RoutedFactory, routed
+from hourhand.scheduler.services.outcomes.outcome_feed import OutcomeFeed
+from hourhand.scheduler.services.outcomes.outcome_sinks import TopicSink
+from hourhand.scheduler.services.system.system_tasks import RoutedFactory, routed
 from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
 from tests.simulation.guests import guests

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from hourhand.actors.model.errors import LogUnavailable, OperatorError, StoreUnavailable
+from hourhand.actors.model.values.errors import LogUnavailable, OperatorError, StoreUnavailable
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.adapters.memory.delivery import Deliver, Request
 

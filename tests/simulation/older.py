@@ -12,8 +12,8 @@ from concurrent.futures import Future
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.ownership import Claim, Watermark
-from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.operations.ownership import Claim, Watermark
+from hourhand.actors.model.values.settings import TreeSettings
 from hourhand.scheduler.adapters.memory.delivery import at_once
 from hourhand.scheduler.adapters.memory.ownership import MemoryOwnership
 from hourhand.scheduler.adapters.memory.tables import MemoryStores, View

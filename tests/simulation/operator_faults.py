@@ -7,10 +7,10 @@ import random
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.partition import partition_of
 from tests.simulation.faulty_world import FaultyWorld
 from tests.simulation.history import Happened
 from tests.simulation.task_maker import SICK

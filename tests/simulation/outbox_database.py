@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import NamedTuple, Protocol
 
-from hourhand.actors.model.errors import OutboxUnavailable
+from hourhand.actors.model.values.errors import OutboxUnavailable
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.outbox.ports import ClaimedRows, OutboxLag, OutboxRow
 from hourhand.scheduler.outbox.table import LANES

@@ -6,10 +6,10 @@ It yields one sentence for each violation, as those of ``invariants`` do.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from hourhand.actors.model.codec import Command, LogRecord
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.codec import Command, LogRecord
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task import StoredTask
 from tests.simulation.history import Happened, TransactionEnded, Written
 from tests.simulation.judged import Complaints, Run
 from tests.simulation.outbox_world import APPLICATION

@@ -13,17 +13,17 @@ from typing import Any, Protocol
 from greenlet import getcurrent, greenlet
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.delivery import Deliver, Request
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.future_group import FutureGroup
 from hourhand.scheduler.outbox.mover import Mover
 from hourhand.scheduler.outbox.scheduling import Outbox
 from hourhand.scheduler.outbox.table import LANES, lock_of
+from hourhand.scheduler.runtime.future_group import FutureGroup
 from tests.simulation.history import TransactionEnded, Written
 from tests.simulation.network import Network
 from tests.simulation.outbox_database import OutboxDatabase, SimulatedTable, Transaction

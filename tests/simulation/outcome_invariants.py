@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.values.instant import format_instant
 from tests.simulation.history import Completed, Told
 from tests.simulation.judged import Complaints, Run, epoch_of
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.errors import LogUnavailable, TaskTooLarge
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import LogUnavailable, TaskTooLarge
 from hourhand.scheduler.adapters.memory.delivery import Deliver, Request
 from tests.simulation.history import Told
 from tests.simulation.network import Network

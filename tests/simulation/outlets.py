@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import count
 
-from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.task.codec import Headers
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.adapters.memory.delivery import Deliver, Request
 from hourhand.scheduler.services.timers.executor import CallbackFailed

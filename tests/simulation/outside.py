@@ -13,12 +13,12 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from hourhand.actors.model.codec import encode_data, encode_task
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Claim
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.row_text import row_text
-from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.task.codec import encode_data, encode_task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.row_text import row_text
+from hourhand.actors.model.task.task import StoredTask, Task
 from hourhand.actors.ports.log import LogWriter
 from hourhand.actors.ports.store import Stores
 from tests.simulation.task_maker import TaskMaker

@@ -9,11 +9,11 @@ import zlib
 
 from pydantic import JsonValue
 
-from hourhand.actors.model.kind import MEMBER as KIND
-from hourhand.actors.model.priority import MEMBER as PRIORITY
-from hourhand.actors.model.sealed import MEMBER as SEALED
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.trace import MEMBER as TRACE
+from hourhand.actors.model.task.kind import MEMBER as KIND
+from hourhand.actors.model.task.priority import MEMBER as PRIORITY
+from hourhand.actors.model.task.sealed import MEMBER as SEALED
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.task.trace import MEMBER as TRACE
 
 _ENVELOPE: JsonValue = {"steps": [{"codec": "aes-gcm", "key": "k1"}], "data": "eA=="}
 _LAST: tuple[dict[str, JsonValue], ...] = (

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from hourhand.actors.model.attempts import AttemptEnded
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.events import Event
-from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.execution.attempts import AttemptEnded
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.operations.events import Event
+from hourhand.actors.model.values.settings import TreeSettings
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.endings import not_started
-from hourhand.scheduler.node.process_ends import sent_ends
-from hourhand.scheduler.node.process_frames import (
+from hourhand.scheduler.node.processes.process_ends import sent_ends
+from hourhand.scheduler.node.processes.process_frames import (
     FRAME_BYTES_MAX,
     Ended,
     EndedProcess,
@@ -30,9 +30,9 @@ from hourhand.scheduler.node.process_frames import (
     Work,
     read_record,
 )
-from hourhand.scheduler.node.process_page import PagePlace, ProcessPage
-from hourhand.scheduler.node.process_place import job_of
-from hourhand.scheduler.node.process_pool import ProcessPool
+from hourhand.scheduler.node.processes.process_page import PagePlace, ProcessPage
+from hourhand.scheduler.node.processes.process_place import job_of
+from hourhand.scheduler.node.processes.process_pool import ProcessPool
 from tests.simulation.progress import EVERY_MS, CheckpointingAttempt
 from tests.simulation.user_code import ProcessKilled, SimulatedExecutor, plan_of
 

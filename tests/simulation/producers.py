@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from hourhand.actors.model.codec import (
+from hourhand.actors.model.task.codec import (
     Command,
     CommandKind,
     LogRecord,
@@ -16,10 +16,10 @@ from hourhand.actors.model.codec import (
     encode_command,
     encode_task,
 )
-from hourhand.actors.model.errors import PoisonRecord
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.task import ID_BYTES_MAX, StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.task import ID_BYTES_MAX, StoredTask
+from hourhand.actors.model.values.errors import PoisonRecord
 from hourhand.actors.ports.log import LogWriter
 from hourhand.scheduler.adapters.memory.broker import MemoryPartition
 from tests.builders import CHANGING

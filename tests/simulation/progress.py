@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from hourhand.actors.model.checkpoint_value import checkpoint_text, checkpoint_value
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.checkpoint_value import checkpoint_text, checkpoint_value
+from hourhand.actors.model.task.key import TaskKey
 from hourhand.scheduler.node.attempts import RunningAttempt
 from tests.simulation.history import Progress
 

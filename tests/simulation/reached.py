@@ -14,10 +14,10 @@ from typing import Any, get_args
 
 from hourhand.actors.kernel.operations import Operation
 from hourhand.actors.loading import Loading
-from hourhand.actors.model import events
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.status import CommandOutcome, CompletionResult
-from hourhand.actors.model.task_state import Fate, Phase
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.execution.task_state import Fate, Phase
+from hourhand.actors.model.operations import events
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult
 from hourhand.actors.ordering_executor import OrderingExecutor
 from hourhand.actors.partition_executor import PartitionExecutor
 from hourhand.actors.partition_scheduler import PartitionScheduler

@@ -9,17 +9,17 @@ import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError as FutureCancelled
 
-from hourhand.actors.model.attempts import AttemptEnded, Ending
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.actors.model.execution.attempts import AttemptEnded, Ending
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.values.settings import ExecutionSettings
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Calls
-from hourhand.scheduler.node.node_limits import NodeLimits
+from hourhand.scheduler.node.limits.node_limits import NodeLimits
 from hourhand.scheduler.node.runner import NodeRunner
 from hourhand.scheduler.node.stages import Following
-from hourhand.scheduler.node.workers import NodeWorkers
+from hourhand.scheduler.node.workers.workers import NodeWorkers
 from tests.simulation.execution import AttemptObserver
 from tests.simulation.guests import TIMEOUT_MS
 from tests.simulation.machine import ProcessGone, VirtualMachine

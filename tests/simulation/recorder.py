@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from hourhand.actors.model.attempts import Attempt, Ending
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.events import (
+from hourhand.actors.model.execution.attempts import Attempt, Ending
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.events import (
     CatchUpEnded,
     Event,
     PartitionAssigned,
@@ -19,11 +19,11 @@ from hourhand.actors.model.events import (
     PartitionRevoked,
     RetriesExhausted,
 )
-from hourhand.actors.model.instant import to_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.instant import to_millis
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.ports.processes import is_in_process
 from tests.simulation.history import (

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from hourhand.actors.model.events import PartitionAssigned
-from hourhand.actors.model.instant import parse_instant
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.operations.events import PartitionAssigned
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.instant import parse_instant
 from hourhand.scheduler.node.made_ahead import LATE_MS
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 from tests.simulation.door_facts import NEVER_MS, SLACK_MS, Change, DoorFacts

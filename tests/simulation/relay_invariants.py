@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from tests.simulation.door_facts import NEVER_MS, SLACK_MS, DoorFacts, place_of
 from tests.simulation.door_history import InCommitted, Put, SentLater
 from tests.simulation.history import RowStored

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hourhand.actors.model.settings import TreeSettings
+from hourhand.actors.model.values.settings import TreeSettings
 from hourhand.scheduler.adapters.memory.broker import BATCH_BYTES_MAX
 from hourhand.scheduler.configuration.settings import ClientSettings, GroupSettings, Settings
 

@@ -9,14 +9,14 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from hourhand.actors.model.codec import LogRecord, decode_record
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.errors import PoisonRecord
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.sealed import SealedMembers
-from hourhand.actors.model.task import StoredTask, Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.codec import LogRecord, decode_record
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.sealed import SealedMembers
+from hourhand.actors.model.task.task import StoredTask, Task
+from hourhand.actors.model.values.errors import PoisonRecord
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.executors.middleware import (
     AttemptContext,
     Middleware,
@@ -26,7 +26,7 @@ from hourhand.scheduler.executors.middleware import (
 from hourhand.scheduler.payloads.aes_gcm import AesGcm
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.payloads.deflate import Deflate
-from hourhand.scheduler.services.system_tasks import RoutedFactory
+from hourhand.scheduler.services.system.system_tasks import RoutedFactory
 from tests.simulation.task_maker import SICK
 from tests.simulation.user_code import SimulatedExecutor
 from tests.simulation.whose import complaint_of

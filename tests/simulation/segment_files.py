@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar, cast
 
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.status import AttemptRecord, Completion
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.status import AttemptRecord, Completion
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from hourhand.scheduler.adapters.embedded.database import Database
 from hourhand.scheduler.adapters.embedded.schema import STORE
 from hourhand.scheduler.adapters.embedded.status import EmbeddedStatus

@@ -6,8 +6,8 @@ Yields one sentence for each violation, as ``invariants`` does.
 from collections import defaultdict
 from itertools import pairwise
 
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.events import AttemptStuck
+from hourhand.actors.model.operations.events import AttemptStuck
+from hourhand.actors.model.task.definition import RESERVED
 from hourhand.scheduler.node.silence import LOOKED_EVERY_MS, STOOD_STILL_MS
 from tests.simulation.history import CheckpointSaid, Happened, Started
 from tests.simulation.judged import Complaints, Run

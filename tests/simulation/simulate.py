@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from hourhand.actors.model.interruption import note_attempt
+from hourhand.actors.model.execution.interruption import note_attempt
 from tests.simulation.invariants import INVARIANTS
 from tests.simulation.judged import Run
 from tests.simulation.older import older_settings

@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hourhand.actors.model.codec import Command, CommandKind, Headers, encode_command
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.codec import Command, CommandKind, Headers, encode_command
+from hourhand.actors.model.task.key import TaskKey
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _NAMES = (

@@ -8,20 +8,20 @@ from collections import Counter, defaultdict
 from typing import Protocol
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.codec import Command
-from hourhand.actors.model.json_text import shown_value
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.log_offset import broker_offset
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.ownership import Claim
-from hourhand.actors.model.status import (
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.task.codec import Command
+from hourhand.actors.model.task.json_text import shown_value
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import (
     CommandOutcome,
     Completion,
     CompletionResult,
     RecordedOutcome,
 )
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.values.log_offset import broker_offset
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.stores import MemoryStores
 from hourhand.scheduler.configuration.settings import Settings

@@ -11,12 +11,12 @@ from itertools import count, islice
 
 from pydantic import JsonValue
 
-from hourhand.actors.model.codec import encode_task
-from hourhand.actors.model.flow import FairShare, FlowRule, FlowRules
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.flow.flow import FairShare, FlowRule, FlowRules
+from hourhand.actors.model.task.codec import encode_task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.actors.ports.clock import Clock
 from tests.simulation import limited, unordered
 from tests.simulation.pretending import pretending

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from hourhand.actors.model.fair_order import AGING_STARTS
+from hourhand.actors.model.flow.fair_order import AGING_STARTS
 from tests.simulation.history import History, LineStep, Step
 from tests.simulation.judged import Run
 from tests.simulation.limit_invariants import p24_what_waits_goes_by_priority

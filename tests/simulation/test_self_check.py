@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.events import Event, PromiseDoubted, SelfChecked
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.status import Completion
+from hourhand.actors.model.operations.events import Event, PromiseDoubted, SelfChecked
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.memory.stores import open_memory_stores
 from hourhand.scheduler.adapters.observing.counted import checked_stores

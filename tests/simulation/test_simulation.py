@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from tests.simulation import invariants
 from tests.simulation.fault_kinds import FAULTS
 from tests.simulation.history import CompletionsRemoved, Sampled

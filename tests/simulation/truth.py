@@ -13,15 +13,20 @@ from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.codec import Command, CommandKind, LogRecord, decode_record
-from hourhand.actors.model.errors import PayloadSealed, PoisonRecord, TaskTooLarge, UnknownKind
-from hourhand.actors.model.instant import INSTANT_MIN_MS
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.log_offset import era_of, kept_offset
-from hourhand.actors.model.ownership import EPOCH_SHIFT, Watermark
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT, Watermark
+from hourhand.actors.model.task.codec import Command, CommandKind, LogRecord, decode_record
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import (
+    PayloadSealed,
+    PoisonRecord,
+    TaskTooLarge,
+    UnknownKind,
+)
+from hourhand.actors.model.values.instant import INSTANT_MIN_MS
+from hourhand.actors.model.values.log_offset import era_of, kept_offset
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker, MemoryPartition
 from hourhand.scheduler.adapters.memory.stores import MemoryStores
 from hourhand.scheduler.adapters.memory.tables import Rows

@@ -5,7 +5,7 @@ Its name gives a task its kind, so that a later record, or one of another time, 
 
 import zlib
 
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 
 PAIR, SWARM = "pair", "swarm"
 PLACES: dict[str | None, int | None] = {PAIR: 2, SWARM: None}

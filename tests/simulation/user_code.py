@@ -15,20 +15,20 @@ from pydantic import JsonValue
 from tenacity import RetryCallState
 from tenacity.wait import wait_base
 
-from hourhand.actors.model.backoff import RetryPolicy, default_wait
-from hourhand.actors.model.batch_executor import BatchExecutor, BatchOutcome
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.errors import UnknownKind
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.outcome import Done, Drop, Outcome, Retry, Snooze
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy, default_wait
+from hourhand.actors.model.execution.batch_executor import BatchExecutor, BatchOutcome
+from hourhand.actors.model.execution.outcome import Done, Drop, Outcome, Retry, Snooze
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import UnknownKind
 from hourhand.scheduler.executors.batches import KindBatches
 from hourhand.scheduler.executors.guests import GuestKind
 from hourhand.scheduler.executors.middleware import MiddlewareStack
 from hourhand.scheduler.ports.batches import BatchMember
 from hourhand.scheduler.ports.processes import ProcessMember
-from hourhand.scheduler.services.system_tasks import RoutedFactory
+from hourhand.scheduler.services.system.system_tasks import RoutedFactory
 from tests.simulation.task_maker import SICK
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from hourhand.actors.kernel.context import ActorContext
 from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
-from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.task.codec import LogRecord
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import Polled
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker

@@ -8,9 +8,9 @@ import zlib
 
 from pydantic import JsonValue
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.sealed import SealedMembers
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.sealed import SealedMembers
+from hourhand.actors.model.task.task import Task
 
 
 def told_whose(key: TaskKey, data: dict[str, JsonValue]) -> dict[str, JsonValue]:

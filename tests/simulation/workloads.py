@@ -12,15 +12,15 @@ from typing import Any, Protocol
 
 from pydantic import JsonValue
 
-from hourhand.actors.model.codec import CommandKind
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.instant import from_millis, to_millis
-from hourhand.actors.model.key import TaskKey, TaskPair
-from hourhand.actors.model.links import On
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.codec import CommandKind
+from hourhand.actors.model.task.key import TaskKey, TaskPair
+from hourhand.actors.model.task.links import On
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import HourhandError
+from hourhand.actors.model.values.instant import from_millis, to_millis
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.client.client import PairReceipt, Receipt, SchedulerClient
-from hourhand.scheduler.futures.light_future import then as after
+from hourhand.scheduler.runtime.light_future import then as after
 from tests.builders import CHANGING
 from tests.simulation.history import Asked
 from tests.simulation.outside import OutsideWriter

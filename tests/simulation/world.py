@@ -13,10 +13,10 @@ from itertools import count
 from typing import Any
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.delivery import Request
 from hourhand.scheduler.adapters.memory.group import Coordinator

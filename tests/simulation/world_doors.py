@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.definition import RESERVED
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.definition import RESERVED
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.configuration.settings import Settings
 from tests.simulation.door_history import InCommitted

@@ -14,11 +14,11 @@ from datetime import timedelta
 from pathlib import Path
 
 from hourhand import Receipt, Scheduler, Settings, Task, TaskExecutor
-from hourhand.actors.model.instant import from_millis
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import EmbeddedSettings
 from hourhand.scheduler.demo.audit import percentile
-from hourhand.scheduler.process.resident import resident_bytes
+from hourhand.scheduler.runtime.resident import resident_bytes
 from hourhand.scheduler.wiring import migrate
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer

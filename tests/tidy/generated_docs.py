@@ -13,8 +13,13 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from hourhand.actors.model import errors
-from hourhand.actors.model.errors import CallerError, HourhandError, InternalError, OperatorError
+from hourhand.actors.model.values import errors
+from hourhand.actors.model.values.errors import (
+    CallerError,
+    HourhandError,
+    InternalError,
+    OperatorError,
+)
 from hourhand.scheduler.configuration.settings import CONFIG_FILE, CONFIG_VARIABLE, Settings
 from tests.tidy.cli_page import cli_page
 from tests.tidy.decisions_page import decisions_page
@@ -50,7 +55,7 @@ def errors_page() -> str:
         "",
         "In a web application `TaskNotFound` and `NoSuchSchedule` are a 404, `SeveralTasks` is a",
         "409, any other `CallerError` a 422, and the rest a 503: [FastAPI](guides/fastapi.md) has",
-        "the handler. This page is written by `make docs` from `actors/model/errors.py`.",
+        "the handler. This page is written by `make docs` from `actors/model/values/errors.py`.",
     ]
     for branch, title in _BRANCHES.items():
         lines += ["", f"## {title}", "", f"Catch all of them as `{branch.__name__}`.", ""]

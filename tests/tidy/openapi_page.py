@@ -12,11 +12,11 @@ from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.admin.app import build_app
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
 from hourhand.scheduler.services.timers.app import build_routes
 from hourhand.scheduler.services.timers.recurring_routes import RecurringService
 from hourhand.scheduler.services.timers.service import TimerService
+from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.wiring import Installation
 from tests.unit.scheduler.admin.log_view import MemoryLogView
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.configuration.settings import Settings
 from tests.servers import images
 from tests.tidy.source import ROOT, project_metadata, report

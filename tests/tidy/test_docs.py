@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model import errors
-from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.values import errors
+from hourhand.actors.model.values.errors import HourhandError
 from tests.tidy.generated_docs import PAGES, setting_variables
 from tests.tidy.source import ROOT, documents, report, sources
 

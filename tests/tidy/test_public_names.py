@@ -42,8 +42,8 @@ def inner_paths(text: str) -> list[str]:
 def test_an_inner_path_is_seen_in_a_text() -> None:
     """And a call of a user's scheduler is none."""
     assert inner_paths("see scheduler.services.relay for it") == ["scheduler.services.relay"]
-    assert inner_paths("a hourhand.actors.model.key.TaskKey") == [
-        "hourhand.actors.model.key.TaskKey"
+    assert inner_paths("a hourhand.actors.model.task.key.TaskKey") == [
+        "hourhand.actors.model.task.key.TaskKey"
     ]
     assert not inner_paths("call scheduler.stop(), or scheduler.client, of scheduler.py")
 

@@ -52,7 +52,7 @@ EFFECTS = {
 }
 ALLOWED_EFFECTS = {
     # Jitter needs numbers; a simulation hands in its own, users of the policy need not.
-    ("actors/model/backoff.py", "random"),
+    ("actors/model/execution/backoff.py", "random"),
 }
 OUTSIDE_PACKAGES = {"msgspec", "pydantic", "pykka", "tenacity"}
 """All that actors/ imports besides the standard library."""

@@ -17,12 +17,12 @@ import pytest
 from tests.tidy.source import ROOT, Source, report, sources
 
 UNSAFE_MODULES = {
-    "cPickle": "JSON, through hourhand.actors.model.codec",
-    "cloudpickle": "JSON, through hourhand.actors.model.codec",
-    "dill": "JSON, through hourhand.actors.model.codec",
-    "jsonpickle": "JSON, through hourhand.actors.model.codec",
-    "marshal": "JSON, through hourhand.actors.model.codec",
-    "pickle": "JSON, through hourhand.actors.model.codec",
+    "cPickle": "JSON, through hourhand.actors.model.task.codec",
+    "cloudpickle": "JSON, through hourhand.actors.model.task.codec",
+    "dill": "JSON, through hourhand.actors.model.task.codec",
+    "jsonpickle": "JSON, through hourhand.actors.model.task.codec",
+    "marshal": "JSON, through hourhand.actors.model.task.codec",
+    "pickle": "JSON, through hourhand.actors.model.task.codec",
     "shelve": "a store behind hourhand.actors.ports.store",
     "yaml": "TOML, through tomllib",
 }
@@ -154,7 +154,7 @@ the reason beside each."""
 ALLOWED_MARKS = {
     ("scheduler/demo/node.py", "S603"),
     # The guardian of user code's processes: this interpreter, with a module of ours.
-    ("scheduler/node/process_thread.py", "S603"),
+    ("scheduler/node/workers/process_thread.py", "S603"),
 }
 """(file, rule) that a line switches off; S311 is about jitter and repeatable tests, no secrets."""
 

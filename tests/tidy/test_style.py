@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from hourhand.scheduler.node.process_thread import GUARDIAN
+from hourhand.scheduler.node.workers.process_thread import GUARDIAN
 from hourhand.scheduler.wiring import ADAPTERS
 from tests.tidy.source import ROOT, Function, Source, project_metadata, report, sources
 

@@ -132,7 +132,7 @@ def test_the_drawing_of_the_package_is_the_tree() -> None:
 def test_every_source_of_the_model_has_a_test_file() -> None:
     """One test file for each source file."""
     files = {source.path.stem for source in sources("actors/model")} - {"__init__"}
-    tests = {path.stem for path in (ROOT / "tests/unit/actors/model").glob("test_*.py")}
+    tests = {path.stem for path in (ROOT / "tests/unit/actors/model").rglob("test_*.py")}
 
     assert {f"test_{name}" for name in files} == tests
 

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.batch_executor import BatchExecutor
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.batch_executor import BatchExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
 from hourhand.scheduler.executors.middleware import Middleware
 from hourhand.scheduler.payloads.codec import PayloadCodec
 from tests.promises.test_p07_guests import PLACES
 
 ROOMS = (
     "actors/*.py",
-    "actors/model/executor_attributes.py",
-    "actors/model/backoff.py",
-    "scheduler/node/*.py",
+    "actors/model/execution/executor_attributes.py",
+    "actors/model/execution/backoff.py",
+    "scheduler/node/**/*.py",
     "scheduler/executors/*.py",
     "scheduler/payloads/codecs.py",
     "scheduler/ports/batches.py",
@@ -66,15 +66,15 @@ KIT = "kit"
 """In the test of a user, in its thread."""
 
 SITES = {
-    "actors/model/backoff.py RetryPolicy.delay_ms wait": "wait",
-    "actors/model/backoff.py RetryPolicy.ruling wait": "wait",
-    "actors/model/backoff.py RetryPolicy.ruling on_exhausted": "retry",
-    "actors/model/backoff.py RetryPolicy.__post_init__ on_exhausted": BUILT,
-    "actors/model/backoff.py RetryPolicy.__post_init__ wait": BUILT,
-    "actors/model/executor_attributes.py _plain wait": "retry",
-    "actors/model/executor_attributes.py _plain delay_ms": "retry",
-    "actors/model/executor_attributes.py _plain.wait delay_ms": "wait",
-    "actors/model/executor_attributes.py _plain on_exhausted": "retry",
+    "actors/model/execution/backoff.py RetryPolicy.delay_ms wait": "wait",
+    "actors/model/execution/backoff.py RetryPolicy.ruling wait": "wait",
+    "actors/model/execution/backoff.py RetryPolicy.ruling on_exhausted": "retry",
+    "actors/model/execution/backoff.py RetryPolicy.__post_init__ on_exhausted": BUILT,
+    "actors/model/execution/backoff.py RetryPolicy.__post_init__ wait": BUILT,
+    "actors/model/execution/executor_attributes.py _plain wait": "retry",
+    "actors/model/execution/executor_attributes.py _plain delay_ms": "retry",
+    "actors/model/execution/executor_attributes.py _plain.wait delay_ms": "wait",
+    "actors/model/execution/executor_attributes.py _plain on_exhausted": "retry",
     "scheduler/adapters/observing/tracing.py _Async.execute execute": FORWARDED,
     "scheduler/adapters/observing/tracing.py _Blocking.execute execute": FORWARDED,
     "scheduler/executors/batches.py KindBatches._batch retries_alone": "retries_alone",
@@ -112,8 +112,8 @@ SITES = {
     "scheduler/executors/registry.py Hourhand.batch batch_tasks_max": BUILT,
     "scheduler/executors/registry.py Hourhand.batch batch_wait": BUILT,
     "scheduler/executors/registry.py Hourhand.batch batches_max": BUILT,
-    "scheduler/node/executor_calls.py ExecutorCalls._attempt execute": FORWARDED,
-    "scheduler/node/executor_calls.py ExecutorCalls._execute_async execute": FORWARDED,
+    "scheduler/node/workers/executor_calls.py ExecutorCalls._attempt execute": FORWARDED,
+    "scheduler/node/workers/executor_calls.py ExecutorCalls._execute_async execute": FORWARDED,
     "scheduler/payloads/codecs.py PayloadCodecs._decoded decode": "decode",
     "scheduler/payloads/codecs.py PayloadCodecs._lacking knows": "knows",
     # In the thread of a client, which gets the error, or of code that makes a checkpoint.

@@ -12,7 +12,7 @@ import pytest
 from hourhand import SchedulerClient, Settings, Task
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.cassandra.connection import open_connection
-from hourhand.scheduler.futures.every_node import LOOK_MS, SETTLED_MS
+from hourhand.scheduler.runtime.every_node import LOOK_MS, SETTLED_MS
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings

@@ -16,7 +16,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from hourhand.actors.model.codec import (
+from hourhand.actors.model.flow.flow import Limit
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.operator_config import (
+    OperatorConfig,
+    decode_config,
+    encode_config,
+)
+from hourhand.actors.model.operations.oversight import (
+    DeclaredLimit,
+    NodeReport,
+    decode_reports,
+    encode_report,
+)
+from hourhand.actors.model.task.codec import (
     Command,
     CommandKind,
     LogRecord,
@@ -25,31 +38,27 @@ from hourhand.actors.model.codec import (
     encode_json,
     encode_task,
 )
-from hourhand.actors.model.definition import DefinitionKind
-from hourhand.actors.model.errors import PoisonRecord
-from hourhand.actors.model.expiry import Expiry
-from hourhand.actors.model.flow import Limit
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.links import EndRecord, Links, Then, encode_links, follower_record
-from hourhand.actors.model.operator_config import OperatorConfig, decode_config, encode_config
-from hourhand.actors.model.oversight import DeclaredLimit, NodeReport, decode_reports, encode_report
-from hourhand.actors.model.row_text import row_text
-from hourhand.actors.model.status import (
+from hourhand.actors.model.task.definition import DefinitionKind
+from hourhand.actors.model.task.expiry import Expiry
+from hourhand.actors.model.task.links import EndRecord, Links, Then, encode_links, follower_record
+from hourhand.actors.model.task.row_text import row_text
+from hourhand.actors.model.task.status import (
     STORED_RESULTS,
     AttemptRecord,
     AttemptResult,
     CompletionResult,
     stored_attempt,
 )
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import PoisonRecord
 from hourhand.scheduler.adapters.embedded.schema import STORE
-from hourhand.scheduler.records.grouping import group_of
 from hourhand.scheduler.services.recurring.declared import declaration_of, declaration_task
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 from hourhand.scheduler.services.recurring.state import (
     State,
     rule_values,
 )
+from hourhand.scheduler.tasks.grouping import group_of
 from tests.builders import NOW_MS, a_key
 from tests.two_versions.versions import unpacked
 

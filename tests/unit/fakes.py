@@ -5,14 +5,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.executor_attributes import policy_of
-from hourhand.actors.model.settings import WindowSettings
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.executor_attributes import policy_of
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.values.settings import WindowSettings
 from hourhand.actors.ports.log import Position
 from hourhand.actors.ports.runner import AttemptListener, CheckpointListener, Executable
 from hourhand.scheduler.adapters.memory.delivery import Request
-from hourhand.scheduler.futures.future_group import FutureWriter
+from hourhand.scheduler.runtime.future_group import FutureWriter
 from tests.builders import NOW_MS
 
 SLOW_MS = float(WindowSettings().slow_attempt_ms)

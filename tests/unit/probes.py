@@ -12,13 +12,13 @@ from hourhand.actors.kernel.actor import Actor
 from hourhand.actors.kernel.ref import Ref
 from hourhand.actors.kernel.simulated import SimulatedSystem, VirtualClock
 from hourhand.actors.messages import MeetSiblings, Siblings
-from hourhand.actors.model.flow import FlowRules
-from hourhand.actors.model.known_completions import KnownCompletions
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.ownership import Ownership
-from hourhand.actors.model.settings import TreeSettings
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.known_completions import KnownCompletions
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.flow.flow import FlowRules
+from hourhand.actors.model.operations.ownership import Ownership
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.settings import TreeSettings
 from hourhand.actors.ports.effects import Effects
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from hourhand.scheduler.testing import RecordingTelemetry

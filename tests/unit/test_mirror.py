@@ -11,7 +11,7 @@ from tests.mirror import module_of, own_tests
 @pytest.mark.parametrize(
     ("file", "module"),
     [
-        ("actors/model/key.py", "hourhand.actors.model.key"),
+        ("actors/model/task/key.py", "hourhand.actors.model.task.key"),
         ("scheduler/__init__.py", "hourhand.scheduler"),
         ("schema/__init__.py", "hourhand.scheduler.schema"),
         ("hourhand/errors.py", "hourhand.errors"),
@@ -34,14 +34,14 @@ def test_the_folders_of_the_tests_mirror_the_source(tmp_path: Path) -> None:
     """Each file whose name begins with the source's, in the folder of the source."""
     _touch(
         tmp_path,
-        "tests/unit/actors/model/test_key.py",
+        "tests/unit/actors/model/task/test_key.py",
         "tests/unit/actors/model/test_key_text.py",
-        "tests/unit/actors/model/test_task.py",
+        "tests/unit/actors/model/task/test_task.py",
         "tests/unit/actors/test_key.py",
     )
 
-    assert own_tests("actors/model/key.py", tmp_path) == [
-        "tests/unit/actors/model/test_key.py",
+    assert own_tests("actors/model/task/key.py", tmp_path) == [
+        "tests/unit/actors/model/task/test_key.py",
         "tests/unit/actors/model/test_key_text.py",
     ]
 
@@ -64,4 +64,4 @@ def test_tests_that_start_programs_are_found_by_the_same_rule(tmp_path: Path) ->
 
 def test_a_source_without_tests_has_none(tmp_path: Path) -> None:
     """Its folder need not be there either."""
-    assert own_tests("actors/model/key.py", tmp_path) == []
+    assert own_tests("actors/model/task/key.py", tmp_path) == []

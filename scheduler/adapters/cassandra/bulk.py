@@ -14,10 +14,10 @@ from uuid import uuid4
 import msgspec
 from cassandra.query import BatchStatement, BatchType
 
-from hourhand.actors.model.bucket import hour_of, hours_between
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.bucket import hour_of, hours_between
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from hourhand.scheduler.adapters.cassandra.ownership import (
     PARTITION_COUNT,
     WATERMARK_COLUMNS,

@@ -6,9 +6,9 @@ Reads go from hour to hour, writes are same-row batches; ``CassandraStatusStore`
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
 from hourhand.scheduler.adapters.cassandra.hours import HourReads, HourWalk
 from hourhand.scheduler.adapters.cassandra.packing import (
     PackedRow,

@@ -33,7 +33,7 @@ from cassandra.policies import (
 )
 from cassandra.query import tuple_factory
 
-from hourhand.actors.model.errors import SettingsInvalid, StoreUnavailable
+from hourhand.actors.model.values.errors import SettingsInvalid, StoreUnavailable
 from hourhand.scheduler.adapters.cassandra.packing import PackedProtocol
 from hourhand.scheduler.configuration.settings import CassandraSettings
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
 from hourhand.actors.ports.definitions import DefinitionPage
 from hourhand.scheduler.adapters.cassandra.packing import (
     PackedBatch,
@@ -21,7 +21,7 @@ from hourhand.scheduler.adapters.cassandra.packing import (
     packed_text,
 )
 from hourhand.scheduler.adapters.cassandra.session import FETCH_ROWS, CassandraSession, Row
-from hourhand.scheduler.futures.light_future import then
+from hourhand.scheduler.runtime.light_future import then
 
 SHARDS = 4
 """Few, so that ids that are requested together are stored together."""

@@ -22,7 +22,7 @@ from cassandra.protocol import (
     TruncateError,
 )
 
-from hourhand.actors.model.errors import SchemaMissing, StoreUnavailable
+from hourhand.actors.model.values.errors import SchemaMissing, StoreUnavailable
 from hourhand.scheduler.adapters.cassandra.connection import named, without_rights
 from hourhand.scheduler.configuration.settings import CassandraSettings
 

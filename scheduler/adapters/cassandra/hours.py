@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from hourhand.actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS, hour_of
+from hourhand.actors.model.values.bucket import HOUR_MS, SURELY_DELETED_HOURS, hour_of
 from hourhand.scheduler.adapters.cassandra.pages import Piece
 from hourhand.scheduler.adapters.cassandra.session import FETCH_ROWS, CassandraSession, Row
 

@@ -26,7 +26,7 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionException
 from cassandra.protocol import ErrorMessage
 
-from hourhand.actors.model.errors import SettingsInvalid, StoreUnavailable
+from hourhand.actors.model.values.errors import SettingsInvalid, StoreUnavailable
 from hourhand.scheduler.adapters.cassandra.connection import named, open_connection, without_rights
 from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
 

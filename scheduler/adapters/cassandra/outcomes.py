@@ -7,9 +7,9 @@ another; so reading from the start passes few tombstones.
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from hourhand.actors.model.outcome_row import OutcomesRow
+from hourhand.actors.model.task.outcome_row import OutcomesRow
 from hourhand.scheduler.adapters.cassandra.session import CassandraSession, Row
-from hourhand.scheduler.futures.light_future import then
+from hourhand.scheduler.runtime.light_future import then
 
 _TABLE = "{keyspace}.outcome_log"
 _SELECT = f"SELECT number, piece, body FROM {_TABLE} WHERE partition_id = ?"

@@ -10,8 +10,12 @@ from typing import Any
 
 from cassandra.query import BatchStatement, BatchType
 
-from hourhand.actors.model.operator_config import OperatorConfig, decode_config, encode_config
-from hourhand.actors.model.oversight import (
+from hourhand.actors.model.operations.operator_config import (
+    OperatorConfig,
+    decode_config,
+    encode_config,
+)
+from hourhand.actors.model.operations.oversight import (
     AuditEntry,
     AuditPage,
     AuditPlace,
@@ -20,7 +24,7 @@ from hourhand.actors.model.oversight import (
     decode_reports,
     encode_report,
 )
-from hourhand.actors.model.tally import HourTally, decode_tally, encode_tally
+from hourhand.actors.model.operations.tally import HourTally, decode_tally, encode_tally
 from hourhand.actors.ports.oversight import REPORT_KEPT_MS, PartitionTally
 from hourhand.scheduler.adapters.cassandra.session import CassandraSession
 

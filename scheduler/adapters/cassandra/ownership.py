@@ -10,12 +10,17 @@ from concurrent.futures import Future
 from typing import Any
 from uuid import UUID, uuid4
 
-from hourhand.actors.model.errors import OwnershipLost, StoreUnavailable
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
-from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.operations.ownership import (
+    Claim,
+    Straggler,
+    Watermark,
+    initial_watermark,
+)
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.values.errors import OwnershipLost, StoreUnavailable
 from hourhand.scheduler.adapters.cassandra.session import CassandraSession, Row
-from hourhand.scheduler.futures.light_future import then
+from hourhand.scheduler.runtime.light_future import then
 
 PARTITION_COUNT = "partition_count"
 _INSTALLATION_ID = "installation_id"

@@ -26,9 +26,9 @@ from typing import Any, BinaryIO, NamedTuple
 from cassandra.protocol import BatchMessage, ProtocolHandler
 from cassandra.query import BatchStatement, BatchType, BoundStatement
 
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.errors import PoisonRecord
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.bucket import hour_of
+from hourhand.actors.model.values.errors import PoisonRecord
 
 NULL = b"\xff\xff\xff\xff"
 """A null value: the length -1."""

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, islice
 from typing import NamedTuple
 
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.budget import PAGE_BYTES_MAX
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import ID_BYTES_MAX
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import ID_BYTES_MAX
+from hourhand.actors.model.values.bucket import hour_of
+from hourhand.actors.model.window.budget import PAGE_BYTES_MAX
 from hourhand.scheduler.adapters.cassandra.session import CassandraSession, Row
 
 PIECE_ROWS_FIRST = 32

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from itertools import chain
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task_result import StoredResult
 from hourhand.scheduler.adapters.cassandra.packing import (
     PackedRow,
     batches,

@@ -6,10 +6,10 @@ Reads go from hour to hour, writes are same-row batches, and a delete is one tom
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.budget import PAGE_BYTES_MAX
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.window.budget import PAGE_BYTES_MAX
 from hourhand.actors.ports.store import KeysPage, TaskPage
 from hourhand.scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
 from hourhand.scheduler.adapters.cassandra.packing import (

@@ -14,9 +14,9 @@ from operator import itemgetter
 
 from cassandra.query import BatchStatement, BatchType
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import Completion
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
 from hourhand.scheduler.adapters.cassandra.hours import HourReads, HourWalk
 from hourhand.scheduler.adapters.cassandra.packing import (
     PackedBatch,

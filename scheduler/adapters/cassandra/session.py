@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 
 import tenacity
 
-from hourhand.actors.model.errors import NodeStopped
+from hourhand.actors.model.values.errors import NodeStopped
 from hourhand.scheduler.adapters.cassandra.connection import Connection, serial_level
 from hourhand.scheduler.adapters.cassandra.faults import PASSING, REFUSALS, refused, unavailable
 from hourhand.scheduler.adapters.cassandra.joining import Joiner, is_small
 from hourhand.scheduler.adapters.cassandra.sender import REQUESTS_IN_FLIGHT_MAX, Failure, send
 from hourhand.scheduler.adapters.cassandra.streaming import streamed
 from hourhand.scheduler.configuration.settings import CassandraSettings
-from hourhand.scheduler.futures.light_future import LightFuture, resolve
+from hourhand.scheduler.runtime.light_future import LightFuture, resolve
 
 Result = TypeVar("Result")
 Row = tuple[Any, ...]

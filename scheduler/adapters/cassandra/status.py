@@ -12,10 +12,8 @@ from typing import Any
 
 import msgspec
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.errors import InstallationBusy
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import (
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import (
     STORED_FAILED_RESULTS,
     STORED_RESULTS,
     AttemptRecord,
@@ -26,6 +24,8 @@ from hourhand.actors.model.status import (
     read_result,
     stored_attempt,
 )
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.values.errors import InstallationBusy
 from hourhand.scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
 from hourhand.scheduler.adapters.cassandra.packing import (
     PACKED_BOOLEANS,

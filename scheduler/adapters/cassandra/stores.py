@@ -6,7 +6,7 @@ from typing import Any
 from cassandra import DriverException, InvalidRequest, Unauthorized
 from cassandra.cluster import NoHostAvailable
 
-from hourhand.actors.model.errors import SchemaMissing, StoreUnavailable
+from hourhand.actors.model.values.errors import SchemaMissing, StoreUnavailable
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.cassandra.checkpoints import CassandraCheckpointStore
 from hourhand.scheduler.adapters.cassandra.connection import named, open_connection, without_rights
@@ -24,7 +24,7 @@ from hourhand.scheduler.adapters.cassandra.session import CassandraSession
 from hourhand.scheduler.adapters.cassandra.status import CassandraStatusStore
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.settings import CassandraSettings, Settings
-from hourhand.scheduler.futures.every_node import EveryNode
+from hourhand.scheduler.runtime.every_node import EveryNode
 
 
 def connect(settings: CassandraSettings) -> CassandraSession:

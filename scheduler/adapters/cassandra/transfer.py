@@ -6,7 +6,7 @@ Notes and the number of partitions are lightweight transactions, as all of ``sch
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hourhand.actors.model.definition import Definition, DefinitionKind
+from hourhand.actors.model.task.definition import Definition, DefinitionKind
 from hourhand.scheduler.adapters.cassandra.definitions import (
     DEFINITION_COLUMNS,
     DEFINITION_PLACE,

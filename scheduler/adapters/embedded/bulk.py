@@ -10,10 +10,10 @@ from concurrent.futures import Future
 from itertools import islice
 from typing import Any
 
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from hourhand.scheduler.adapters.completion_segments import merged
 from hourhand.scheduler.adapters.embedded.connection import FAILURES, open_connection
 from hourhand.scheduler.adapters.embedded.database import Database
@@ -30,8 +30,8 @@ from hourhand.scheduler.adapters.embedded.rows import (
 from hourhand.scheduler.adapters.embedded.seal import Row, opened
 from hourhand.scheduler.adapters.embedded.segments import entries_between, key_of, remove_entries
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.answers import JOB_S, answered
 from hourhand.scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
+from hourhand.scheduler.runtime.answers import JOB_S, answered
 
 _TABLES: dict[BulkTable, Table] = {
     BulkTable.TASKS: TASK_SCHEDULE,

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
 from hourhand.scheduler.adapters.embedded.database import Database
 from hourhand.scheduler.adapters.embedded.rows import (
     KEY_COLUMNS,

@@ -13,11 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hourhand.actors.model.errors import FolderDamaged, OperatorError, SchemaMissing, UsedAfterFork
+from hourhand.actors.model.values.errors import (
+    FolderDamaged,
+    OperatorError,
+    SchemaMissing,
+    UsedAfterFork,
+)
 from hourhand.scheduler.adapters.embedded.schema import Schema
 from hourhand.scheduler.adapters.embedded.seal import Damage
-from hourhand.scheduler.process import forking
-from hourhand.scheduler.process.durable_names import sync_folder_and_above
+from hourhand.scheduler.runtime import forking
+from hourhand.scheduler.runtime.durable_names import sync_folder_and_above
 
 FAILURES = (sqlite3.Error, Damage)
 """Errors of a request on a connection if the file cannot serve it; see ``File.failure``."""

@@ -15,10 +15,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.scheduler.adapters.embedded.connection import BUSY_MS, FAILURES, File, open_connection
 from hourhand.scheduler.adapters.embedded.seal import Row
-from hourhand.scheduler.futures.light_future import LightFuture
+from hourhand.scheduler.runtime.light_future import LightFuture
 
 Answer = TypeVar("Answer")
 Work = Callable[[sqlite3.Connection], Answer]

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.task.codec import LogRecord
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.adapters.embedded.database import Database
 from hourhand.scheduler.adapters.embedded.folder import log_file
@@ -11,8 +11,8 @@ from hourhand.scheduler.adapters.embedded.pair import check_pair
 from hourhand.scheduler.adapters.embedded.records import as_record, read_ends
 from hourhand.scheduler.adapters.embedded.seal import opened
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.answers import answered
 from hourhand.scheduler.ports.dead_letters import LetterPage, LogEnd
+from hourhand.scheduler.runtime.answers import answered
 
 _SELECT = (
     "SELECT id, timestamp_ms, key, value, headers, checksum"

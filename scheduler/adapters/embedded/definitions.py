@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache
 
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
 from hourhand.actors.ports.definitions import DefinitionPage
 from hourhand.scheduler.adapters.embedded.database import Database
 from hourhand.scheduler.adapters.embedded.many_rows import write_rows

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-from hourhand.actors.model.errors import FolderLocked, LogUnavailable, StoreUnavailable
+from hourhand.actors.model.values.errors import FolderLocked, LogUnavailable, StoreUnavailable
 from hourhand.scheduler.adapters.embedded.connection import FILE_MODE, File
 from hourhand.scheduler.adapters.embedded.schema import LOG, STORE
 from hourhand.scheduler.configuration.settings import Settings

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 
-from hourhand.actors.model.codec import LogRecord, record_bytes
+from hourhand.actors.model.task.codec import LogRecord, record_bytes
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import AssignmentListener, Polled, StartPosition
 from hourhand.scheduler.adapters.embedded.connection import FAILURES, examine, open_connection

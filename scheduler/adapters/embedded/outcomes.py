@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from hourhand.actors.model.outcome_row import OutcomesRow
+from hourhand.actors.model.task.outcome_row import OutcomesRow
 from hourhand.actors.ports.store import KeptOutcome
 from hourhand.scheduler.adapters.embedded.database import Database
 from hourhand.scheduler.adapters.embedded.rows import Table, read_rows

@@ -9,14 +9,19 @@ from uuid import uuid4
 
 import msgspec
 
-from hourhand.actors.model.errors import OwnershipLost
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
-from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.operations.ownership import (
+    Claim,
+    Straggler,
+    Watermark,
+    initial_watermark,
+)
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.values.errors import OwnershipLost
 from hourhand.scheduler.adapters.embedded.database import Database
 from hourhand.scheduler.adapters.embedded.rows import Table, read_rows
 from hourhand.scheduler.adapters.embedded.seal import Row, opened, sealed
-from hourhand.scheduler.futures.answers import answered
+from hourhand.scheduler.runtime.answers import answered
 
 PARTITION_COUNT = "partition_count"
 _INSTALLATION_ID = "installation_id"

@@ -11,7 +11,7 @@ from functools import cache
 
 import msgspec
 
-from hourhand.actors.model.codec import Headers, LogRecord, record_bytes
+from hourhand.actors.model.task.codec import Headers, LogRecord, record_bytes
 from hourhand.actors.ports.log import StartPosition
 from hourhand.scheduler.adapters.embedded.many_rows import write_rows
 from hourhand.scheduler.adapters.embedded.seal import Damage, opened, sealed

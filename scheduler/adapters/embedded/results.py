@@ -7,8 +7,8 @@ import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task_result import StoredResult
 from hourhand.scheduler.adapters.embedded.database import Database
 from hourhand.scheduler.adapters.embedded.rows import TASK_RESULT, find_rows, insert_rows, storable
 from hourhand.scheduler.adapters.embedded.seal import Row, opened, sealed

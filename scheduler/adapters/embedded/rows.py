@@ -10,9 +10,9 @@ from functools import cache, partial
 from itertools import chain
 from typing import NamedTuple
 
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import ID_BYTES_MAX
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import ID_BYTES_MAX
+from hourhand.actors.model.values.bucket import hour_of
 from hourhand.scheduler.adapters.embedded.many_rows import write_rows
 from hourhand.scheduler.adapters.embedded.seal import Row, opened, sealed
 

@@ -8,9 +8,9 @@ from operator import attrgetter
 
 import msgspec
 
-from hourhand.actors.model.budget import PAGE_BYTES_MAX
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.window.budget import PAGE_BYTES_MAX
 from hourhand.actors.ports.store import KeysPage, TaskPage
 from hourhand.scheduler.adapters.embedded.database import Database
 from hourhand.scheduler.adapters.embedded.many_rows import PageQuery

@@ -11,9 +11,9 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import itemgetter
 
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import Completion
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion
+from hourhand.actors.model.values.bucket import hour_of
 from hourhand.scheduler.adapters.completion_segments import (
     Segment,
     in_key_order,

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import (
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import (
     STORED_FAILED_RESULTS,
     STORED_RESULTS,
     AttemptRecord,

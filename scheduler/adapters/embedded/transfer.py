@@ -7,10 +7,10 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
-from hourhand.actors.model.errors import InvalidInput
-from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.values.errors import InvalidInput
 from hourhand.scheduler.adapters.embedded.connection import (
     FAILURES,
     File,
@@ -25,8 +25,8 @@ from hourhand.scheduler.adapters.embedded.pair import check_pair
 from hourhand.scheduler.adapters.embedded.records import read_ends, read_records, starting_position
 from hourhand.scheduler.adapters.embedded.seal import opened
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.answers import JOB_S, answered
 from hourhand.scheduler.ports.transfer import UNFINISHED, OutcomeRow, Span
+from hourhand.scheduler.runtime.answers import JOB_S, answered
 
 _NOTE = "transfer"
 _PIECE_ROWS = 1_000

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.errors import HourhandError, TaskTooLarge
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.errors import HourhandError, TaskTooLarge
 from hourhand.actors.ports.log import AppendListener, Position
 from hourhand.scheduler.adapters.embedded.database import GROUP_ROWS_MAX, Database
 from hourhand.scheduler.adapters.embedded.folder import log_file, ring
@@ -25,9 +25,9 @@ from hourhand.scheduler.adapters.embedded.records import (
 )
 from hourhand.scheduler.adapters.embedded.seal import sealed
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.batcher import Batcher
-from hourhand.scheduler.futures.light_future import failed, then
 from hourhand.scheduler.ports.dead_letters import letter_headers
+from hourhand.scheduler.runtime.batcher import Batcher
+from hourhand.scheduler.runtime.light_future import failed, then
 
 _CLOSE_TIMEOUT_S = 30.0
 _Appended = tuple[int, bytes, bytes, bytes | None]

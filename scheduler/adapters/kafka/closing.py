@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
-from hourhand.scheduler.futures.light_future import resolve
+from hourhand.scheduler.runtime.light_future import resolve
 
 logger = logging.getLogger("hourhand.kafka")
 

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.configuration.settings import GroupSettings
-from hourhand.scheduler.consumer.store_identity import StoreIdentity
+from hourhand.scheduler.ports.store_identity import StoreIdentity
 
 logger = logging.getLogger("hourhand.kafka")
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.values.errors import (
     HourhandError,
     LogUnavailable,
     SettingsInvalid,
@@ -24,7 +24,7 @@ from hourhand.actors.model.errors import (
 )
 from hourhand.scheduler.adapters.kafka.tokens import token_callback
 from hourhand.scheduler.configuration.settings import KafkaSettings, Settings
-from hourhand.scheduler.process.pause import pause
+from hourhand.scheduler.runtime.pause import pause
 
 _MISSING_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})

@@ -7,8 +7,8 @@ its cursor has the place reached in each partition.
 import threading
 from collections.abc import Mapping, Sequence
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import TopicMissing
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.values.errors import TopicMissing
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.adapters.kafka.reading import KafkaTopicReader
 from hourhand.scheduler.configuration.settings import Settings

@@ -15,11 +15,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.actors.ports.log import Polled
 from hourhand.scheduler.adapters.kafka.connection import UNAUTHORIZED
-from hourhand.scheduler.process.pause import pause
+from hourhand.scheduler.runtime.pause import pause
 
 logger = logging.getLogger("hourhand.kafka")
 

@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.admin import OffsetSpec
 from msgspec.structs import replace
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.log_offset import broker_offset, era_of, kept_offset
-from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.values.log_offset import broker_offset, era_of, kept_offset
 from hourhand.scheduler.adapters.kafka.closing import close_client
 from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
@@ -30,7 +30,7 @@ from hourhand.scheduler.adapters.kafka.position import Committed, committed_of
 from hourhand.scheduler.adapters.kafka.reading import KafkaTopicReader
 from hourhand.scheduler.adapters.kafka.topics import topic_identity
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.consumer.beginning import Found, Noted, chosen_beginning
+from hourhand.scheduler.ports.beginning import Found, Noted, chosen_beginning
 from hourhand.scheduler.ports.transfer import Span
 
 logger = logging.getLogger("hourhand.kafka")

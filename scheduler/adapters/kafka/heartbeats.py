@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.adapters.clock import driver_ms
 from hourhand.scheduler.adapters.kafka.commits import MembershipLease

@@ -14,9 +14,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from msgspec.structs import replace
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.log_offset import broker_offset, era_of, kept_offset
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.values.errors import LogUnavailable
+from hourhand.actors.model.values.log_offset import broker_offset, era_of, kept_offset
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import AssignmentListener, Polled, StartPosition
 from hourhand.scheduler.adapters.kafka.closing import close_client, close_within
@@ -39,8 +39,8 @@ from hourhand.scheduler.adapters.kafka.position import StartingPositions
 from hourhand.scheduler.adapters.kafka.topic_watch import TopicWatch
 from hourhand.scheduler.adapters.kafka.topics import identity_of, topic_warnings
 from hourhand.scheduler.configuration.settings import GroupSettings, Settings
-from hourhand.scheduler.consumer.beginning import Noted
-from hourhand.scheduler.consumer.store_identity import StoreIdentity
+from hourhand.scheduler.ports.beginning import Noted
+from hourhand.scheduler.ports.store_identity import StoreIdentity
 
 logger = logging.getLogger("hourhand.kafka")
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.log_offset import broker_offset
+from hourhand.actors.model.values.errors import LogUnavailable
+from hourhand.actors.model.values.log_offset import broker_offset
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.adapters.kafka.commits import CommitNote, note_of
 from hourhand.scheduler.adapters.kafka.connection import (
@@ -22,9 +22,9 @@ from hourhand.scheduler.adapters.kafka.connection import (
 )
 from hourhand.scheduler.adapters.kafka.topics import identity_of
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.consumer.beginning import Beginning, Found, Noted, chosen_beginning
-from hourhand.scheduler.consumer.store_identity import StoreIdentity, require_one_store
-from hourhand.scheduler.process.pause import pause
+from hourhand.scheduler.ports.beginning import Beginning, Found, Noted, chosen_beginning
+from hourhand.scheduler.ports.store_identity import StoreIdentity, require_one_store
+from hourhand.scheduler.runtime.pause import pause
 
 logger = logging.getLogger("hourhand.kafka")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler.adapters.kafka.closing import close_client
 from hourhand.scheduler.adapters.kafka.connection import (
     LastError,

@@ -15,8 +15,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.errors import HourhandError, LogUnavailable, NodeStopped
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.values.errors import HourhandError, LogUnavailable, NodeStopped
 from hourhand.actors.ports.clock import Clock
 
 Delivered = Callable[[KafkaError | None, Any], None]

@@ -20,13 +20,13 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import NamedTuple, cast
 
-from hourhand.actors.model.errors import LogUnavailable, SettingsInvalid
+from hourhand.actors.model.values.errors import LogUnavailable, SettingsInvalid
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.optional_dependencies import required_by
 from hourhand.scheduler.configuration.security import MSK_IAM, OIDC
 from hourhand.scheduler.configuration.settings import KafkaSettings
-from hourhand.scheduler.process import forking
+from hourhand.scheduler.runtime import forking
 
 logger = logging.getLogger("hourhand.kafka")
 

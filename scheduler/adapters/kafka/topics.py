@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 
-from hourhand.actors.model.errors import HourhandError, TopicMissing
+from hourhand.actors.model.values.errors import HourhandError, TopicMissing
 from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,

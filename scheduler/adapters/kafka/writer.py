@@ -14,8 +14,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Producer
 
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.errors import HourhandError, LogUnavailable, TaskTooLarge
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.values.errors import HourhandError, LogUnavailable, TaskTooLarge
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import AppendListener, Position
 from hourhand.scheduler.adapters.clock import SystemClock
@@ -29,9 +29,9 @@ from hourhand.scheduler.adapters.kafka.connection import (
 )
 from hourhand.scheduler.adapters.kafka.serving import ANY_PARTITION, ServedProducer
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.light_future import LightFuture, failed, then
-from hourhand.scheduler.futures.steps import Steps, begun
 from hourhand.scheduler.ports.dead_letters import LEFT_OUT, letter_headers
+from hourhand.scheduler.runtime.light_future import LightFuture, failed, then
+from hourhand.scheduler.runtime.steps import Steps, begun
 
 logger = logging.getLogger("hourhand.kafka")
 

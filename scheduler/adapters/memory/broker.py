@@ -7,8 +7,8 @@ them.
 import zlib
 from bisect import bisect_left
 
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.errors import LogUnavailable, TaskTooLarge
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.values.errors import LogUnavailable, TaskTooLarge
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.adapters.memory.delivery import Deliver, at_once
 from hourhand.scheduler.adapters.memory.group import Coordinator

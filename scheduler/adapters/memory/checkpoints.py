@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
 from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 
 

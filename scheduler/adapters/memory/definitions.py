@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
 from hourhand.actors.ports.definitions import DefinitionPage
 from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 

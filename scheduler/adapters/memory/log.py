@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.log_offset import broker_offset, era_of, kept_offset
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.values.errors import LogUnavailable
+from hourhand.actors.model.values.log_offset import broker_offset, era_of, kept_offset
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import AssignmentListener, Polled, StartPosition
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.delivery import Request
 from hourhand.scheduler.adapters.memory.group import Membership
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.consumer.beginning import Found, Noted, chosen_beginning
+from hourhand.scheduler.ports.beginning import Found, Noted, chosen_beginning
 
 _REVOKE_MARGIN_MS = 2_000
 

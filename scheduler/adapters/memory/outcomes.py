@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from hourhand.actors.model.outcome_row import OutcomesRow
+from hourhand.actors.model.task.outcome_row import OutcomesRow
 from hourhand.actors.ports.store import KeptOutcome
 from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 

@@ -5,9 +5,9 @@ interleave.
 from collections.abc import Mapping
 from concurrent.futures import Future
 
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
-from hourhand.actors.model.tally import HourTally, decode_tally, encode_tally
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
+from hourhand.actors.model.operations.tally import HourTally, decode_tally, encode_tally
 from hourhand.actors.ports.oversight import REPORT_KEPT_MS, PartitionTally
 from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 

@@ -2,9 +2,9 @@
 
 from concurrent.futures import Future
 
-from hourhand.actors.model.errors import OwnershipLost
-from hourhand.actors.model.ownership import Claim, Watermark, initial_watermark
-from hourhand.actors.model.status import RecordedOutcome
+from hourhand.actors.model.operations.ownership import Claim, Watermark, initial_watermark
+from hourhand.actors.model.task.status import RecordedOutcome
+from hourhand.actors.model.values.errors import OwnershipLost
 from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 
 

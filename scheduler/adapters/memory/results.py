@@ -5,8 +5,8 @@ from concurrent.futures import Future
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task_result import StoredResult
 from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from itertools import accumulate
 
-from hourhand.actors.model.budget import PAGE_BYTES_MAX
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.window.budget import PAGE_BYTES_MAX
 from hourhand.actors.ports.store import KeysPage, TaskPage
 from hourhand.scheduler.adapters.memory.tables import MemoryStores, View, check_hours
 

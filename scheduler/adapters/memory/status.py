@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import AttemptRecord, Completion
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptRecord, Completion
 from hourhand.scheduler.adapters.memory.tables import MemoryStores, View, check_hours
 
 

@@ -7,18 +7,23 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from hourhand.actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS, hour_of, hours_between
-from hourhand.actors.model.definition import Definition, DefinitionName
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.outcome_row import OutcomesRow
-from hourhand.actors.model.oversight import AuditEntry, AuditPlace, NodeReport
-from hourhand.actors.model.ownership import Claim
-from hourhand.actors.model.status import AttemptRecord, Completion, RecordedOutcome
-from hourhand.actors.model.task import StoredTask
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
-from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.oversight import AuditEntry, AuditPlace, NodeReport
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.task.definition import Definition, DefinitionName
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.outcome_row import OutcomesRow
+from hourhand.actors.model.task.status import AttemptRecord, Completion, RecordedOutcome
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.task.task_result import StoredResult
+from hourhand.actors.model.values.bucket import (
+    HOUR_MS,
+    SURELY_DELETED_HOURS,
+    hour_of,
+    hours_between,
+)
+from hourhand.actors.model.values.errors import StoreUnavailable
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.adapters.memory.delivery import Deliver, Request
 

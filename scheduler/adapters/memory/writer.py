@@ -4,14 +4,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.errors import HourhandError, NodeStopped, TaskTooLarge
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.values.errors import HourhandError, NodeStopped, TaskTooLarge
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.delivery import Deliver, Request
-from hourhand.scheduler.futures.future_group import FutureWriter
 from hourhand.scheduler.ports.dead_letters import LEFT_OUT, letter_headers
+from hourhand.scheduler.runtime.future_group import FutureWriter
 
 RECORD_BYTES_MAX = 1_000_000
 

@@ -23,9 +23,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from hourhand.actors.model.errors import HourhandError
-from hourhand.actors.model.events import AssignmentReceived, LogCalled, StoreCalled
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.events import AssignmentReceived, LogCalled, StoreCalled
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import AssignmentListener, LogWriter, Polled, StartPosition, TaskLog
 from hourhand.actors.ports.store import Stores

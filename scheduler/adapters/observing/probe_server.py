@@ -17,8 +17,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from hourhand.actors.model.display import printable_text
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.display import printable_text
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.observe.health import Check, Health, is_well
 

@@ -2,8 +2,9 @@
 
 An attempt soon after its task was stored belongs to the trace of its caller. Any other begins a
 trace of its own, with a link to that one, so that no trace lasts for days. The context travels in
-the record's ``traceparent`` header, is stored with the row (``hourhand.actors.model.trace``), is
-current while user code runs, and leaves through relayed messages and callbacks. A task without a
+the record's ``traceparent`` header, is stored with the row
+(``hourhand.actors.model.task.trace``), is current while user code runs, and leaves through relayed
+messages and callbacks. A task without a
 sampled context costs only a look at its data. Spans name the task and hold neither its data nor an
 error's text. The process chooses the SDK and the share of sampled traces. Decides nothing about
 when an attempt runs or about its outcome.
@@ -26,27 +27,27 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, use_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.definition import DefinitionKind, ordering_id_parts
-from hourhand.actors.model.display import log_raised
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.status import Completion
-from hourhand.actors.model.task import StoredTask, Task
-from hourhand.actors.model.trace import TRACEPARENT, carried_context, context_of
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.task.definition import DefinitionKind, ordering_id_parts
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion
+from hourhand.actors.model.task.task import StoredTask, Task
+from hourhand.actors.model.task.trace import TRACEPARENT, carried_context, context_of
+from hourhand.actors.model.values.display import log_raised
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import LogWriter, Position, TaskLog
 from hourhand.actors.ports.runner import AttemptListener, Executable, Runner
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.future_group import FutureWriter
 from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from hourhand.scheduler.observe.health import Health, NodeProbes
 from hourhand.scheduler.observe.observation import Observation
 from hourhand.scheduler.ports.messages import MessageWriter
 from hourhand.scheduler.ports.processes import is_in_process
-from hourhand.scheduler.process.user_code import runs_async
+from hourhand.scheduler.runtime.future_group import FutureWriter
+from hourhand.scheduler.runtime.user_code import runs_async
 
 logger = logging.getLogger("hourhand.traces")
 

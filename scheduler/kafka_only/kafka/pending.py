@@ -7,8 +7,8 @@ from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
 
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.log_offset import broker_offset
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.values.log_offset import broker_offset
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import Polled, Position, StartPosition
 from hourhand.scheduler.adapters.kafka.connection import (

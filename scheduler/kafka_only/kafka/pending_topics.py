@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from hourhand.actors.model.errors import HourhandError, LogUnavailable, SettingsInvalid
+from hourhand.actors.model.values.errors import HourhandError, LogUnavailable, SettingsInvalid
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.kafka.connection import LastError, admin_client, describe_topic
 from hourhand.scheduler.adapters.kafka.topics import (
@@ -22,8 +22,8 @@ from hourhand.scheduler.adapters.kafka.topics import (
 )
 from hourhand.scheduler.adapters.kafka.writer import KafkaMessages
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.answers import JOB_S, answered
 from hourhand.scheduler.kafka_only.bucket_layout import encode_layout, first_layout
+from hourhand.scheduler.runtime.answers import JOB_S, answered
 
 _RECORD_HEADROOM_BYTES = 65_536
 """Room for a message's envelope beyond the message."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler.adapters.kafka.closing import close_client
 from hourhand.scheduler.adapters.kafka.connection import (
     LastError,

@@ -9,8 +9,8 @@ import threading
 from itertools import count
 from typing import NamedTuple
 
-from hourhand.actors.model.errors import TopicMissing
-from hourhand.actors.model.partition import partition_of_key
+from hourhand.actors.model.task.partition import partition_of_key
+from hourhand.actors.model.values.errors import TopicMissing
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.adapters.kafka.connection import LastError, admin_client, describe_topic
 from hourhand.scheduler.configuration.settings import Settings

@@ -17,7 +17,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
@@ -30,7 +30,7 @@ from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.kafka_only.kafka.tails import TailReader
 from hourhand.scheduler.kafka_only.kafka.targets import TargetTopics
 from hourhand.scheduler.kafka_only.ports import Fenced, Outgoing, Refused
-from hourhand.scheduler.process.pause import pause
+from hourhand.scheduler.runtime.pause import pause
 
 logger = logging.getLogger("hourhand.buckets")
 

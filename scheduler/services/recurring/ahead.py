@@ -11,16 +11,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import Completion, CompletionResult
-from hourhand.actors.model.task import BEFORE_EVERY_RECORD, StoredTask
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.task.task import BEFORE_EVERY_RECORD, StoredTask
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.actors.ports.store import Stores
-from hourhand.scheduler.futures.steps import Steps, begun
 from hourhand.scheduler.node.made_ahead import occurrence_ms
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.runtime.steps import Steps, begun
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 from hourhand.scheduler.services.recurring.state import (
     Recurring,
@@ -29,6 +27,8 @@ from hourhand.scheduler.services.recurring.state import (
     recent_keys,
     recurring_of,
 )
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.tasks.appending import TaskAppender
 
 AHEAD_MS = 9_500
 """An occurrence is made at most this time before it is due."""

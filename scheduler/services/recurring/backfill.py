@@ -9,11 +9,11 @@ other, with ``allow`` beside each other.
 from datetime import timedelta
 from itertools import islice, takewhile
 
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, format_instant, from_millis
 from hourhand.scheduler.services.recurring.executor import occurrence_of
 from hourhand.scheduler.services.recurring.state import Recurring
 

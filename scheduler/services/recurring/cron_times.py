@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from hourhand.actors.model.instant import from_millis, to_millis
+from hourhand.actors.model.values.instant import from_millis, to_millis
 
 _MACROS = {
     "@yearly": "0 0 1 1 *",

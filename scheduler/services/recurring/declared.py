@@ -18,13 +18,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from hourhand.actors.kernel.futures import gather
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.instant import format_instant, from_millis
-from hourhand.actors.model.outcome import Drop, Outcome
-from hourhand.actors.model.task import Task
-from hourhand.scheduler.futures.awaiting import settled
+from hourhand.actors.model.execution.outcome import Drop, Outcome
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.instant import format_instant, from_millis
 from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.scheduler.runtime.awaiting import settled
 from hourhand.scheduler.services.recurring.rule import (
     RecurringRule,
     checked_name,
@@ -40,7 +40,7 @@ from hourhand.scheduler.services.recurring.state import (
     rule_values,
     written_rule,
 )
-from hourhand.scheduler.services.system_tasks import SystemDependencies, unique_in_order
+from hourhand.scheduler.services.system.system_tasks import SystemDependencies, unique_in_order
 
 logger = logging.getLogger("hourhand.recurring")
 

@@ -20,15 +20,15 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from hourhand.actors.kernel.futures import gather
-from hourhand.actors.model.definition import RESERVED, Definition
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.outcome import Drop, Outcome
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.outcome import Drop, Outcome
+from hourhand.actors.model.task.definition import RESERVED, Definition
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.actors.ports.store import Stores
-from hourhand.scheduler.futures.awaiting import settled
-from hourhand.scheduler.futures.steps import begun
 from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.scheduler.runtime.awaiting import settled
+from hourhand.scheduler.runtime.steps import begun
 from hourhand.scheduler.services.recurring.ahead import (
     BEHIND_MS,
     MISSED,
@@ -56,7 +56,7 @@ from hourhand.scheduler.services.recurring.state import (
     tick_task,
     written_rule,
 )
-from hourhand.scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.services.system.system_tasks import SystemDependencies
 
 _ENDED_KEPT_MS = 10 * 86_400_000
 _RECENT_MAX = 20

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.sealed import seal_of
-from hourhand.actors.model.task import Task
-from hourhand.scheduler.records.admission import refuse_reserved, target_ms
+from hourhand.actors.model.task.sealed import seal_of
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.scheduler.services.recurring.rule import RecurringRule, checked_name, checked_rule
 from hourhand.scheduler.services.recurring.state import (
     Change,
@@ -16,7 +15,8 @@ from hourhand.scheduler.services.recurring.state import (
     change_task,
     rule_values,
 )
-from hourhand.scheduler.services.system_tasks import unique_in_order
+from hourhand.scheduler.services.system.system_tasks import unique_in_order
+from hourhand.scheduler.tasks.admission import refuse_reserved, target_ms
 
 
 def rule_of(name: str, **values: object) -> RecurringRule:

@@ -21,26 +21,26 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from hourhand.actors.model.codec import encode_object
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.instant import (
+from hourhand.actors.model.task.codec import encode_object
+from hourhand.actors.model.task.kind import checked_kind
+from hourhand.actors.model.task.priority import PRIORITY_MAX
+from hourhand.actors.model.task.sealed import SealedData, SealedMembers, read_envelope
+from hourhand.actors.model.task.task import Identifier
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.instant import (
     INSTANT_MAX_MS,
     format_instant,
     from_millis,
     to_millis,
 )
-from hourhand.actors.model.kind import checked_kind
-from hourhand.actors.model.priority import PRIORITY_MAX
-from hourhand.actors.model.problem_words import PROBLEMS_MAX, problem_text
-from hourhand.actors.model.sealed import SealedData, SealedMembers, read_envelope
-from hourhand.actors.model.task import Identifier
-from hourhand.scheduler.records.time_zones import is_known_zone, is_same_everywhere
+from hourhand.actors.model.values.problem_words import PROBLEMS_MAX, problem_text
 from hourhand.scheduler.services.recurring.cron_times import (
     checked_cron,
     cron_after,
     shortest_gap_ms,
 )
+from hourhand.scheduler.tasks.time_zones import is_known_zone, is_same_everywhere
 
 Overlap = Literal["skip", "buffer_one", "allow"]
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import msgspec
 from pydantic import JsonValue, TypeAdapter
 
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 
 

@@ -10,10 +10,10 @@ from enum import Enum, auto
 
 import msgspec
 
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
-from hourhand.actors.model.key import TaskKey
-from hourhand.scheduler.futures.awaiting import settled
-from hourhand.scheduler.futures.light_future import LightFuture
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.scheduler.runtime.awaiting import settled
+from hourhand.scheduler.runtime.light_future import LightFuture
 
 CLAIM_KEPT_MS = 3_600_000
 """Time for which the claim of an id outlives its message, once that was passed on or cancelled. A

@@ -13,15 +13,14 @@ from typing import Any, NamedTuple, assert_never
 import msgspec
 
 from hourhand.actors.kernel.futures import gather
-from hourhand.actors.model.definition import Definition
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.outcome import Drop, Outcome
-from hourhand.actors.model.status import Completion
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.outcome import Drop, Outcome
+from hourhand.actors.model.task.definition import Definition
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion
+from hourhand.actors.model.task.task import Task
 from hourhand.actors.ports.store import StatusStore
-from hourhand.scheduler.futures.awaiting import settled
 from hourhand.scheduler.node.system_executor import SystemExecutor
-from hourhand.scheduler.records.appending import TaskAppender
+from hourhand.scheduler.runtime.awaiting import settled
 from hourhand.scheduler.services.relay.claim_state import (
     CLAIM_KEPT_MS,
     DecidedHere,
@@ -33,7 +32,8 @@ from hourhand.scheduler.services.relay.claim_state import (
 from hourhand.scheduler.services.relay.delivery import MOVED_ON
 from hourhand.scheduler.services.relay.gathering import ClaimBatch, ClaimRequest
 from hourhand.scheduler.services.relay.headers import RelayAction
-from hourhand.scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.services.system.system_tasks import SystemDependencies
+from hourhand.scheduler.tasks.appending import TaskAppender
 
 _TIMES_MAX = 20
 """Due times that a claim remembers: a message that was moved more often was certainly not passed on

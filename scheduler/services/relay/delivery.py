@@ -13,19 +13,19 @@ from functools import partial
 
 import msgspec
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.definition import Definition
-from hourhand.actors.model.errors import CallerError, StoreUnavailable, TopicMissing
-from hourhand.actors.model.events import MessageRelayed
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.outcome import Drop, Outcome, Retry
-from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.execution.outcome import Drop, Outcome, Retry
+from hourhand.actors.model.operations.events import MessageRelayed
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.definition import Definition
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask, Task
+from hourhand.actors.model.values.errors import CallerError, StoreUnavailable, TopicMissing
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.actors.ports.log import LogWriter
-from hourhand.scheduler.futures.awaiting import settled
-from hourhand.scheduler.futures.light_future import LightFuture, resolve, then
 from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from hourhand.scheduler.ports.messages import MessageWriter
+from hourhand.scheduler.runtime.awaiting import settled
+from hourhand.scheduler.runtime.light_future import LightFuture, resolve, then
 from hourhand.scheduler.services.relay.claim_state import (
     CLAIM_KEPT_MS,
     ClaimState,
@@ -38,7 +38,7 @@ from hourhand.scheduler.services.relay.claim_state import (
 from hourhand.scheduler.services.relay.gathering import ClaimRequest, single_claim
 from hourhand.scheduler.services.relay.headers import RelayAction
 from hourhand.scheduler.services.relay.message import Delivery, Message, parked_name
-from hourhand.scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.services.system.system_tasks import SystemDependencies
 
 _LOOK_AGAIN_MS = 10
 _PAUSE_MAX_MS = 10_000

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
-from hourhand.scheduler.futures.light_future import LightFuture, resolve
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.scheduler.runtime.light_future import LightFuture, resolve
 from hourhand.scheduler.services.relay.claim_state import claim_name
 from hourhand.scheduler.services.relay.headers import RelayAction
 from hourhand.scheduler.services.relay.message import CLAIMS_BYTES_MAX

@@ -9,9 +9,9 @@ from enum import StrEnum
 
 import msgspec
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.instant import parse_instant
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.instant import parse_instant
 from hourhand.scheduler.configuration.door_settings import RelaySettings
 from hourhand.scheduler.services.relay.message import Message
 

@@ -15,19 +15,22 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.errors import CallerError, HourhandError, PoisonRecord, TaskTooLarge
-from hourhand.actors.model.events import RelayRecordRefused
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.operations.events import RelayRecordRefused
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import (
+    CallerError,
+    HourhandError,
+    PoisonRecord,
+    TaskTooLarge,
+)
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.log import TaskLog
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.configuration.door_settings import RelaySettings
-from hourhand.scheduler.consumer.reading import PeriodicCommits, Reading, durable_offsets
+from hourhand.scheduler.node.commits import PeriodicCommits, Reading, durable_offsets
 from hourhand.scheduler.node.system_executor import PATIENCE
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
 from hourhand.scheduler.services.relay.claim_state import claim_name, place_of
 from hourhand.scheduler.services.relay.gathering import (
     ClaimBatch,
@@ -47,7 +50,9 @@ from hourhand.scheduler.services.relay.message import (
     ordering_id_of,
     parked_row,
 )
-from hourhand.scheduler.services.system_tasks import unique_in_order
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.system_tasks import unique_in_order
+from hourhand.scheduler.tasks.appending import TaskAppender
 
 logger = logging.getLogger("hourhand.relay")
 

@@ -10,11 +10,16 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from hourhand.actors.model.codec import headers_bytes
-from hourhand.actors.model.definition import RESERVED, Definition, DefinitionKind, DefinitionName
-from hourhand.actors.model.errors import SettingsInvalid, TaskTooLarge
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.codec import headers_bytes
+from hourhand.actors.model.task.definition import (
+    RESERVED,
+    Definition,
+    DefinitionKind,
+    DefinitionName,
+)
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import SettingsInvalid, TaskTooLarge
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.configuration.settings import Settings
 
 SEND = "send"

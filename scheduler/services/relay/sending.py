@@ -9,17 +9,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.display import shown
-from hourhand.actors.model.errors import InvalidTask, TaskTooLarge
-from hourhand.actors.model.instant import INSTANT_MAX_MS
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidTask, TaskTooLarge
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS
 from hourhand.scheduler.configuration.door_settings import TOPIC_NAME
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.light_future import LightFuture, and_then, failed
-from hourhand.scheduler.records.admission import target_ms
-from hourhand.scheduler.records.receipt import Receipt
-from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.runtime.light_future import LightFuture, and_then, failed
 from hourhand.scheduler.services.relay.message import (
     Delivery,
     Message,
@@ -27,7 +24,10 @@ from hourhand.scheduler.services.relay.message import (
     fits_inline,
     parked_row,
 )
-from hourhand.scheduler.services.system_tasks import unique_in_order
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.system_tasks import unique_in_order
+from hourhand.scheduler.tasks.admission import target_ms
+from hourhand.scheduler.tasks.receipt import Receipt
 
 When = datetime | timedelta
 

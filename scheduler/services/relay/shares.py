@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from functools import partial
 from threading import Lock
 
-from hourhand.actors.model.codec import Headers, headers_bytes
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.task.codec import Headers, headers_bytes
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.actors.ports.clock import Clock
-from hourhand.scheduler.futures.light_future import failed
 from hourhand.scheduler.ports.messages import MessageWriter
+from hourhand.scheduler.runtime.light_future import failed
 
 HELD_BYTES_MAX = 16_000_000
 """Limit for one silent topic: a quarter of the producer's queue."""

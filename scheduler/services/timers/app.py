@@ -17,10 +17,11 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hourhand.actors.model.errors import HourhandError, OperatorError
+from hourhand.actors.model.values.errors import HourhandError, OperatorError
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.configuration.door_settings import TimerSettings
-from hourhand.scheduler.services.http_guard import Door, HttpGuard, Refusal
+from hourhand.scheduler.services.http.http_guard import Door, HttpGuard, Refusal
+from hourhand.scheduler.services.http.typed_routes import TypedApp, TypedRouter, described
 from hourhand.scheduler.services.timers.recurring_routes import RecurringService, add_recurring
 from hourhand.scheduler.services.timers.service import TimerService
 from hourhand.scheduler.services.timers.timer import (
@@ -31,7 +32,6 @@ from hourhand.scheduler.services.timers.timer import (
     refusal_of,
     split_id,
 )
-from hourhand.scheduler.services.typed_routes import TypedApp, TypedRouter, described
 
 _OPEN_PATHS = frozenset({"/ping"})
 _TIMERS = "/timers"

@@ -4,14 +4,14 @@ from datetime import timedelta
 
 import msgspec
 
-from hourhand.actors.model.definition import RESERVED
-from hourhand.actors.model.events import TimerPopped
-from hourhand.actors.model.outcome import Drop, Outcome, Retry
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.outcome import Drop, Outcome, Retry
+from hourhand.actors.model.operations.events import TimerPopped
+from hourhand.actors.model.task.definition import RESERVED
+from hourhand.actors.model.task.task import Task
 from hourhand.actors.ports.store import StatusStore
 from hourhand.scheduler.configuration.door_settings import TimerSettings
 from hourhand.scheduler.node.system_executor import SystemExecutor
-from hourhand.scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.services.system.system_tasks import SystemDependencies
 from hourhand.scheduler.services.timers.executor import CallbackFailed, Caller, Tries
 
 CALL = "call"

@@ -12,21 +12,21 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from hourhand.actors.kernel.futures import gather
-from hourhand.actors.model.definition import Definition, DefinitionKind, DefinitionName
-from hourhand.actors.model.events import TimerPopped
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.outcome import Drop, Outcome, Retry
-from hourhand.actors.model.status import AttemptResult, CompletionResult
-from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.execution.outcome import Drop, Outcome, Retry
+from hourhand.actors.model.operations.events import TimerPopped
+from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task.task import StoredTask, Task
 from hourhand.actors.ports.log import Position
 from hourhand.actors.ports.store import StatusStore
 from hourhand.scheduler.configuration.door_settings import TimerSettings
-from hourhand.scheduler.futures.awaiting import settled
-from hourhand.scheduler.futures.light_future import then
 from hourhand.scheduler.node.system_executor import ImmediateWork, SystemExecutor
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.runtime.awaiting import settled
+from hourhand.scheduler.runtime.light_future import then
+from hourhand.scheduler.services.system.system_tasks import SystemDependencies
 from hourhand.scheduler.services.timers.timer import TimerRule, TimerState, kept_rule, tag_changes
+from hourhand.scheduler.tasks.appending import TaskAppender
 
 ENDED_KEPT_MS = 10 * 86_400_000
 """Time for which the row of an ended timer stays, so that earlier requests cannot undo the end."""

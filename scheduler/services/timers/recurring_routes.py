@@ -18,13 +18,12 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from hourhand.actors.model.definition import DefinitionKind
-from hourhand.actors.model.instant import format_instant, parse_instant
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.definition import DefinitionKind
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import format_instant, parse_instant
 from hourhand.actors.ports.clock import Clock
-from hourhand.scheduler.futures.awaiting import settled
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.runtime.awaiting import settled
+from hourhand.scheduler.services.http.typed_routes import TypedRouter
 from hourhand.scheduler.services.recurring.requests import request_task, set_task
 from hourhand.scheduler.services.recurring.rule import (
     EXCEPT_DATES_MAX,
@@ -41,6 +40,7 @@ from hourhand.scheduler.services.recurring.state import (
     name_of,
     recurring_of,
 )
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
 from hourhand.scheduler.services.timers.calls import call_ordering_id
 from hourhand.scheduler.services.timers.timer import (
     CallbackRequest,
@@ -51,7 +51,7 @@ from hourhand.scheduler.services.timers.timer import (
     ServiceAnswer,
     Time,
 )
-from hourhand.scheduler.services.typed_routes import TypedRouter
+from hourhand.scheduler.tasks.appending import TaskAppender
 
 _LOOKS = 3
 _LOOK_PAUSE_S = 0.05

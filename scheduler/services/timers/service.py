@@ -13,16 +13,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from hourhand.actors.model.definition import Definition, DefinitionKind
-from hourhand.actors.model.errors import HourhandError, LogUnavailable
-from hourhand.actors.model.instant import INSTANT_MAX_MS
-from hourhand.actors.model.log_offset import era_of, kept_offset
+from hourhand.actors.model.task.definition import Definition, DefinitionKind
+from hourhand.actors.model.values.errors import HourhandError, LogUnavailable
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS
+from hourhand.actors.model.values.log_offset import era_of, kept_offset
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.telemetry import Telemetry
-from hourhand.scheduler.futures.awaiting import settled
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
-from hourhand.scheduler.services.system_tasks import unique_in_order
+from hourhand.scheduler.runtime.awaiting import settled
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.system_tasks import unique_in_order
 from hourhand.scheduler.services.timers.executor import (
     NEW,
     UNWRITTEN_MS,
@@ -35,6 +34,7 @@ from hourhand.scheduler.services.timers.executor import (
     timer_row,
 )
 from hourhand.scheduler.services.timers.timer import TimerRule, TimerState, kept_rule, tag_changes
+from hourhand.scheduler.tasks.appending import TaskAppender
 
 RECENT_MAX = 20_000
 """Changes in memory until the store has them; the store has long had older ones."""

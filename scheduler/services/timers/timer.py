@@ -20,10 +20,10 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from hourhand.actors.model.display import storable_text
-from hourhand.actors.model.events import TimerTagChanged
-from hourhand.actors.model.instant import INSTANT_MAX_MS, format_instant
-from hourhand.actors.model.problem_words import problems_text
+from hourhand.actors.model.operations.events import TimerTagChanged
+from hourhand.actors.model.values.display import storable_text
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, format_instant
+from hourhand.actors.model.values.problem_words import problems_text
 
 REPLICATION_DEFAULT = 2
 REPLICATION_MAX = 1_000

@@ -8,10 +8,15 @@ from hourhand.actors.messages import (
     RecordOutcomes,
     TasksChecked,
 )
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.known_completions import KnownCompletions
-from hourhand.actors.model.settings import TreeSettings, WindowSettings
-from hourhand.actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from hourhand.actors.model.execution.known_completions import KnownCompletions
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import (
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+)
+from hourhand.actors.model.values.settings import TreeSettings, WindowSettings
 from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
 from tests.unit.probes import PARTITION, Harness, Probe
 

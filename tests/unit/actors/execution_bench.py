@@ -25,19 +25,19 @@ from hourhand.actors.messages import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from hourhand.actors.model.attempts import Attempt, Ending
-from hourhand.actors.model.backoff import OnExhausted, RetryPolicy
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.errors import UnknownKind
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.ownership import Straggler
-from hourhand.actors.model.pauses import Pause, PauseScope
-from hourhand.actors.model.settings import ExecutionSettings, TreeSettings, WindowSettings
-from hourhand.actors.model.status import AttemptRecord, Completion
-from hourhand.actors.model.task import FRESH, AttemptState, StoredTask, Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.attempts import Attempt, Ending
+from hourhand.actors.model.execution.backoff import OnExhausted, RetryPolicy
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.ownership import Straggler
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptRecord, Completion
+from hourhand.actors.model.task.task import FRESH, AttemptState, StoredTask, Task
+from hourhand.actors.model.values.errors import UnknownKind
+from hourhand.actors.model.values.settings import ExecutionSettings, TreeSettings, WindowSettings
 from hourhand.actors.partition_executor import PartitionExecutor
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.probes import NOTHING_KNOWN_BEFORE_MS, PARTITION, Harness, Probe

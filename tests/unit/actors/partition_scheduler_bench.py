@@ -7,10 +7,10 @@ from hourhand.actors.messages import (
     StartTasks,
     WithdrawTask,
 )
-from hourhand.actors.model.commands import Withdrawal
-from hourhand.actors.model.flow import FlowRules
-from hourhand.actors.model.settings import TreeSettings, WindowSettings
-from hourhand.actors.model.task import AttemptState, StoredTask
+from hourhand.actors.model.execution.commands import Withdrawal
+from hourhand.actors.model.flow.flow import FlowRules
+from hourhand.actors.model.task.task import AttemptState, StoredTask
+from hourhand.actors.model.values.settings import TreeSettings, WindowSettings
 from hourhand.actors.partition_scheduler import PartitionScheduler
 from tests.builders import a_stored_task
 from tests.unit.probes import PARTITION, Harness, Probe

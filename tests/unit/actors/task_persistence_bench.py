@@ -17,15 +17,15 @@ from hourhand.actors.messages import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from hourhand.actors.model.attempts import NO_STATUS, KeyStatus
-from hourhand.actors.model.codec import Command, CommandKind
-from hourhand.actors.model.commands import WithdrawalResult
-from hourhand.actors.model.flow import FlowRules
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Assignment, Straggler, Watermark
-from hourhand.actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
-from hourhand.actors.model.status import CommandOutcome
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.attempts import NO_STATUS, KeyStatus
+from hourhand.actors.model.execution.commands import WithdrawalResult
+from hourhand.actors.model.flow.flow import FlowRules
+from hourhand.actors.model.operations.ownership import Assignment, Straggler, Watermark
+from hourhand.actors.model.task.codec import Command, CommandKind
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.settings import TreeSettings, WatermarkSettings, WindowSettings
 from hourhand.actors.task_persistence import TaskPersistence
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.probes import EPOCH, PARTITION, Harness

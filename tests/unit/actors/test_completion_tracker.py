@@ -16,9 +16,9 @@ from hourhand.actors.messages import (
     StatusesFound,
     TasksChecked,
 )
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.key import first_key_at
-from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task.key import first_key_at
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.values.errors import StoreUnavailable
 from tests.builders import NOW_MS, a_completion, a_stored_task, an_attempt
 from tests.unit.actors.completion_tracker_bench import (
     KNOWN_MAX,

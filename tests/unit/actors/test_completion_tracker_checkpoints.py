@@ -9,10 +9,10 @@ from hourhand.actors.messages import (
     RecordOutcomes,
     StatusesFound,
 )
-from hourhand.actors.model.attempts import CheckpointMade
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.execution.attempts import CheckpointMade
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.values.errors import StoreUnavailable
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.actors.completion_tracker_bench import WRITES, Bench, key_of, record_of
 from tests.unit.probes import PARTITION

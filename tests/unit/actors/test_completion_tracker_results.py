@@ -1,9 +1,9 @@
 """CompletionTracker: a result is durable before the completion of its task (P28)."""
 
 from hourhand.actors.messages import OutcomesRecorded, RecordOutcomes
-from hourhand.actors.model.attempts import closing_completion
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task_result import StoredResult
+from hourhand.actors.model.execution.attempts import closing_completion
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task_result import StoredResult
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.actors.completion_tracker_bench import WRITES, Bench, key_of
 from tests.unit.probes import PARTITION

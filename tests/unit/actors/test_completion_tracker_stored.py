@@ -9,7 +9,7 @@ from hourhand.actors.messages import (
     StatusesFound,
     TasksChecked,
 )
-from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task.status import CompletionResult
 from tests.builders import a_completion
 from tests.unit.actors.completion_tracker_bench import Bench, key_of, record_of
 from tests.unit.probes import PARTITION

@@ -25,15 +25,15 @@ from hourhand.actors.messages import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.settings import TreeSettings, WindowSettings
-from hourhand.actors.model.status import Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask, Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.task.task import StoredTask, Task
+from hourhand.actors.model.values.settings import TreeSettings, WindowSettings
 from hourhand.actors.partition_executor import PartitionExecutor
 from tests.builders import a_completion, a_stored_task
 from tests.unit.probes import NOTHING_KNOWN_BEFORE_MS, Harness, Probe

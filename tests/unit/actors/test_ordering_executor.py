@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from hourhand.actors.messages import DrainTasks, LoadOrdering, OrderingLoaded, UpdateTask
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.actors.ordering_executor import OrderingExecutor
 from tests.builders import NOW_MS, a_completion
 from tests.unit.actors.execution_bench import ID, QUEUE_MAX, Bench, holding_of, task_named

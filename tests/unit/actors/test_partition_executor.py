@@ -15,11 +15,11 @@ from hourhand.actors.messages import (
     StartTasks,
     UpdateTask,
 )
-from hourhand.actors.model.attempts import AttemptEnded, Ending
-from hourhand.actors.model.commands import WithdrawalResult
-from hourhand.actors.model.key import first_key_at
-from hourhand.actors.model.ownership import Straggler
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.attempts import AttemptEnded, Ending
+from hourhand.actors.model.execution.commands import WithdrawalResult
+from hourhand.actors.model.operations.ownership import Straggler
+from hourhand.actors.model.task.key import first_key_at
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.actors.partition_executor import PartitionExecutor
 from tests.builders import NOW_MS, a_stored_task, an_attempt
 from tests.unit.actors.execution_bench import Bench, holding_of

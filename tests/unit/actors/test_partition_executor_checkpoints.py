@@ -1,8 +1,8 @@
 """PartitionExecutor: checkpoints of the owner's attempts are recorded, and no others."""
 
 from hourhand.actors.messages import RecordCheckpoints
-from hourhand.actors.model.attempts import CheckpointMade
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.execution.attempts import CheckpointMade
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
 from hourhand.actors.partition_executor import PartitionExecutor
 from tests.builders import NOW_MS, a_stored_task, an_attempt
 from tests.unit.probes import EPOCH, Harness

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from hourhand.actors.messages import DrainTasks, PauseTasks, StartTasks
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.key import first_key_at
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.ownership import Straggler
-from hourhand.actors.model.pauses import Pause, PauseScope
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.ownership import Straggler
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.key import first_key_at
+from hourhand.actors.model.task.task import StoredTask
 from tests.builders import NOW_MS, a_stored_task, an_attempt
 from tests.unit.actors.execution_bench import Bench
 from tests.unit.probes import EPOCH, PARTITION

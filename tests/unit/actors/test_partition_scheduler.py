@@ -17,9 +17,9 @@ from hourhand.actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.events import WindowShrunk
-from hourhand.actors.model.ownership import Straggler
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.operations.events import WindowShrunk
+from hourhand.actors.model.operations.ownership import Straggler
 from hourhand.actors.partition_scheduler import PartitionScheduler
 from tests.builders import NOW_MS
 from tests.unit.actors.partition_scheduler_bench import Bench, task_due_in

@@ -8,10 +8,10 @@ from hourhand.actors.messages import (
     ShrinkWindow,
     SlotsReleased,
 )
-from hourhand.actors.model.band import BandName
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.window.band import BandName
 from hourhand.actors.partition_scheduler import FLOW_TASKS_AT_A_TIME
-from tests.unit.actors.model.test_flow_queues import RULES, task
+from tests.unit.actors.model.window.test_flow_queues import RULES, task
 from tests.unit.actors.partition_scheduler_bench import Bench
 
 SLOTS = 6

@@ -12,8 +12,8 @@ from hourhand.actors.messages import (
     StartTasks,
     UpdateTask,
 )
-from hourhand.actors.model.band import BandName
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.window.band import BandName
 from tests.builders import NOW_MS
 from tests.unit.actors.partition_scheduler_bench import Bench, task_due_in
 from tests.unit.probes import Probe

@@ -3,7 +3,7 @@
 import pytest
 
 from hourhand.actors.messages import LowerCheckpoint, ShrinkWindow
-from hourhand.actors.model.events import WindowShrunk
+from hourhand.actors.model.operations.events import WindowShrunk
 from tests.unit.actors.partition_scheduler_bench import Bench, task_due_in
 from tests.unit.probes import PARTITION
 

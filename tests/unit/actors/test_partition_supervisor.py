@@ -11,13 +11,13 @@ from hourhand.actors.messages import (
     TasksDrained,
     WatermarkMeasured,
 )
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.events import CatchUpEnded, PartitionHeld, TaskClosed
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.ownership import Assignment, initial_watermark
-from hourhand.actors.model.settings import RecoverySettings, TreeSettings
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import CatchUpEnded, PartitionHeld, TaskClosed
+from hourhand.actors.model.operations.ownership import Assignment, initial_watermark
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import StoreUnavailable
+from hourhand.actors.model.values.settings import RecoverySettings, TreeSettings
 from hourhand.actors.partition_supervisor import WATERMARK_WAIT_MS, PartitionSupervisor
 from tests.builders import NOW_MS, a_record, a_task
 from tests.unit.probes import EPOCH, PARTITION, Harness, Probe, ProbeActor, ProbedChildren

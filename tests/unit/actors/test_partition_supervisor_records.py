@@ -8,18 +8,18 @@ from hourhand.actors.messages import (
     PersistTasks,
     TasksPersisted,
 )
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import LogUnavailable, TaskTooLarge
-from hourhand.actors.model.events import (
+from hourhand.actors.model.operations.events import (
     PartitionHeld,
     PartitionReleased,
     RecordMisplaced,
     RecordPoisoned,
 )
-from hourhand.actors.model.ownership import Assignment, initial_watermark
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.ownership import Assignment, initial_watermark
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import LogUnavailable, TaskTooLarge
+from hourhand.actors.model.values.settings import ExecutionSettings, TreeSettings
 from hourhand.actors.partition_supervisor import (
     SLOW_APPEND_MS,
     PartitionSupervisor,

@@ -13,12 +13,12 @@ from hourhand.actors.messages import (
     StartTasks,
     UpdateTask,
 )
-from hourhand.actors.model.attempts import Attempt, Ending
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.events import AttemptFinished
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.pauses import Pause, PauseScope
-from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.execution.attempts import Attempt, Ending
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.operations.events import AttemptFinished
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.status import Completion, CompletionResult
 from tests.unit.actors.execution_bench import ID, WAIT_MS, Bench, holding_of, task_named
 from tests.unit.fakes import SLOW_MS
 from tests.unit.probes import EPOCH, PARTITION

@@ -1,9 +1,9 @@
 """A window of the schedule: its rows and its statuses, one after the other or side by side."""
 
 from hourhand.actors.messages import LoadStatuses, LoadTasks, TasksLoaded
-from hourhand.actors.model.attempts import KeyStatus
-from hourhand.actors.model.checkpoint import SHORT_WINDOW_MS
-from hourhand.actors.model.task import AttemptState
+from hourhand.actors.model.execution.attempts import KeyStatus
+from hourhand.actors.model.task.task import AttemptState
+from hourhand.actors.model.window.checkpoint import SHORT_WINDOW_MS
 from tests.builders import NOW_MS, a_completion
 from tests.unit.actors.task_persistence_bench import LAG_MS, Bench, task_due_in
 

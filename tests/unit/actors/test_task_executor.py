@@ -11,13 +11,13 @@ from hourhand.actors.messages import (
     RecordOutcomes,
     RecordStarts,
 )
-from hourhand.actors.model.attempts import AttemptEnded, Ending, started_record
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.events import AttemptFinished, TaskHeld
-from hourhand.actors.model.status import AttemptResult, CompletionResult
-from hourhand.actors.model.task import AttemptState, StoredTask
-from hourhand.actors.model.task_state import Fate
+from hourhand.actors.model.execution.attempts import AttemptEnded, Ending, started_record
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.execution.task_state import Fate
+from hourhand.actors.model.operations.events import AttemptFinished, TaskHeld
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task.task import AttemptState, StoredTask
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.actors.ports.log import Position
 from hourhand.actors.task_executor import TaskExecutorRole
 from tests.builders import NOW_MS, a_stored_task

@@ -11,10 +11,10 @@ from hourhand.actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from hourhand.actors.model.attempts import Ending, state_after
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.status import AttemptResult, CompletionResult
-from hourhand.actors.model.task import FRESH
+from hourhand.actors.model.execution.attempts import Ending, state_after
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task.task import FRESH
 from hourhand.actors.ports.log import Position
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.actors.execution_bench import TASK, WAIT_MS, Bench, holding_of

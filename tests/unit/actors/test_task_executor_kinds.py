@@ -6,11 +6,11 @@ from hourhand.actors.messages import (
     DrainTasks,
     UpdateTask,
 )
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.events import TaskHeld
-from hourhand.actors.model.kind import with_kind
-from hourhand.actors.model.status import AttemptRecord, AttemptResult
-from hourhand.actors.model.task import AttemptState, StoredTask
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.operations.events import TaskHeld
+from hourhand.actors.model.task.kind import with_kind
+from hourhand.actors.model.task.status import AttemptRecord, AttemptResult
+from hourhand.actors.model.task.task import AttemptState, StoredTask
 from tests.builders import a_stored_task
 from tests.unit.actors.execution_bench import Bench, Job, holding_of, task_named
 

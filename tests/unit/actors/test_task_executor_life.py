@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from hourhand.actors.messages import TaskWithdrawn
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.codec import decode_record
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.events import AttemptRefused, TaskClosed
-from hourhand.actors.model.status import AttemptResult, CompletionResult
-from hourhand.actors.model.task import AttemptState, StoredTask
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.operations.events import AttemptRefused, TaskClosed
+from hourhand.actors.model.task.codec import decode_record
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task.task import AttemptState, StoredTask
 from tests.builders import NOW_MS, a_record, a_task
 from tests.unit.actors.execution_bench import WAIT_MS, Bench, task_named
 

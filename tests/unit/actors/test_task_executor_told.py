@@ -8,17 +8,17 @@ import pytest
 from msgspec.structs import replace
 
 from hourhand.actors.messages import StartTasks
-from hourhand.actors.model.attempts import Attempt, Ending
-from hourhand.actors.model.backoff import OnExhausted
-from hourhand.actors.model.commands import WithdrawalResult
-from hourhand.actors.model.events import (
+from hourhand.actors.model.execution.attempts import Attempt, Ending
+from hourhand.actors.model.execution.backoff import OnExhausted
+from hourhand.actors.model.execution.commands import WithdrawalResult
+from hourhand.actors.model.operations.events import (
     AttemptFinished,
     AttemptRefused,
     RetriesExhausted,
     TaskClosed,
 )
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task import AttemptState
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task import AttemptState
 from hourhand.actors.ports.runner import Executable
 from tests.builders import NOW_MS, a_stored_task, an_attempt
 from tests.unit.actors.execution_bench import LONG_AGO_MS, TASK, Bench, Job, holding_of

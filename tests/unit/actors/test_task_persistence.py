@@ -18,12 +18,12 @@ from hourhand.actors.messages import (
     StatusesFound,
     TasksLoaded,
 )
-from hourhand.actors.model.attempts import KeyStatus
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.key import first_key_at
-from hourhand.actors.model.ownership import Straggler
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task import AttemptState
+from hourhand.actors.model.execution.attempts import KeyStatus
+from hourhand.actors.model.operations.ownership import Straggler
+from hourhand.actors.model.task.key import first_key_at
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task import AttemptState
+from hourhand.actors.model.values.bucket import hour_of
 from hourhand.actors.task_persistence import TaskPersistence
 from tests.builders import NOW_MS, a_completion, a_stored_task
 from tests.unit.actors.task_persistence_bench import (

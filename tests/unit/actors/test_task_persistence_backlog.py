@@ -12,11 +12,11 @@ from hourhand.actors.messages import (
     StatusesFound,
     TasksLoaded,
 )
-from hourhand.actors.model.band import BandName
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.ownership import Straggler, Watermark
-from hourhand.actors.model.read_ahead import BACKLOG_MIN_MS, UNREAD_SHARE
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.ownership import Straggler, Watermark
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.window.band import BandName
+from hourhand.actors.model.window.read_ahead import BACKLOG_MIN_MS, UNREAD_SHARE
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.actors.task_persistence_bench import INTERVAL_MS, LAG_MS, Bench
 

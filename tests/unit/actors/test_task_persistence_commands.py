@@ -11,12 +11,12 @@ from hourhand.actors.messages import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from hourhand.actors.model.attempts import KeyStatus
-from hourhand.actors.model.codec import Command, CommandKind
-from hourhand.actors.model.commands import WithdrawalResult
-from hourhand.actors.model.errors import OwnershipLost
-from hourhand.actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
-from hourhand.actors.model.task import AttemptState
+from hourhand.actors.model.execution.attempts import KeyStatus
+from hourhand.actors.model.execution.commands import WithdrawalResult
+from hourhand.actors.model.task.codec import Command, CommandKind
+from hourhand.actors.model.task.status import CommandOutcome, CompletionResult, RecordedOutcome
+from hourhand.actors.model.task.task import AttemptState
+from hourhand.actors.model.values.errors import OwnershipLost
 from tests.builders import CHANGING, NOW_MS, a_completion
 from tests.unit.actors.task_persistence_bench import (
     LATER_MS,

@@ -4,15 +4,15 @@ import pytest
 
 from hourhand.actors.loading import FLOW_PAGE_TASKS, SEARCH_PAGES
 from hourhand.actors.messages import BandsChanged, LoadTasks, LowerCheckpoint, TasksLoaded
-from hourhand.actors.model.band import BandName
-from hourhand.actors.model.budget import PartitionBudget
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.read_ahead import AHEAD_MS, BACKLOG_MIN_MS
-from hourhand.actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.settings import TreeSettings, WatermarkSettings, WindowSettings
+from hourhand.actors.model.window.band import BandName
+from hourhand.actors.model.window.budget import PartitionBudget
+from hourhand.actors.model.window.read_ahead import AHEAD_MS, BACKLOG_MIN_MS
 from hourhand.actors.schedule_reader import ROWS_FOUND_FIRST
 from tests.builders import NOW_MS
-from tests.unit.actors.model.test_flow_queues import RULES, task
+from tests.unit.actors.model.window.test_flow_queues import RULES, task
 from tests.unit.actors.task_persistence_bench import INTERVAL_MS, LAG_MS, Bench
 
 TASKS_MAX = 10

@@ -1,6 +1,6 @@
 """TaskPersistence: what waits for a slow write goes with one request."""
 
-from hourhand.actors.model.codec import Command, CommandKind
+from hourhand.actors.model.task.codec import Command, CommandKind
 from tests.builders import a_stored_task
 from tests.unit.actors.task_persistence_bench import Bench, task_due_in
 from tests.unit.probes import PARTITION

@@ -3,17 +3,17 @@
 import pytest
 
 from hourhand.actors.messages import WithdrawTask
-from hourhand.actors.model.codec import Command, CommandKind
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.events import (
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.operations.events import (
     BatchPersisted,
     CommandDecided,
     TasksStored,
     WatermarkAdvanced,
     WindowLoaded,
 )
-from hourhand.actors.model.ownership import Straggler
-from hourhand.actors.model.status import CommandOutcome
+from hourhand.actors.model.operations.ownership import Straggler
+from hourhand.actors.model.task.codec import Command, CommandKind
+from hourhand.actors.model.task.status import CommandOutcome
 from tests.builders import NOW_MS
 from tests.unit.actors.task_persistence_bench import LAG_MS, TASK, Bench, task_due_in
 from tests.unit.probes import PARTITION

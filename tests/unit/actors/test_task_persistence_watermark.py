@@ -15,17 +15,17 @@ from hourhand.actors.messages import (
     TaskWithdrawn,
     WatermarkMeasured,
 )
-from hourhand.actors.model.attempts import NO_STATUS, KeyStatus
-from hourhand.actors.model.bucket import HOUR_MS, hour_of
-from hourhand.actors.model.codec import Command, CommandKind
-from hourhand.actors.model.commands import WithdrawalResult
-from hourhand.actors.model.errors import OwnershipLost
-from hourhand.actors.model.events import WatermarkHeld
-from hourhand.actors.model.log_offset import kept_offset
-from hourhand.actors.model.ownership import Assignment, Straggler, Watermark
-from hourhand.actors.model.settings import WatermarkSettings
-from hourhand.actors.model.status import Completion, CompletionResult
-from hourhand.actors.model.task import FRESH, StoredTask
+from hourhand.actors.model.execution.attempts import NO_STATUS, KeyStatus
+from hourhand.actors.model.execution.commands import WithdrawalResult
+from hourhand.actors.model.operations.events import WatermarkHeld
+from hourhand.actors.model.operations.ownership import Assignment, Straggler, Watermark
+from hourhand.actors.model.task.codec import Command, CommandKind
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.task.task import FRESH, StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS, hour_of
+from hourhand.actors.model.values.errors import OwnershipLost
+from hourhand.actors.model.values.log_offset import kept_offset
+from hourhand.actors.model.values.settings import WatermarkSettings
 from hourhand.actors.task_persistence import TaskPersistence
 from tests.builders import NOW_MS, a_completion, a_stored_task
 from tests.unit.actors.task_persistence_bench import (

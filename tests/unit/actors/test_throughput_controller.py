@@ -10,8 +10,8 @@ from hourhand.actors.messages import (
     ShrinkWindow,
     TasksLoaded,
 )
-from hourhand.actors.model.band import BandName
-from hourhand.actors.model.settings import TreeSettings, WindowSettings
+from hourhand.actors.model.values.settings import TreeSettings, WindowSettings
+from hourhand.actors.model.window.band import BandName
 from hourhand.actors.throughput_controller import (
     FIRST_AHEAD_MS,
     ON_TIME_AHEAD_MS,

@@ -14,9 +14,9 @@ from hourhand.actors.messages import (
     TasksDrained,
     TasksPersisted,
 )
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.ownership import Assignment, Ownership, initial_watermark
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.operations.ownership import Assignment, Ownership, initial_watermark
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.partition import partition_of
 from hourhand.actors.topic_supervisor import TopicSupervisor
 from tests.builders import NOW_MS, a_record, a_task
 from tests.unit.probes import Harness, Probe, ProbeActor, ProbedChildren

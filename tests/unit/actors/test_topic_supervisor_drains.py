@@ -1,8 +1,8 @@
 """TopicSupervisor: what its partitions are told of a revocation, and of what is paused."""
 
 from hourhand.actors.messages import PartitionsRevoked, PauseTasks, RevokePartitions
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.pauses import Pause, PauseScope
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
 from tests.unit.actors.test_topic_supervisor import DEADLINE_MS, Bench
 
 

@@ -10,10 +10,10 @@ from hourhand.actors.messages import (
     StartTasks,
     UpdateTask,
 )
-from hourhand.actors.model.attempts import AttemptEnded, Ending
-from hourhand.actors.model.commands import Withdrawal, WithdrawalResult
-from hourhand.actors.model.key import first_key_at
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.execution.attempts import AttemptEnded, Ending
+from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.task.key import first_key_at
+from hourhand.actors.model.task.task import StoredTask
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.actors.execution_bench import ID, QUEUE_MAX, Bench, Job, holding_of, task_named
 from tests.unit.fakes import SLOW_MS

@@ -1,7 +1,7 @@
 """How starts are counted that a limit let through."""
 
 from benchmarks.families.limited import most_within, us_an_attempt
-from hourhand.actors.model.flow import FlowRule, FlowRules, Limit
+from hourhand.actors.model.flow.flow import FlowRule, FlowRules, Limit
 
 
 def test_the_most_starts_within_a_time_are_counted_from_each_of_them() -> None:

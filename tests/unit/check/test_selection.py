@@ -12,8 +12,8 @@ from tests.tidy.source import ROOT, report
 Select = Callable[..., Selection]
 
 _FILES = (
-    "tests/unit/actors/model/test_key.py",
-    "tests/unit/actors/model/test_task.py",
+    "tests/unit/actors/model/task/test_key.py",
+    "tests/unit/actors/model/task/test_task.py",
     "tests/unit/actors/test_turn.py",
     "tests/unit/scheduler/test_store.py",
     "tests/property/test_key.py",
@@ -22,13 +22,13 @@ _FILES = (
     "tests/tidy/test_names.py",
 )
 _IMPORTERS = {
-    "actors/model/key.py": [
-        "actors/model/task.py",
+    "actors/model/task/key.py": [
+        "actors/model/task/task.py",
         "scheduler/store.py",
         "tests/builders.py",
         "tests/integration/test_store.py",
         "tests/property/test_key.py",
-        "tests/unit/actors/model/test_key.py",
+        "tests/unit/actors/model/task/test_key.py",
     ],
     "tests/builders.py": ["tests/unit/actors/test_turn.py"],
 }
@@ -56,12 +56,12 @@ def _tests(selection: Selection) -> list[str]:
 
 def test_the_nearest_tests_come_first(chosen: Select) -> None:
     """Own ones, those that import the change, those of its importers and through helpers."""
-    selection = chosen("actors/model/key.py")
+    selection = chosen("actors/model/task/key.py")
 
     assert _tests(selection) == [
-        "tests/unit/actors/model/test_key.py",
+        "tests/unit/actors/model/task/test_key.py",
         "tests/property/test_key.py",
-        "tests/unit/actors/model/test_task.py",
+        "tests/unit/actors/model/task/test_task.py",
         "tests/unit/actors/test_turn.py",
         "tests/unit/scheduler/test_store.py",
     ]
@@ -69,7 +69,7 @@ def test_the_nearest_tests_come_first(chosen: Select) -> None:
 
 def test_what_is_above_the_limit_is_left_out_farthest_first(chosen: Select) -> None:
     """And is named."""
-    selection = chosen("actors/model/key.py", limit=3)
+    selection = chosen("actors/model/task/key.py", limit=3)
 
     assert len(_tests(selection)) == 3
     assert selection.too_many == (
@@ -80,7 +80,7 @@ def test_what_is_above_the_limit_is_left_out_farthest_first(chosen: Select) -> N
 
 def test_tests_that_may_be_slow_are_named_and_not_run(chosen: Select) -> None:
     """Those that start programs, and those on servers."""
-    selection = chosen("actors/model/key.py")
+    selection = chosen("actors/model/task/key.py")
 
     assert selection.slow == (
         "tests/programs/actors/model/test_key.py",

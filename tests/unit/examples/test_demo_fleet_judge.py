@@ -13,7 +13,7 @@ from examples.demo_fleet.executor import SECRET
 from examples.demo_fleet.judge import judge
 from examples.demo_fleet.play import Evidence
 from examples.demo_fleet.shop import Entry, Fate, Order, make_orders
-from hourhand.actors.model.sealed import MEMBER
+from hourhand.actors.model.task.sealed import MEMBER
 from hourhand.scheduler.demo.audit import Run
 
 FIRST, SECOND, AGAIN = 1, 2, 3

@@ -9,10 +9,10 @@ from msgspec import structs
 
 from examples.demo_life import CANCELLED, CHARGES, CUSTOMERS, Seen, judged
 from hourhand import TaskInfo
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import AttemptResult
-from hourhand.scheduler.reading.task_info import AttemptInfo
-from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.scheduler.tasks.task_info import AttemptInfo
+from hourhand.scheduler.tasks.task_state import TaskState
 
 BEGIN = datetime(2026, 2, 9, tzinfo=UTC)
 STATES = {

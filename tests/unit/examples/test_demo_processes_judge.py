@@ -10,9 +10,9 @@ import pytest
 from examples.demo_processes.__main__ import COUNTS, PLAIN, Seen, Start, judged, tasks_due
 from examples.demo_processes.work import CRASHES_MAX
 from hourhand import Task, TaskInfo
-from hourhand.actors.model.status import AttemptResult
-from hourhand.scheduler.reading.task_info import AttemptInfo
-from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.scheduler.tasks.task_info import AttemptInfo
+from hourhand.scheduler.tasks.task_state import TaskState
 
 BEGIN = datetime(2026, 2, 9, tzinfo=UTC)
 ERRORS = {

@@ -7,8 +7,8 @@ import pytest
 
 import hourhand
 import hourhand.errors
-from hourhand.actors.model import errors
-from hourhand.actors.model.errors import HourhandError
+from hourhand.actors.model.values import errors
+from hourhand.actors.model.values.errors import HourhandError
 from tests.tidy.source import ROOT
 
 DECLARED = {

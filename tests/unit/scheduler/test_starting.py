@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hourhand import Scheduler, SchedulerClient, Settings
-from hourhand.actors.model.errors import AlreadyStarted, InvalidExecutor, SettingsInvalid
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import AlreadyStarted, InvalidExecutor, SettingsInvalid
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from hourhand.scheduler.testing import VirtualScheduler
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.errors import SettingsInvalid
-from hourhand.actors.model.events import BulkEnqueued
+from hourhand.actors.model.operations.events import BulkEnqueued
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.embedded.writer import EmbeddedWriter
 from hourhand.scheduler.adapters.telemetry import LoggingTelemetry

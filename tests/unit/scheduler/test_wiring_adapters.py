@@ -6,7 +6,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import pytest
 
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters import lifecycle
 from hourhand.scheduler.adapters.cassandra import bulk as cassandra_bulk

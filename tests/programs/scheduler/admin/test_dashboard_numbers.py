@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hourhand import Scheduler, Task
-from hourhand.scheduler.reading.inspector import TaskState
+from hourhand.scheduler.tasks.inspector import TaskState
 from tests.programs.scheduler.admin.dashboard_modules import NEEDS_NODE, copied, ran, served
 from tests.waiting import until
 

@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from hourhand import RetryPolicy, Scheduler, Task, TaskExecutor
-from hourhand.scheduler.reading.task_state import TaskState
+from hourhand.scheduler.tasks.task_state import TaskState
 from tests.unit.scheduler.cli.commands import PARTITIONS, settings_of
 from tests.waiting import until
 

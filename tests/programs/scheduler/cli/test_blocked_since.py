@@ -5,8 +5,8 @@ from operator import itemgetter
 from pathlib import Path
 
 from hourhand import RetryPolicy, Scheduler, TaskExecutor
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from tests.unit.scheduler.cli.commands import answer, settings_of
 from tests.waiting import until

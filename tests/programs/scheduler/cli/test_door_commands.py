@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hourhand import RetryPolicy, Scheduler, Settings
-from hourhand.actors.model.instant import format_instant, from_millis
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import format_instant, from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.log import MemoryLog

@@ -9,9 +9,9 @@ from typing import ClassVar
 import pytest
 
 from hourhand import Scheduler
-from hourhand.actors.model.instant import from_millis
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.adapters.clock import SystemClock
 from tests.unit.scheduler.cli.commands import answer, invoke, settings_of
 from tests.waiting import until

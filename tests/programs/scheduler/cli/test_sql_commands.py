@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from hourhand import Done, RetryPolicy, Scheduler, Task, TaskExecutor
-from hourhand.actors.model.codec import encode_task
-from hourhand.actors.model.expiry import read_expiry
-from hourhand.actors.model.links import Links, Then, encode_links
-from hourhand.actors.model.row_text import row_text
+from hourhand.actors.model.task.codec import encode_task
+from hourhand.actors.model.task.expiry import read_expiry
+from hourhand.actors.model.task.links import Links, Then, encode_links
+from hourhand.actors.model.task.row_text import row_text
 from tests.unit.scheduler.cli.commands import invoke, settings_of
 from tests.waiting import until
 

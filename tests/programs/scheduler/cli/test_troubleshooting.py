@@ -15,7 +15,7 @@ import pytest
 import tenacity
 
 from hourhand import Hourhand, Limit, RetryPolicy, Scheduler, SchedulerClient, Task
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from tests.documents.blocks import Block, blocks
 from tests.newcomer.terminal import compare, steps
 from tests.tidy.source import ROOT

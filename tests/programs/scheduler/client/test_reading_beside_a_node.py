@@ -15,7 +15,7 @@ from hourhand import (
     TaskExecutor,
     TaskState,
 )
-from hourhand.actors.model.errors import NodeStopped, OperatorError, StoreUnavailable
+from hourhand.actors.model.values.errors import NodeStopped, OperatorError, StoreUnavailable
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 
 WAIT_S = 120.0

@@ -9,21 +9,21 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded
-from hourhand.actors.model.kind import with_kind
-from hourhand.actors.model.settings import ExecutionSettings, RecoverySettings
-from hourhand.actors.model.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded
+from hourhand.actors.model.task.kind import with_kind
+from hourhand.actors.model.task.task_checkpoint import TaskCheckpoint
+from hourhand.actors.model.values.settings import ExecutionSettings, RecoverySettings
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.executors.process_plan import plan_of
 from hourhand.scheduler.executors.registry import Hourhand
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Calls
-from hourhand.scheduler.node.process_frames import Logged
-from hourhand.scheduler.node.process_thread import ProcessThread
+from hourhand.scheduler.node.processes.process_frames import Logged
 from hourhand.scheduler.node.runner import NodeRunner
 from hourhand.scheduler.node.silence import SilenceLimits
-from hourhand.scheduler.node.workers import NodeWorkers
+from hourhand.scheduler.node.workers.process_thread import ProcessThread
+from hourhand.scheduler.node.workers.workers import NodeWorkers
 from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 from tests.programs.scheduler.node.process_tasks import app

@@ -9,11 +9,11 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.batch_executor import BatchExecutor
-from hourhand.actors.model.outcome import Done, Drop, Snooze
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.batch_executor import BatchExecutor
+from hourhand.actors.model.execution.outcome import Done, Drop, Snooze
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler.executors.middleware import Middleware
 from hourhand.scheduler.executors.registry import Hourhand
 

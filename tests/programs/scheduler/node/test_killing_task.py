@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hourhand import SchedulerClient, TaskState
-from hourhand.scheduler.reading.task_info import TaskInfo
+from hourhand.scheduler.tasks.task_info import TaskInfo
 from tests.unit.scheduler.cli.commands import invoke, settings_of
 
 WAIT_S = 60.0
@@ -19,7 +19,7 @@ import os, sys, threading
 from datetime import timedelta
 from pathlib import Path
 from hourhand import RetryPolicy, Scheduler, Task, TaskExecutor
-from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
+from hourhand.actors.model.values.settings import ExecutionSettings, TreeSettings
 from tests.unit.scheduler.cli.commands import settings_of
 
 folder, attempts_max, *names = Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]

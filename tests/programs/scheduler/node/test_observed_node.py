@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from hourhand import Scheduler, Settings, Task, TaskExecutor
-from hourhand.actors.model.errors import SettingsInvalid
-from hourhand.actors.model.events import AttemptFinished, Event, TasksSucceeded
+from hourhand.actors.model.operations.events import AttemptFinished, Event, TasksSucceeded
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.cli.cli import app
 from hourhand.scheduler.configuration.door_settings import ObserveSettings
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings

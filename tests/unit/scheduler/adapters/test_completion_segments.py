@@ -4,10 +4,10 @@ from operator import itemgetter
 
 import pytest
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.scheduler.adapters.completion_segments import (
     SEGMENT_ROWS_MAX,
     SEGMENT_ROWS_MIN,

@@ -6,10 +6,10 @@ from concurrent.futures import Future
 import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.events import AttemptStarted, RetriesExhausted, TaskClosed
-from hourhand.actors.model.status import AttemptRecord, AttemptResult, CompletionResult
+from hourhand.actors.model.operations.events import AttemptStarted, RetriesExhausted, TaskClosed
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.task.status import AttemptRecord, AttemptResult, CompletionResult
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.lifecycle import LifecycleFeed
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores

@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import fields
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model import events
-from hourhand.actors.model.codec import CommandKind
-from hourhand.actors.model.display import UNSHOWN_STACK, logged_stack, stack_of
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.events import Event
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import AttemptResult, CommandOutcome, CompletionResult
+from hourhand.actors.model.operations import events
+from hourhand.actors.model.operations.events import Event
+from hourhand.actors.model.task.codec import CommandKind
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptResult, CommandOutcome, CompletionResult
+from hourhand.actors.model.values.display import UNSHOWN_STACK, logged_stack, stack_of
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
 from hourhand.scheduler.cli.log_lines import JsonLines
 from tests.builders import NOW_MS, a_key

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.task.codec import LogRecord
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.ports.dead_letters import LetterPage, LogEnd

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.operator_config import OperatorConfig
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.values.instant import format_instant
 from tests.builders import NOW_MS
 from tests.promises.group import QUICK
 from tests.unit.scheduler.admin.world import WINDOW, World, due

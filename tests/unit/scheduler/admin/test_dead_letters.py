@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.codec import Command, CommandKind, encode_command, encode_task
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.settings import (
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.task.codec import Command, CommandKind, encode_command, encode_task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import format_instant
+from hourhand.actors.model.values.settings import (
     ExecutionSettings,
     TreeSettings,
     WatermarkSettings,
     WindowSettings,
 )
-from hourhand.actors.model.status import CompletionResult
-from hourhand.actors.model.task import Task
 from hourhand.actors.ports.log import LogWriter
 from hourhand.scheduler.adapters.memory.delivery import Request
 from hourhand.scheduler.adapters.memory.stores import open_memory_stores

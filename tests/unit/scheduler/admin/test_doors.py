@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from hourhand import Hourhand
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler.services.recurring.declared import LEASE_MS
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.admin.world import Api

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from hourhand.actors.model.flow import Limit
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.oversight import DeclaredLimit, RateShare
+from hourhand.actors.model.flow.flow import Limit
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.oversight import DeclaredLimit, RateShare
 from hourhand.scheduler.admin.config_changes import ConfigChanges
 from tests.unit.scheduler.admin.world import READ, WRITE, World
 

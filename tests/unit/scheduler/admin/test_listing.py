@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import format_instant
 from tests.builders import NOW_MS
 from tests.promises.group import QUICK
 from tests.unit.scheduler.admin.test_acting import audited, state_of

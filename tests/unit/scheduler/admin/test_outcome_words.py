@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourhand.actors.model.status import CommandOutcome
+from hourhand.actors.model.task.status import CommandOutcome
 from hourhand.scheduler.admin.acting import Action
 from hourhand.scheduler.admin.outcome_words import said_of, words_of
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.events import TasksStored
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.oversight import LATENESS_MS
-from hourhand.actors.model.tally import MINUTE_MS, HourTally
+from hourhand.actors.model.operations.events import TasksStored
+from hourhand.actors.model.operations.oversight import LATENESS_MS
+from hourhand.actors.model.operations.tally import MINUTE_MS, HourTally
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.bucket import hour_of
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler.observe.hourly_counts import HourlyCounts
 from hourhand.scheduler.payloads.aes_gcm import AesGcm
 from hourhand.scheduler.payloads.codecs import PayloadCodecs

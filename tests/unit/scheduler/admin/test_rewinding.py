@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.errors import InvalidInput, LogUnavailable, OwnershipLost
-from hourhand.actors.model.ownership import Claim
+from hourhand.actors.model.operations.ownership import Claim
+from hourhand.actors.model.values.errors import InvalidInput, LogUnavailable, OwnershipLost
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from hourhand.scheduler.admin.auditing import AuditLog
 from hourhand.scheduler.admin.rewinding import Move, Rewinding, parse_places

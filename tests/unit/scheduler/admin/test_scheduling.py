@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.instant import format_instant, to_millis
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CommandOutcome
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import format_instant, to_millis
 from hourhand.scheduler.payloads.aes_gcm import AesGcm
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
-from hourhand.scheduler.reading.task_state import TaskState
-from hourhand.scheduler.records.receipt import Receipt
+from hourhand.scheduler.tasks.receipt import Receipt
+from hourhand.scheduler.tasks.task_state import TaskState
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.test_acting import audited, state_of

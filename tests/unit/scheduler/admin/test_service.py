@@ -7,7 +7,7 @@ import pytest
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.admin import service as service_module
 from hourhand.scheduler.admin.service import AdminService
-from hourhand.scheduler.reading.inspector import Inspector
+from hourhand.scheduler.tasks.inspector import Inspector
 from tests.unit.scheduler.admin.world import World
 
 

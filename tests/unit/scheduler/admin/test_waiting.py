@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import tenacity
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.task.task import Task
 from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.world import World, due
 

@@ -11,9 +11,9 @@ import msgspec
 from fastapi import FastAPI
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.oversight import LATENESS_MS, decode_reports
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.operations.oversight import LATENESS_MS, decode_reports
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.delivery import Request
@@ -24,9 +24,9 @@ from hourhand.scheduler.admin.app import PREFIX, build_app
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.configuration.door_settings import AdminSettings
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.answers import answered
-from hourhand.scheduler.futures.steps import begun
-from hourhand.scheduler.reading.placing import placing_count
+from hourhand.scheduler.runtime.answers import answered
+from hourhand.scheduler.runtime.steps import begun
+from hourhand.scheduler.tasks.placing import placing_count
 from hourhand.scheduler.wiring import Installation
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group

@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model import events
-from hourhand.actors.model.errors import SettingsInvalid
-from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.operations import events
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
 from hourhand.scheduler.cli.dev_lines import DevLines, log_for_developer
 from tests.builders import NOW_MS, a_key

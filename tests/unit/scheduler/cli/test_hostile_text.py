@@ -10,9 +10,9 @@ import pytest
 
 import hourhand.scheduler.cli
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.display import log_raised
-from hourhand.actors.model.events import AttemptFailed
-from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.operations.events import AttemptFailed
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.actors.model.values.display import log_raised
 from hourhand.scheduler.adapters.observing.probe_server import _as_text
 from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
 from hourhand.scheduler.cli.failing import reported_errors, say, say_error

@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model import events
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.interruption import note_attempt
-from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.execution.interruption import note_attempt
+from hourhand.actors.model.operations import events
+from hourhand.actors.model.task.status import AttemptResult
 from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
 from hourhand.scheduler.cli.log_lines import JsonLines
 from tests.builders import NOW_MS, a_key, a_stored_task

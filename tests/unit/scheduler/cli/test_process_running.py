@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hourhand import Settings
-from hourhand.actors.model.errors import InvalidInput
-from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
+from hourhand.actors.model.values.errors import InvalidInput
+from hourhand.actors.model.values.settings import ExecutionSettings, TreeSettings
 from hourhand.scheduler.cli.process_running import ChildPlace, process_count, settings_of_child
 from hourhand.scheduler.configuration.cgroup import allowed_cores
 from tests.unit.scheduler.cli.commands import invoke

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hourhand import Receipt, Settings, Task
-from hourhand.actors.model.errors import FolderLocked
+from hourhand.actors.model.values.errors import FolderLocked
 from hourhand.scheduler.cli.running import DoorRunning
 from hourhand.scheduler.configuration.settings import EmbeddedSettings
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.errors import InvalidInput
+from hourhand.actors.model.values.errors import InvalidInput
 from hourhand.scheduler.cli.schedule_file import read_schedule_file
 from hourhand.scheduler.services.recurring.requests import rule_of
 

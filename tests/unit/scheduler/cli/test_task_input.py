@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.scheduler.cli.task_input import parse_dates
 
 DATES = ["2026-12-25", "2027-01-01"]

@@ -2,15 +2,15 @@
 
 import pytest
 
-from hourhand.actors.model.instant import parse_instant
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import AttemptRecord, AttemptResult, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptRecord, AttemptResult, CompletionResult
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.instant import parse_instant
 from hourhand.scheduler.admin.answers import ShownExecution
 from hourhand.scheduler.cli.task_text import last_error, listing_lines, view_lines
 from hourhand.scheduler.cli.text_output import cell_of, due_text, fact_lines, heading_of, row_lines
-from hourhand.scheduler.reading.inspector import TaskListing, TaskView
-from hourhand.scheduler.reading.task_state import view_of
+from hourhand.scheduler.tasks.inspector import TaskListing, TaskView
+from hourhand.scheduler.tasks.task_state import view_of
 from tests.builders import a_completion
 
 NOW_MS = parse_instant("2026-02-09T01:43:12Z")

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.events import Event
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.operations.events import Event
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.task.task import Task
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.future_group import FutureWriter
+from hourhand.scheduler.runtime.future_group import FutureWriter
 from tests.builders import NOW_MS, a_task
 
 PARTITIONS = 4

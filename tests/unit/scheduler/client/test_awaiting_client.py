@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.client.client import Receipt, SchedulerClient
-from hourhand.scheduler.futures.light_future import LightFuture
+from hourhand.scheduler.runtime.light_future import LightFuture
 from tests.builders import NOW, a_key, a_task
 from tests.unit.scheduler.client.client_world import HeldWriter, World
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.operations.events import BulkEnqueued
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import (
     HourhandError,
     InvalidTask,
     LogUnavailable,
@@ -16,8 +18,6 @@ from hourhand.actors.model.errors import (
     TaskInThePast,
     TaskTooLarge,
 )
-from hourhand.actors.model.events import BulkEnqueued
-from hourhand.actors.model.task import Task
 from hourhand.actors.ports.log import Position
 from tests.builders import a_task
 from tests.unit.scheduler.client.client_world import HeldWriter, World, a_bulk, acknowledge

@@ -5,7 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.operations.events import LogCalled, TaskEnqueued
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.values.errors import (
     InvalidKey,
     InvalidTask,
     LogUnavailable,
@@ -13,10 +17,6 @@ from hourhand.actors.model.errors import (
     TaskInThePast,
     TaskTooLarge,
 )
-from hourhand.actors.model.events import LogCalled, TaskEnqueued
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.client.client import Receipt
 from tests.builders import NOW, a_key, a_task

@@ -19,17 +19,17 @@ from hourhand import (
     TaskKey,
     TaskState,
 )
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.operations.ownership import Watermark
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import CommandOutcome
+from hourhand.actors.model.values.errors import (
     InvalidKey,
     InvalidTask,
     NodeStopped,
     SeveralTasks,
     TaskNotFound,
 )
-from hourhand.actors.model.instant import to_millis
-from hourhand.actors.model.ownership import Watermark
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.status import CommandOutcome
+from hourhand.actors.model.values.instant import to_millis
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.fuzz.values import Explosive
 

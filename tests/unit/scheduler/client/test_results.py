@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from hourhand import Done, Drop, Receipt, RetryPolicy, Task, TaskExecutor, TaskKey, TaskState
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.task.task_result import StoredResult
+from hourhand.actors.model.values.errors import (
     InvalidKey,
     NoResult,
     PayloadSealed,
     ResultGone,
     TaskNotFound,
 )
-from hourhand.actors.model.task_result import StoredResult
 from hourhand.scheduler.payloads.aes_gcm import AesGcm
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.testing import VirtualScheduler

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hourhand import Settings
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 
 
 @pytest.mark.parametrize("name", ["otlp", "push_interval_ms"])

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.settings import TreeSettings, WindowSettings
+from hourhand.actors.model.values.settings import TreeSettings, WindowSettings
+from hourhand.actors.model.window.budget import NodeBudget
 from hourhand.scheduler.configuration.memory_limit import (
     allowed_bytes,
     measures_of,

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from hourhand.actors.model.errors import DependencyMissing
+from hourhand.actors.model.values.errors import DependencyMissing
 from hourhand.scheduler.configuration.optional_dependencies import opens_drivers, required_by
 from hourhand.scheduler.configuration.settings import Settings
 

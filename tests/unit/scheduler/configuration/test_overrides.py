@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.configuration.overrides import load_settings, nested_values
 from hourhand.scheduler.configuration.settings import CONFIG_VARIABLE, Settings
 

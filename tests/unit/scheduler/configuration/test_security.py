@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.configuration.security import TlsSettings
 from hourhand.scheduler.configuration.settings import CassandraSettings, KafkaSettings, Settings
 from hourhand.scheduler.configuration.settings_dicts import (

@@ -20,7 +20,7 @@ from hourhand import (
     Task,
     TaskKind,
 )
-from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.actors.model.values.errors import InvalidExecutor
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.testing import VirtualScheduler
 

@@ -21,8 +21,8 @@ from hourhand import (
     RetryPolicy,
     Task,
 )
-from hourhand.actors.model.errors import InvalidExecutor
-from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
+from hourhand.actors.model.values.errors import InvalidExecutor
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.testing import VirtualScheduler, execute_task
 from tests.builders import a_task

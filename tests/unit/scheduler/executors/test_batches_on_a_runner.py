@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from hourhand import BatchExecutor, BatchOutcome, Middleware, Task, TaskExecutor, TaskKind
-from hourhand.actors.model.attempts import Attempt, Ending
-from hourhand.actors.model.events import AttemptStarted
+from hourhand.actors.model.execution.attempts import Attempt, Ending
+from hourhand.actors.model.operations.events import AttemptStarted
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.executors.test_batches import TIMEOUT_S, InsertAsync, insert

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hourhand import BatchExecutor, Hourhand, RetryPolicy, Task, TaskExecutor, TaskKind
-from hourhand.actors.model.errors import InvalidExecutor
-from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.actors.model.values.errors import InvalidExecutor
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.testing import VirtualScheduler
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.errors import InvalidExecutor
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import InvalidExecutor
 from hourhand.scheduler.executors.executor_path import checked_factory, tried_factory
 from hourhand.scheduler.executors.loading import load_executors
 

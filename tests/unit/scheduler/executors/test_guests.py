@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler.executors.executor_path import tried_factory
 from hourhand.scheduler.executors.guests import AsyncGuest, GuestKind
-from hourhand.scheduler.process.user_code import runs_async
+from hourhand.scheduler.runtime.user_code import runs_async
 from tests.builders import a_task
 
 STATED = RetryPolicy(attempts_max=7)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.errors import InvalidExecutor
+from hourhand.actors.model.values.errors import InvalidExecutor
 from hourhand.scheduler.executors.loading import load_executors
 
 _MODULE = """

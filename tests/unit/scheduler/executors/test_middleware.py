@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hourhand import RetryPolicy, Scheduler, Settings, Task, TaskExecutor
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import AttemptResult
 from hourhand.scheduler.configuration.settings import EmbeddedSettings
 from hourhand.scheduler.executors.middleware import (
     AttemptContext,

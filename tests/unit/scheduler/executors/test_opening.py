@@ -8,17 +8,17 @@ from typing import Any, cast
 import pytest
 
 from hourhand import AttemptContext, Hourhand, Middleware, TaskExecutor, TaskKind
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.codec import encode_task
-from hourhand.actors.model.errors import InvalidExecutor, TaskInThePast
-from hourhand.actors.model.events import TaskHeld
-from hourhand.actors.model.flow import FairShare, Limit
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
-from hourhand.actors.model.key import first_key_at
-from hourhand.actors.model.partition import partition_of
-from hourhand.actors.model.sealed import MEMBER
-from hourhand.actors.model.status import AttemptResult, CompletionResult
-from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.flow.flow import FairShare, Limit
+from hourhand.actors.model.operations.events import TaskHeld
+from hourhand.actors.model.task.codec import encode_task
+from hourhand.actors.model.task.key import first_key_at
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.sealed import MEMBER
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task.task import StoredTask, Task
+from hourhand.actors.model.values.errors import InvalidExecutor, TaskInThePast
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
 from hourhand.scheduler.payloads.aes_gcm import AesGcm

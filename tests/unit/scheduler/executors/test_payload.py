@@ -27,7 +27,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from hourhand import Hourhand, RetryPolicy
-from hourhand.actors.model.errors import CallerError, PayloadInvalid
+from hourhand.actors.model.values.errors import CallerError, PayloadInvalid
 from hourhand.scheduler.executors.payload import Payload
 from hourhand.scheduler.testing import VirtualScheduler
 

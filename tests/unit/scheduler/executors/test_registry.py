@@ -13,16 +13,16 @@ from pydantic import BaseModel
 from tenacity import wait_none
 
 from hourhand import FairShare, Limit, RetryPolicy, Scheduler, Settings, Task, TaskExecutor
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.operations.events import TaskHeld
+from hourhand.actors.model.task.kind import with_kind
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
+from hourhand.actors.model.values.errors import (
     InvalidCheckpoint,
     InvalidExecutor,
     InvalidTask,
     NotConnected,
     PayloadInvalid,
 )
-from hourhand.actors.model.events import TaskHeld
-from hourhand.actors.model.kind import with_kind
-from hourhand.actors.model.status import AttemptResult, CompletionResult
 from hourhand.scheduler.executors.registry import Hourhand
 from hourhand.scheduler.executors.user_executors import TaskKind, UserExecutors
 from hourhand.scheduler.testing import VirtualScheduler, execute_task

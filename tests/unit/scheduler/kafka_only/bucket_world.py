@@ -9,9 +9,9 @@ import random
 from collections import Counter
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.values.errors import LogUnavailable
+from hourhand.actors.model.window.budget import NodeBudget
 from hourhand.actors.ports.log import StartPosition
 from hourhand.scheduler.kafka_only.bucket_layout import Layout, first_layout
 from hourhand.scheduler.kafka_only.envelope import Envelope, pending

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from concurrent.futures import Future
 
-from hourhand.actors.model.codec import Headers
+from hourhand.actors.model.task.codec import Headers
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.kafka_only.bucket_layout import Layout, decode_layout, encode_layout
 from hourhand.scheduler.kafka_only.ports import BucketAdmin, HeldLog, Outgoing, PendingWriter

@@ -1,9 +1,9 @@
 """What becomes of messages of the in-topic."""
 
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.codec import Headers, LogRecord, record_bytes
-from hourhand.actors.model.events import RelayRecordRefused
-from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.operations.events import RelayRecordRefused
+from hourhand.actors.model.task.codec import Headers, LogRecord, record_bytes
+from hourhand.actors.model.values.instant import format_instant
+from hourhand.actors.model.window.budget import NodeBudget
 from hourhand.scheduler.configuration.door_settings import RelaySettings
 from hourhand.scheduler.kafka_only.arrivals import Arrivals, IntakeRules
 from hourhand.scheduler.kafka_only.bucket_layout import first_layout

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.errors import TopicMissing
+from hourhand.actors.model.values.errors import TopicMissing
 from hourhand.scheduler.configuration.door_settings import BucketSettings
 from hourhand.scheduler.kafka_only.bucket_layout import encode_layout, first_layout
 from hourhand.scheduler.kafka_only.layouts import LayoutBook, Splitter

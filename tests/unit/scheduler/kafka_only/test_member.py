@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.events import (
+from hourhand.actors.model.operations.events import (
     AssignmentReceived,
     OwnerBegan,
     PartitionLost,
     PartitionRevoked,
 )
+from hourhand.actors.model.values.errors import LogUnavailable
+from hourhand.actors.model.window.budget import NodeBudget
 from hourhand.actors.ports.log import AssignmentListener, Polled, StartPosition
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.kafka_only.bucket_layout import first_layout

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.codec import LogRecord, record_bytes
+from hourhand.actors.model.task.codec import LogRecord, record_bytes
+from hourhand.actors.model.window.budget import NodeBudget
 from hourhand.actors.ports.log import AssignmentListener, Polled, StartPosition
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.kafka_only.bucket_layout import first_layout

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
 from hourhand.scheduler.configuration.settings import Settings

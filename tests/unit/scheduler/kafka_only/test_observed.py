@@ -3,9 +3,9 @@
 import threading
 from concurrent.futures import Future
 
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
+from hourhand.actors.model.operations.events import LogCalled, MessageRelayed, TransactionCommitted
+from hourhand.actors.model.values.errors import LogUnavailable
+from hourhand.actors.model.window.budget import NodeBudget
 from hourhand.actors.ports.log import StartPosition
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.cli.bucket_running import Asking

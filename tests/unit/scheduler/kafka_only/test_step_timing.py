@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.codec import LogRecord
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.window.budget import NodeBudget
 from hourhand.actors.ports.log import StartPosition
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.kafka_only.bucket_layout import MOVES_EARLY_MS, first_layout

@@ -1,7 +1,7 @@
 """What an owner does with what waits, one step at a time."""
 
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.codec import LogRecord, record_bytes
+from hourhand.actors.model.task.codec import LogRecord, record_bytes
+from hourhand.actors.model.window.budget import NodeBudget
 from hourhand.scheduler.kafka_only.bucket_layout import first_layout
 from hourhand.scheduler.kafka_only.envelope import ENVELOPE_HEADER, Envelope, pending, read_envelope
 from hourhand.scheduler.kafka_only.marker import Marker

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler.kafka_only.ports import Fenced, Outgoing, Refused
 
 PENDING = "pending"

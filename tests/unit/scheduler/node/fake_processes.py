@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Sequence
 from queue import SimpleQueue
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.settings import ExecutionSettings
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.values.settings import ExecutionSettings
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.checkpoints import NodeCheckpoints
-from hourhand.scheduler.node.process_frames import (
+from hourhand.scheduler.node.processes.process_frames import (
     FRAME_BYTES_MAX,
     Ended,
     EndedProcess,
@@ -24,9 +24,9 @@ from hourhand.scheduler.node.process_frames import (
     Work,
     read_record,
 )
-from hourhand.scheduler.node.process_page import ProcessPage
-from hourhand.scheduler.node.process_place import job_of, job_of_batch
-from hourhand.scheduler.node.process_pool import ProcessPool
+from hourhand.scheduler.node.processes.process_page import ProcessPage
+from hourhand.scheduler.node.processes.process_place import job_of, job_of_batch
+from hourhand.scheduler.node.processes.process_pool import ProcessPool
 from hourhand.scheduler.node.silence import SilenceLimits
 from hourhand.scheduler.node.stages import RunningBatch
 from hourhand.scheduler.ports.batches import BatchLimits

@@ -12,7 +12,7 @@ from hourhand.actors.messages import (
     PersistRecords,
     RecordsPersisted,
 )
-from hourhand.actors.model.settings import RecoverySettings, TreeSettings
+from hourhand.actors.model.values.settings import RecoverySettings, TreeSettings
 from hourhand.actors.ports.log import AssignmentListener, Polled, StartPosition
 from hourhand.scheduler.node.lease import Lease
 from hourhand.scheduler.node.node import Node

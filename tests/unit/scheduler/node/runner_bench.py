@@ -5,19 +5,19 @@ import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded
-from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from hourhand.actors.model.outcome import Drop, Outcome
-from hourhand.actors.model.settings import ExecutionSettings
-from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded
+from hourhand.actors.model.execution.outcome import Drop, Outcome
+from hourhand.actors.model.task.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.task.task import StoredTask, Task
+from hourhand.actors.model.values.settings import ExecutionSettings
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.runner import Executable
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.node.calls import Calls
-from hourhand.scheduler.node.node_limits import NO_LIMITS, NodeLimits
+from hourhand.scheduler.node.limits.node_limits import NO_LIMITS, NodeLimits
 from hourhand.scheduler.node.runner import NodeRunner
 from hourhand.scheduler.node.worker_watch import WorkerPool
-from hourhand.scheduler.node.workers import NodeWorkers
+from hourhand.scheduler.node.workers.workers import NodeWorkers
 from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.outcome import Done, Drop, Retry
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Done, Drop, Retry
 from hourhand.actors.ports.runner import AttemptListener
 from hourhand.scheduler.node.attempts import (
     AttemptRegistry,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.attempts import AttemptEnded, CheckpointMade, Ending
-from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.execution.attempts import AttemptEnded, CheckpointMade, Ending
+from hourhand.actors.model.values.errors import StoreUnavailable
 from hourhand.scheduler.node.attempts import AttemptRegistry, RunningAttempt
 from hourhand.scheduler.node.checkpoints import NodeCheckpoints
 from tests.builders import NOW_MS, RecordingExecutable, a_stored_task, an_attempt

@@ -7,7 +7,7 @@ import pytest
 from hourhand.actors.kernel.simulated import VirtualClock
 from hourhand.scheduler.adapters.clock import thread_ms
 from hourhand.scheduler.node.computing_watch import CALM_MS, ComputingWatch
-from hourhand.scheduler.node.worker_threads import own_clock
+from hourhand.scheduler.node.workers.worker_threads import own_clock
 from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, Bench, Blocking
 
 

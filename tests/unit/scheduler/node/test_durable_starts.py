@@ -6,9 +6,9 @@ from concurrent.futures import Future
 import pytest
 from msgspec.structs import replace
 
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.flow import FlowRules
-from hourhand.actors.model.task import AttemptState, Task
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.flow.flow import FlowRules
+from hourhand.actors.model.task.task import AttemptState, Task
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.durable_starts import DurableStarts, StartGroups
 from hourhand.scheduler.node.system_executor import SystemExecutor

@@ -5,9 +5,9 @@ from concurrent.futures import Future
 import pytest
 from msgspec.structs import replace
 
-from hourhand.actors.model.errors import OwnershipLost
-from hourhand.actors.model.log_offset import kept_offset
-from hourhand.actors.model.ownership import Claim, Ownership, initial_watermark
+from hourhand.actors.model.operations.ownership import Claim, Ownership, initial_watermark
+from hourhand.actors.model.values.errors import OwnershipLost
+from hourhand.actors.model.values.log_offset import kept_offset
 from hourhand.actors.ports.log import StartPosition
 from hourhand.scheduler.node.holdings import CLAIM_PAUSE_MAX_MS, Holding, Stage, poll_ms
 from tests.builders import NOW_MS

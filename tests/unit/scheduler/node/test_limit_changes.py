@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from hourhand.actors.model.flow import Limit
-from hourhand.actors.model.limit_change import LimitChange
-from tests.unit.scheduler.node.test_limiter import LimitsBench
+from hourhand.actors.model.flow.flow import Limit
+from hourhand.actors.model.flow.limit_change import LimitChange
+from tests.unit.scheduler.node.limits.test_limiter import LimitsBench
 
 
 def change(bench: LimitsBench, *changes: LimitChange) -> list[str]:

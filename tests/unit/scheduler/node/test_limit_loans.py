@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from hourhand.actors.model.flow import REST, Limit, LimitKey
-from hourhand.actors.model.limit_change import LimitChange
-from hourhand.actors.model.oversight import LimitedFlow, LimitLoan, NodeReport, RateShare
-from hourhand.scheduler.node.loans import LOAN_MS, Loans
-from hourhand.scheduler.node.shares import NO_RATES
-from tests.unit.scheduler.node.test_limiter import LimitsBench
+from hourhand.actors.model.flow.flow import REST, Limit, LimitKey
+from hourhand.actors.model.flow.limit_change import LimitChange
+from hourhand.actors.model.operations.oversight import LimitedFlow, LimitLoan, NodeReport, RateShare
+from hourhand.scheduler.node.limits.loans import LOAN_MS, Loans
+from hourhand.scheduler.node.limits.shares import NO_RATES
+from tests.unit.scheduler.node.limits.test_limiter import LimitsBench
 
 KEY = LimitKey("mail#1", "")
 PER_S = 12.0

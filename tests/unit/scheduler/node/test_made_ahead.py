@@ -5,10 +5,10 @@ from concurrent.futures import Future
 
 import pytest
 
-from hourhand.actors.model.attempts import Attempt, Ending
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.instant import format_instant
-from hourhand.actors.model.task import AttemptState, StoredTask
+from hourhand.actors.model.execution.attempts import Attempt, Ending
+from hourhand.actors.model.task.task import AttemptState, StoredTask
+from hourhand.actors.model.values.errors import StoreUnavailable
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler.node.made_ahead import LATE_MS, occurrence_ms
 from tests.builders import NOW_MS, a_stored_task, an_attempt
 from tests.unit.scheduler.adapters.memory.world import ManualClock

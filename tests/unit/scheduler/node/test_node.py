@@ -8,8 +8,8 @@ from hourhand.actors.messages import (
     RecordsPersisted,
     RevokePartitions,
 )
-from hourhand.actors.model.events import PartitionHeld, PartitionReleased
-from hourhand.actors.model.holds import REPORT_FIRST_MS
+from hourhand.actors.model.operations.events import PartitionHeld, PartitionReleased
+from hourhand.actors.model.window.holds import REPORT_FIRST_MS
 from hourhand.actors.ports.log import Polled
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.node_bench import Bench

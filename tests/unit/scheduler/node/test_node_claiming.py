@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from hourhand.actors.messages import AssignPartitions, RevokePartitions
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.events import PartitionAssigned, PartitionLost, TreeRebuilt
+from hourhand.actors.model.operations.events import PartitionAssigned, PartitionLost, TreeRebuilt
+from hourhand.actors.model.values.errors import LogUnavailable
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.scheduler.node.node_bench import COMMIT_MS, LEASE_MS, PAUSE_MS, PERSIST_MS, Bench
 

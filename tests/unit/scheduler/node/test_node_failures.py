@@ -10,8 +10,8 @@ from hourhand.actors.messages import (
     PersistRecords,
     RevokePartitions,
 )
-from hourhand.actors.model.errors import LogUnavailable, OwnershipLost, StoreUnavailable
-from hourhand.actors.model.events import PartitionLost, TreeRebuilt
+from hourhand.actors.model.operations.events import PartitionLost, TreeRebuilt
+from hourhand.actors.model.values.errors import LogUnavailable, OwnershipLost, StoreUnavailable
 from hourhand.actors.ports.log import Polled
 from tests.builders import a_record
 from tests.unit.scheduler.node.node_bench import LEASE_MS, PAUSE_MS, PERSIST_MS, Bench

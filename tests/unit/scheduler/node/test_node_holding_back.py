@@ -6,7 +6,7 @@ from hourhand.actors.messages import (
     RecordsPersisted,
     TasksPersisted,
 )
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.values.errors import LogUnavailable
 from tests.unit.scheduler.node.node_bench import PAUSE_MS, PERSIST_MS, Bench
 
 

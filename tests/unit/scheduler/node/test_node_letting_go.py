@@ -11,8 +11,8 @@ from hourhand.actors.messages import (
     PersistRecords,
     RevokePartitions,
 )
-from hourhand.actors.model.errors import LogUnavailable, OwnershipLost
-from hourhand.actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
+from hourhand.actors.model.operations.events import PartitionLost, PartitionRevoked, TreeRebuilt
+from hourhand.actors.model.values.errors import LogUnavailable, OwnershipLost
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.node_bench import LEASE_MS, PAUSE_MS, Bench
 

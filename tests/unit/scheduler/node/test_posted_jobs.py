@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from hourhand.scheduler.node.async_loop import Call, LoopThread, PostedJobs
+from hourhand.scheduler.node.workers.async_loop import Call, LoopThread, PostedJobs
 
 WAIT_S = 60.0
 

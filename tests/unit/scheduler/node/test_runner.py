@@ -7,10 +7,10 @@ from concurrent.futures import Future
 import pytest
 from msgspec.structs import replace
 
-from hourhand.actors.model.attempts import Attempt, Ending
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.events import AttemptStarted
-from hourhand.actors.model.task import AttemptState, Task
+from hourhand.actors.model.execution.attempts import Attempt, Ending
+from hourhand.actors.model.operations.events import AttemptStarted
+from hourhand.actors.model.task.task import AttemptState, Task
+from hourhand.actors.model.values.errors import StoreUnavailable
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.runner_bench import (
     TIMEOUT_S,

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hourhand.actors.model.attempts import Attempt, Ending
-from hourhand.actors.model.batch_executor import BatchExecutor
-from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.attempts import Attempt, Ending
+from hourhand.actors.model.execution.batch_executor import BatchExecutor
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.task.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.task.task import Task
 from hourhand.actors.ports.runner import Executable
 from hourhand.scheduler.executors.batches import KindBatches
 from hourhand.scheduler.executors.guests import GuestKind

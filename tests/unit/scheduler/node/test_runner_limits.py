@@ -9,11 +9,11 @@ from queue import SimpleQueue
 import pytest
 from msgspec.structs import replace
 
-from hourhand.actors.model.attempts import AttemptEnded, Ending
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from hourhand.actors.model.events import AttemptAbandoned, AttemptStuck
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.attempts import AttemptEnded, Ending
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.operations.events import AttemptAbandoned, AttemptStuck
+from hourhand.actors.model.task.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import (

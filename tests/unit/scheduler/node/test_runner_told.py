@@ -12,12 +12,12 @@ from queue import SimpleQueue
 import pytest
 from msgspec.structs import replace
 
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.events import AttemptFailed, AttemptStarted, Event
-from hourhand.actors.model.outcome import Retry
-from hourhand.actors.model.status import AttemptResult
-from hourhand.actors.model.task import AttemptState, Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.outcome import Retry
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import AttemptFailed, AttemptStarted, Event
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.actors.model.task.task import AttemptState, Task
 from hourhand.actors.ports.runner import Executable
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.node.endings import ERROR_STACK_CHARS_MAX

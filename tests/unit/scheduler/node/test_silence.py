@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.attempts import Ending
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.events import AttemptFailed, AttemptStuck
-from hourhand.actors.model.task import Task
-from hourhand.actors.model.task_executor import TaskExecutor
+from hourhand.actors.model.execution.attempts import Ending
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand.actors.model.operations.events import AttemptFailed, AttemptStuck
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler.executors.user_executors import UserExecutors
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.silence import STOOD_STILL_MS, SilenceLimits, SilenceWatch

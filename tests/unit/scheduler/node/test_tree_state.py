@@ -1,7 +1,7 @@
 """How many records may be polled, by their number and by their bytes."""
 
-from hourhand.actors.model.budget import NodeBudget
-from hourhand.actors.model.codec import record_bytes
+from hourhand.actors.model.task.codec import record_bytes
+from hourhand.actors.model.window.budget import NodeBudget
 from hourhand.scheduler.node.tree_state import POLL_RECORDS_MAX, BatchesInFlight
 from tests.builders import a_record, a_task
 

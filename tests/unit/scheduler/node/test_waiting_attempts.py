@@ -3,21 +3,21 @@
 import threading
 from collections.abc import Sequence
 
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from hourhand.actors.model.flow import FlowRules
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import StoredTask, Task
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.flow.flow import FlowRules
+from hourhand.actors.model.task.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.task.task import StoredTask, Task
 from hourhand.scheduler.node.attempts import RunningAttempt
 from hourhand.scheduler.node.fair_turns import PoolTurns
-from hourhand.scheduler.node.node_limits import NodeLimits
+from hourhand.scheduler.node.limits.node_limits import NodeLimits
 from hourhand.scheduler.node.waiting_attempts import (
     AttemptsByFlow,
     WaitingAttempts,
     waiting_attempts,
 )
 from tests.builders import RecordingExecutable
-from tests.unit.actors.model.test_flow_queues import RULES, task
+from tests.unit.actors.model.window.test_flow_queues import RULES, task
 from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, WORKERS, Bench
 
 

@@ -6,9 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from hourhand.actors.model.events import LoopBlocked, LoopFreed, WorkersExhausted, WorkersFreed
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.operations.events import (
+    LoopBlocked,
+    LoopFreed,
+    WorkersExhausted,
+    WorkersFreed,
+)
+from hourhand.actors.model.task.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.task.task import Task
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.node.watching import NodeWatch
 from hourhand.scheduler.node.worker_watch import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.errors import StoreUnavailable
+from hourhand.actors.model.values.errors import StoreUnavailable
 from hourhand.scheduler.observe.health import Dispatching, Health, NodeProbes, is_well
 
 HANG_MS = 1_000

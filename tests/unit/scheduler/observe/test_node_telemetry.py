@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model import events
-from hourhand.actors.model.events import Event
-from hourhand.actors.model.oversight import LATENESS_MS
-from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.operations import events
+from hourhand.actors.model.operations.events import Event
+from hourhand.actors.model.operations.oversight import LATENESS_MS
+from hourhand.actors.model.task.status import AttemptResult
 from hourhand.scheduler.adapters.observing.counted import registry_of
 from hourhand.scheduler.observe.meters import Meters
 from hourhand.scheduler.observe.metric_catalogue import CATALOGUE, KINDS_MAX, PREFIX, Kind, Metric

@@ -1,8 +1,8 @@
 """The processes of a node, as its metrics and its report tell of them."""
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.oversight import PoolReport
-from hourhand.scheduler.node.process_pool import PoolFigures
+from hourhand.actors.model.operations.oversight import PoolReport
+from hourhand.scheduler.node.processes.process_pool import PoolFigures
 from hourhand.scheduler.observe.metric_catalogue import CATALOGUE, PROCESS_DEATHS
 from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
 from hourhand.scheduler.observe.process_figures import pool_measures, pool_report

@@ -5,10 +5,10 @@ import logging
 import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model import events
-from hourhand.actors.model.codec import CommandKind
-from hourhand.actors.model.errors import PayloadInvalid
-from hourhand.actors.model.status import AttemptResult, CommandOutcome
+from hourhand.actors.model.operations import events
+from hourhand.actors.model.task.codec import CommandKind
+from hourhand.actors.model.task.status import AttemptResult, CommandOutcome
+from hourhand.actors.model.values.errors import PayloadInvalid
 from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
 from hourhand.scheduler.observe.repeated_events import PAUSE_MS, SHAPES_MAX, RepeatedEvents
 from tests.builders import NOW_MS, a_key

@@ -5,14 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model import events
-from hourhand.actors.model.bucket import hour_of
-from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints, checkpoint_text
-from hourhand.actors.model.flow import REST, LimitKey
-from hourhand.actors.model.kind import with_kind
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.oversight import (
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.flow.flow import REST, LimitKey
+from hourhand.actors.model.operations import events
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.oversight import (
     LATENESS_MS,
     LimitedFlow,
     LimitedTask,
@@ -21,14 +18,21 @@ from hourhand.actors.model.oversight import (
     RateShare,
     RunningCheckpoint,
 )
-from hourhand.actors.model.pauses import Pause, PauseScope
-from hourhand.actors.model.status import AttemptResult, CompletionResult
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.checkpoint_value import (
+    NO_ATTEMPT,
+    AttemptCheckpoints,
+    checkpoint_text,
+)
+from hourhand.actors.model.task.kind import with_kind
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.bucket import hour_of
 from hourhand.actors.ports.telemetry import Telemetry
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from hourhand.scheduler.node.holdings import Held
-from hourhand.scheduler.node.limiter import Limited
-from hourhand.scheduler.node.shares import NO_RATES, NodeRates
+from hourhand.scheduler.node.limits.limiter import Limited
+from hourhand.scheduler.node.limits.shares import NO_RATES, NodeRates
 from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
 from hourhand.scheduler.observe.reporting import LISTED_MAX, Reported, Reporter
 from tests.builders import NOW_MS, a_key, a_stored_task, an_attempt

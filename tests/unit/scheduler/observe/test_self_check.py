@@ -5,12 +5,17 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model import events
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.codec import CommandKind
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import AttemptResult, CommandOutcome, Completion, CompletionResult
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations import events
+from hourhand.actors.model.task.codec import CommandKind
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import (
+    AttemptResult,
+    CommandOutcome,
+    Completion,
+    CompletionResult,
+)
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from hourhand.scheduler.adapters.observing.counted import checked_stores
 from hourhand.scheduler.observe.self_check import SETTLED_MS, SelfCheck

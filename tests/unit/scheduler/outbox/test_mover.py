@@ -9,27 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.codec import (
+from hourhand.actors.model.task.codec import (
     Command,
     CommandKind,
     LogRecord,
     decode_record,
     encode_command,
 )
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import (
     HourhandError,
     LogUnavailable,
     NodeStopped,
     OutboxUnavailable,
     TaskTooLarge,
 )
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import StoredTask
 from hourhand.actors.ports.log import LogWriter, Position
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.configuration.settings import Settings
-from hourhand.scheduler.futures.future_group import FutureGroup
 from hourhand.scheduler.outbox.mover import Mover
 from hourhand.scheduler.outbox.ports import ClaimedRows, OutboxTable
 from hourhand.scheduler.outbox.refused import AGAIN_MS
@@ -37,6 +36,7 @@ from hourhand.scheduler.outbox.scheduling import Outbox
 from hourhand.scheduler.outbox.sqlite import SqliteOutbox
 from hourhand.scheduler.payloads.aes_gcm import AesGcm
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
+from hourhand.scheduler.runtime.future_group import FutureGroup
 from tests.builders import NOW_MS, a_key, a_task
 from tests.unit.scheduler.client.client_world import HeldWriter, StandingClock
 

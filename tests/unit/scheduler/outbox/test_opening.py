@@ -7,7 +7,7 @@ import pytest
 
 from hourhand import Settings
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.outbox.opening import migrate_outbox, open_outbox
 from tests.unit.scheduler.cli.commands import invoke
 

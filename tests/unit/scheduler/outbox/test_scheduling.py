@@ -11,7 +11,12 @@ from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from hourhand import outbox as outbox_module
-from hourhand.actors.model.errors import InvalidKey, InvalidTask, SettingsInvalid, UnknownConnection
+from hourhand.actors.model.values.errors import (
+    InvalidKey,
+    InvalidTask,
+    SettingsInvalid,
+    UnknownConnection,
+)
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.outbox.scheduling import Outbox, executing
 from hourhand.scheduler.outbox.table import Dialect, migration_statements

@@ -5,7 +5,7 @@ from base64 import b64encode
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from hourhand.actors.model.errors import PayloadDamaged, SettingsInvalid
+from hourhand.actors.model.values.errors import PayloadDamaged, SettingsInvalid
 from hourhand.scheduler.payloads.aes_gcm import AesGcm
 
 KEY = bytes(range(32))

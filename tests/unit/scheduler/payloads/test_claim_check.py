@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hourhand import TaskExecutor
-from hourhand.actors.model.errors import PayloadDamaged, PayloadUnavailable, SettingsInvalid
-from hourhand.actors.model.status import AttemptResult
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import PayloadDamaged, PayloadUnavailable, SettingsInvalid
 from hourhand.scheduler.payloads.aes_gcm import AesGcm
 from hourhand.scheduler.payloads.claim_check import ClaimCheck
 from hourhand.scheduler.payloads.codecs import PayloadCodecs

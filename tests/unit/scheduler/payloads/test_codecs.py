@@ -8,16 +8,16 @@ import pytest
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from hourhand.actors.model.codec import decode_record, encode_task
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.task.codec import decode_record, encode_task
+from hourhand.actors.model.task.sealed import MEMBER, SealedMembers, envelope_in, is_sealed
+from hourhand.actors.model.task.task import StoredTask, Task
+from hourhand.actors.model.values.errors import (
     PayloadDamaged,
     PayloadSealed,
     PayloadUnavailable,
     PoisonRecord,
     SettingsInvalid,
 )
-from hourhand.actors.model.sealed import MEMBER, SealedMembers, envelope_in, is_sealed
-from hourhand.actors.model.task import StoredTask, Task
 from hourhand.scheduler.payloads.aes_gcm import AesGcm
 from hourhand.scheduler.payloads.codec import EncodedPayload
 from hourhand.scheduler.payloads.codecs import PayloadCodecs

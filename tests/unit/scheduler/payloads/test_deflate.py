@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from hourhand.actors.model.errors import PayloadDamaged, SettingsInvalid
+from hourhand.actors.model.values.errors import PayloadDamaged, SettingsInvalid
 from hourhand.scheduler.payloads import deflate
 from hourhand.scheduler.payloads.deflate import Deflate
 

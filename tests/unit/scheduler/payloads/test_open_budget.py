@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.task.sealed import SealedData, SealedMembers, SealingStep, envelope_in
+from hourhand.actors.model.values.errors import (
     PayloadDamaged,
     PayloadUnavailable,
     SettingsInvalid,
     TaskTooLarge,
 )
-from hourhand.actors.model.sealed import SealedData, SealedMembers, SealingStep, envelope_in
 from hourhand.scheduler.payloads.aes_gcm import AesGcm
 from hourhand.scheduler.payloads.claim_check import ClaimCheck
 from hourhand.scheduler.payloads.codecs import PayloadCodecs

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.checkpoint_value import checkpoint_text, checkpoint_value
-from hourhand.actors.model.errors import PayloadDamaged, PayloadSealed
-from hourhand.actors.model.sealed import is_sealed
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.task.checkpoint_value import checkpoint_text, checkpoint_value
+from hourhand.actors.model.task.sealed import is_sealed
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import PayloadDamaged, PayloadSealed
 from hourhand.payloads import AesGcm, ClaimCheck, PayloadCodecs
 from hourhand.scheduler.payloads.sealed_checkpoints import SealedCheckpoints
 from tests.builders import a_task

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from hourhand import Done, Hourhand, RetryPolicy, Task
-from hourhand.actors.model.batch_executor import BatchExecutor, BatchOutcome
-from hourhand.actors.model.errors import InvalidResult, NoResult, PayloadDamaged
-from hourhand.actors.model.sealed import is_sealed
-from hourhand.actors.model.task_result import result_text
+from hourhand.actors.model.execution.batch_executor import BatchExecutor, BatchOutcome
+from hourhand.actors.model.task.sealed import is_sealed
+from hourhand.actors.model.task.task_result import result_text
+from hourhand.actors.model.values.errors import InvalidResult, NoResult, PayloadDamaged
 from hourhand.payloads import AesGcm, ClaimCheck, PayloadCodecs
 from hourhand.scheduler.payloads.codec import EncodedPayload
 from hourhand.scheduler.payloads.sealed_results import sealed_or_failed, sealed_outcome_async

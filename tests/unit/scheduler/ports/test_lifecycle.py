@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.status import AttemptRecord, AttemptResult, CompletionResult
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.task.status import AttemptRecord, AttemptResult, CompletionResult
 from hourhand.scheduler.ports.lifecycle import (
     LifecycleKind,
     accepted_event,

@@ -9,16 +9,16 @@ from datetime import timedelta
 
 import pytest
 
-from hourhand.actors.model.definition import Definition, DefinitionKind
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.operator_config import OperatorConfig
-from hourhand.actors.model.pauses import Pause, PauseScope
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.operations.operator_config import OperatorConfig
+from hourhand.actors.model.operations.pauses import Pause, PauseScope
+from hourhand.actors.model.task.definition import Definition, DefinitionKind
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import StoreUnavailable
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.debounced_tasks import debounced_call
-from hourhand.scheduler.services.definition_book import DefinitionBook
-from hourhand.scheduler.services.unique_tasks import unique_request
+from hourhand.scheduler.services.system.debounced_tasks import debounced_call
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.unique_tasks import unique_request
+from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.testing.testing_bench import Noting
 

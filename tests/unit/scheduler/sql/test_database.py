@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from hourhand.actors.model.errors import InvalidQuery
+from hourhand.actors.model.values.errors import InvalidQuery
 from hourhand.scheduler.sql.database import QueriedTable, ReadOnlyDatabase
 
 MEMORY_BYTES, SPILL_BYTES = 50_000_000, 20_000_000

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from freezegun import freeze_time
 
 from hourhand import Hourhand, Task, TaskExecutor
-from hourhand.actors.model.events import RecordPoisoned
+from hourhand.actors.model.operations.events import RecordPoisoned
 from hourhand.scheduler.testing import VirtualScheduler
 
 FROZEN = "2030-01-01 00:00:00"

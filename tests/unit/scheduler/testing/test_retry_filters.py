@@ -7,7 +7,7 @@ import pytest
 import tenacity
 
 from hourhand import RetryPolicy, Task, TaskExecutor
-from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.testing.testing_bench import NOON, a_task
 

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from hourhand import Task, TaskExecutor
-from hourhand.actors.model.events import BatchPersisted
-from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.operations.events import BatchPersisted
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.testing.testing_bench import (
     NOON,

@@ -9,10 +9,10 @@ import pytest
 import tenacity
 
 from hourhand import Drop, RetryPolicy, Task, TaskExecutor
-from hourhand.actors.model.attempts import Attempt
-from hourhand.actors.model.errors import TaskInThePast, TaskTooLarge
-from hourhand.actors.model.interruption import current_attempt
-from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.execution.attempts import Attempt
+from hourhand.actors.model.execution.interruption import current_attempt
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.actors.model.values.errors import TaskInThePast, TaskTooLarge
 from hourhand.scheduler.testing import Execution, execute_task
 from tests.unit.scheduler.testing.testing_bench import Failing, Noting, Waiting, a_scheduler, a_task
 

@@ -6,8 +6,8 @@ import pytest
 
 from hourhand import Hourhand, Limit, Retry, Task
 from hourhand.actors.kernel.simulated import SimulatedSystem
-from hourhand.actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
-from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.values.settings import TreeSettings, WatermarkSettings, WindowSettings
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.testing.testing_bench import NOON, Noting, a_task
 

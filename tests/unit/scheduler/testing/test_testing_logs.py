@@ -8,8 +8,8 @@ import pytest
 from pydantic import JsonValue
 
 from hourhand import Hourhand, RetryPolicy, Task, TaskExecutor
-from hourhand.actors.model.display import stack_of
-from hourhand.actors.model.errors import PayloadInvalid
+from hourhand.actors.model.values.display import stack_of
+from hourhand.actors.model.values.errors import PayloadInvalid
 from hourhand.testing import VirtualScheduler
 
 TASKS = 500

@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.events import AttemptAbandoned, AttemptStarted
-from hourhand.actors.model.interruption import current_attempt
-from hourhand.actors.model.outcome import Drop, Outcome, Retry
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.interruption import current_attempt
+from hourhand.actors.model.execution.outcome import Drop, Outcome, Retry
+from hourhand.actors.model.operations.events import AttemptAbandoned, AttemptStarted
+from hourhand.actors.model.task.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import StoreUnavailable
 from hourhand.actors.ports.runner import Executable
 from hourhand.scheduler.testing import RecordingTelemetry
 from hourhand.scheduler.testing.virtual import virtual_runner

@@ -7,9 +7,9 @@ import pytest
 import tenacity
 
 from hourhand import BatchExecutor, RetryPolicy, Task, TaskExecutor
-from hourhand.actors.model.events import AttemptAbandoned, AttemptStuck
-from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
-from hourhand.actors.model.status import CompletionResult
+from hourhand.actors.model.operations.events import AttemptAbandoned, AttemptStuck
+from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.values.settings import ExecutionSettings, TreeSettings
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.testing.testing_bench import NOON, a_task
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hourhand import BatchExecutor, Hourhand, RetryPolicy, Snooze, Task, TaskExecutor, TaskState
-from hourhand.actors.model.batch_executor import BatchOutcome
-from hourhand.actors.model.status import CommandOutcome
+from hourhand.actors.model.execution.batch_executor import BatchOutcome
+from hourhand.actors.model.task.status import CommandOutcome
 from hourhand.scheduler.testing import VirtualScheduler, execute_task
 
 TIMEOUT_S = 60

@@ -9,10 +9,10 @@ import pytest
 
 from hourhand import Hourhand, Limit, RetryPolicy, Task, TaskExecutor, TaskKey
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.events import AttemptStarted
-from hourhand.actors.model.oversight import LATENESS_MS
-from hourhand.actors.model.status import AttemptResult
+from hourhand.actors.model.operations.events import AttemptStarted
+from hourhand.actors.model.operations.oversight import LATENESS_MS
+from hourhand.actors.model.task.status import AttemptResult
+from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
 from hourhand.scheduler.testing import VirtualScheduler
 

@@ -7,15 +7,15 @@ import pytest
 import tenacity
 
 from hourhand import BatchExecutor, RetryPolicy, Task, TaskExecutor
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.events import (
+from hourhand.actors.model.operations.events import (
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
     AttemptStuck,
 )
-from hourhand.actors.model.settings import ExecutionSettings, TreeSettings
-from hourhand.actors.model.status import AttemptResult, CompletionResult
+from hourhand.actors.model.task.status import AttemptResult, CompletionResult
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.settings import ExecutionSettings, TreeSettings
 from hourhand.scheduler.testing import Execution, VirtualScheduler
 from tests.unit.scheduler.testing.testing_bench import NOON, Noting, a_scheduler, a_task
 

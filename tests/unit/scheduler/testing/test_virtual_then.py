@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 
 from hourhand import BatchExecutor, Done, Hourhand, RetryPolicy, Task, TaskExecutor
-from hourhand.actors.model.batch_executor import BatchOutcome
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.execution.batch_executor import BatchOutcome
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
 from hourhand.payloads import AesGcm, PayloadCodecs
 from hourhand.scheduler.cli.task_text import view_lines
-from hourhand.scheduler.reading.task_state import TaskView, view_of
+from hourhand.scheduler.tasks.task_state import TaskView, view_of
 from hourhand.scheduler.testing import VirtualScheduler, execute_task
 from hourhand.testing import TaskEnd
 from tests.builders import a_key

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.embedded.log import EmbeddedLog
 from hourhand.scheduler.adapters.embedded.stores import open_stores
@@ -15,8 +15,8 @@ from tests.unit.scheduler.adapters.embedded.files import WAIT_S, Listener, setti
 
 BEGIN = """
 import itertools, os, sys, threading
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.scheduler.adapters.embedded.stores import open_stores
 from hourhand.scheduler.adapters.embedded.writer import EmbeddedWriter
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings

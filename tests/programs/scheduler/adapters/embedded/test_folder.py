@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.errors import FolderLocked
+from hourhand.actors.model.values.errors import FolderLocked
 from hourhand.scheduler.adapters.embedded.folder import FolderLock
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S
 

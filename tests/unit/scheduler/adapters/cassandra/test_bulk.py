@@ -1,6 +1,6 @@
 """How buckets are dealt out to statements: small ones together, large ones alone."""
 
-from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.scheduler.adapters.cassandra.bulk import Runs
 from hourhand.scheduler.ports.bulk import Bucket
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from hourhand.actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS
+from hourhand.actors.model.values.bucket import HOUR_MS, SURELY_DELETED_HOURS
 from hourhand.scheduler.adapters.cassandra.hours import (
     DELETED_HOURS_MAX,
     LISTING_HOURS_MIN,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.bucket import HOUR_MS
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.scheduler.adapters.cassandra.joining import (
     BYTES_MAX,
     STATEMENTS_MAX,

@@ -6,9 +6,9 @@ import pytest
 from cassandra.protocol import ColumnMetadata
 from cassandra.query import PreparedStatement
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.errors import PoisonRecord
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.errors import PoisonRecord
 from hourhand.scheduler.adapters.cassandra.packing import (
     ROW_BYTES_MAX,
     ROWS_MAX,

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from hourhand.actors.model.budget import PAGE_BYTES_MAX
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.window.budget import PAGE_BYTES_MAX
 from hourhand.scheduler.adapters.cassandra.pages import (
     PIECE_ROWS_FIRST,
     PIECE_ROWS_MAX,

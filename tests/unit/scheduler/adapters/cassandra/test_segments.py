@@ -1,6 +1,6 @@
 """What a row of ``completion_segment`` says, places that a job took out of it left out."""
 
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
 from hourhand.scheduler.adapters.cassandra.segments import entries_in
 from hourhand.scheduler.adapters.completion_segments import packed
 

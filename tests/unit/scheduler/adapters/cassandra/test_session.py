@@ -8,7 +8,12 @@ import pytest
 from cassandra import InvalidRequest, OperationTimedOut, Unauthorized
 from cassandra.cluster import NoHostAvailable
 
-from hourhand.actors.model.errors import NodeStopped, PoisonRecord, SchemaMissing, StoreUnavailable
+from hourhand.actors.model.values.errors import (
+    NodeStopped,
+    PoisonRecord,
+    SchemaMissing,
+    StoreUnavailable,
+)
 from hourhand.scheduler.adapters.cassandra.connection import Connection
 from hourhand.scheduler.adapters.cassandra.session import TRIES_MAX, CassandraSession
 from hourhand.scheduler.configuration.settings import CassandraSettings

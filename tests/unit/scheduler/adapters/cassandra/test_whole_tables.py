@@ -9,7 +9,7 @@ import pytest
 from cassandra import ProtocolVersion, numpy_parser
 from cassandra.protocol import RESULT_KIND_ROWS, ResultMessage
 
-from hourhand.actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from hourhand.scheduler.adapters.cassandra.whole_tables import (
     ColumnProtocol,
     columns_of,

@@ -10,10 +10,10 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import cast
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import EPOCH_SHIFT, Straggler, Watermark
-from hourhand.actors.model.status import (
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT, Straggler, Watermark
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import (
     AttemptRecord,
     AttemptResult,
     CommandOutcome,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.values.errors import (
     FolderDamaged,
     LogUnavailable,
     SchemaMissing,

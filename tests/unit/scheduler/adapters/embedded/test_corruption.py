@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import FolderDamaged, OperatorError
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.values.errors import FolderDamaged, OperatorError
 from tests.unit.scheduler.adapters.embedded.contents import PARTITIONS, READ, contents, fill
 
 FLIPS = 40

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.errors import OwnershipLost, StoreUnavailable
+from hourhand.actors.model.values.errors import OwnershipLost, StoreUnavailable
 from hourhand.scheduler.adapters.embedded.connection import open_connection
 from hourhand.scheduler.adapters.embedded.database import Database
 from hourhand.scheduler.adapters.embedded.folder import store_file

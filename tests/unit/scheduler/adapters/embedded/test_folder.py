@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.errors import FolderLocked
+from hourhand.actors.model.values.errors import FolderLocked
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.embedded.folder import Bell, FolderLock, ring
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings

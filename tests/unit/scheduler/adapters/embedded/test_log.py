@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.errors import FolderDamaged, FolderLocked, LogUnavailable
+from hourhand.actors.model.values.errors import FolderDamaged, FolderLocked, LogUnavailable
 from hourhand.actors.ports.log import Polled
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.embedded.log import EmbeddedLog

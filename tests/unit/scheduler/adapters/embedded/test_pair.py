@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.errors import FolderDamaged
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import Watermark
-from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.operations.ownership import Watermark
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.values.errors import FolderDamaged
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.embedded.connection import open_connection
 from hourhand.scheduler.adapters.embedded.dead_letters import EmbeddedLogView

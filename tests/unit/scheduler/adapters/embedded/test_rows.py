@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.status import CommandOutcome, RecordedOutcome
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import CommandOutcome, RecordedOutcome
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.bucket import HOUR_MS
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.embedded import rows
 from hourhand.scheduler.adapters.embedded.connection import open_connection

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hourhand.actors.model.bucket import HOUR_MS
-from hourhand.actors.model.errors import SchemaMissing
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import EPOCH_SHIFT
-from hourhand.actors.model.status import Completion, CompletionResult
+from hourhand.actors.model.operations.ownership import EPOCH_SHIFT
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.status import Completion, CompletionResult
+from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.actors.model.values.errors import SchemaMissing
 from hourhand.scheduler.adapters.completion_segments import SEGMENT_ROWS_MIN
 from hourhand.scheduler.adapters.embedded.bulk import open_bulk
 from hourhand.scheduler.adapters.embedded.connection import open_connection

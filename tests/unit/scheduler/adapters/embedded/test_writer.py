@@ -5,10 +5,10 @@ from concurrent.futures import Future
 
 import pytest
 
-from hourhand.actors.model.errors import HourhandError, LogUnavailable
+from hourhand.actors.model.values.errors import HourhandError, LogUnavailable
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.adapters.embedded.writer import EmbeddedGroup
-from hourhand.scheduler.futures.batcher import Batcher
+from hourhand.scheduler.runtime.batcher import Batcher
 
 Rows = Sequence[tuple[int, bytes, bytes, bytes | None]]
 

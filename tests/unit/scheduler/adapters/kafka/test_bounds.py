@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from hourhand.actors.model.errors import LogUnavailable, TopicMissing
+from hourhand.actors.model.values.errors import LogUnavailable, TopicMissing
 from hourhand.scheduler.adapters.kafka.connection import LastError, bounds_of
 from hourhand.scheduler.configuration.settings import KafkaSettings, Settings
 

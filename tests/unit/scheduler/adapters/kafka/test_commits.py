@@ -13,7 +13,7 @@ from hourhand.scheduler.adapters.kafka.commits import (
     note_of,
 )
 from hourhand.scheduler.configuration.settings import GroupSettings
-from hourhand.scheduler.consumer.store_identity import StoreIdentity
+from hourhand.scheduler.ports.store_identity import StoreIdentity
 
 REACH_MS = 9_000
 GROUP = GroupSettings(session_timeout_ms=10_000, lease_margin_ms=1_000)

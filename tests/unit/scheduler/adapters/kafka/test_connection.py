@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from hourhand.actors.model.errors import SettingsInvalid
+from hourhand.actors.model.values.errors import SettingsInvalid
 from hourhand.scheduler.adapters.kafka.connection import (
     LastError,
     opened,

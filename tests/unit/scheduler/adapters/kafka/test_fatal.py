@@ -5,13 +5,13 @@ from concurrent.futures import Future, wait
 
 import pytest
 
-from hourhand.actors.model.codec import LogRecord
-from hourhand.actors.model.errors import LogUnavailable, NodeStopped
+from hourhand.actors.model.task.codec import LogRecord
+from hourhand.actors.model.values.errors import LogUnavailable, NodeStopped
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.adapters.kafka.writer import KafkaMessages, KafkaWriter
 from hourhand.scheduler.configuration.settings import KafkaSettings, Settings
-from hourhand.scheduler.futures.light_future import LightFuture
+from hourhand.scheduler.runtime.light_future import LightFuture
 from tests.garbage import cyclic_garbage
 from tests.servers.mock_broker import MockBroker
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.errors import LogUnavailable, SettingsInvalid
+from hourhand.actors.model.values.errors import LogUnavailable, SettingsInvalid
 from hourhand.scheduler.adapters.kafka import tokens
 from hourhand.scheduler.adapters.kafka.connection import security_advice, security_properties
 from hourhand.scheduler.adapters.kafka.tokens import Token, TokenSource, token_callback

@@ -2,7 +2,7 @@
 
 from concurrent.futures import Future
 
-from hourhand.actors.model.errors import TopicMissing
+from hourhand.actors.model.values.errors import TopicMissing
 from hourhand.scheduler.adapters.kafka.topic_watch import LOOK_MS, TopicWatch
 from tests.unit.scheduler.adapters.kafka.test_commits import HandClock
 

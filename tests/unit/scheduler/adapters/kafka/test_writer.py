@@ -8,7 +8,12 @@ from typing import Any, ClassVar
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from hourhand.actors.model.errors import HourhandError, LogUnavailable, NodeStopped, TaskTooLarge
+from hourhand.actors.model.values.errors import (
+    HourhandError,
+    LogUnavailable,
+    NodeStopped,
+    TaskTooLarge,
+)
 from hourhand.scheduler.adapters.kafka.serving import HELD_RECORDS_MAX, HOLD_MS, ServedProducer
 from hourhand.scheduler.adapters.kafka.writer import KafkaGroup
 from tests.unit.scheduler.adapters.memory.world import ManualClock

@@ -2,10 +2,10 @@
 
 import pytest
 
-from hourhand.actors.model.errors import OwnershipLost, StoreUnavailable
-from hourhand.actors.model.key import TaskKey
-from hourhand.actors.model.ownership import initial_watermark
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.operations.ownership import initial_watermark
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import OwnershipLost, StoreUnavailable
 from hourhand.scheduler.adapters.memory.delivery import Request
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.key import TaskKey, first_key_at
-from hourhand.actors.model.task import StoredTask
+from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from tests.unit.scheduler.adapters.memory.world import GROUP, Member, World

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.errors import LogUnavailable, StoreUnavailable
-from hourhand.actors.model.events import AssignmentReceived, LogCalled, StoreCalled
+from hourhand.actors.model.operations.events import AssignmentReceived, LogCalled, StoreCalled
+from hourhand.actors.model.values.errors import LogUnavailable, StoreUnavailable
 from hourhand.actors.ports.log import Polled
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.log import MemoryLog

@@ -17,12 +17,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tenacity import wait_none
 
 from hourhand import BatchExecutor, Scheduler, SchedulerClient, Settings, Task, TaskExecutor
-from hourhand.actors.model.attempts import Attempt, AttemptEnded, Ending
-from hourhand.actors.model.backoff import RetryPolicy
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.outcome import Outcome
-from hourhand.actors.model.task import AttemptState, StoredTask
-from hourhand.actors.model.trace import TRACEPARENT, context_of, with_context
+from hourhand.actors.model.execution.attempts import Attempt, AttemptEnded, Ending
+from hourhand.actors.model.execution.backoff import RetryPolicy
+from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.task.task import AttemptState, StoredTask
+from hourhand.actors.model.task.trace import TRACEPARENT, context_of, with_context
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.adapters.observing import tracing

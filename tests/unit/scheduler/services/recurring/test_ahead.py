@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hourhand import TaskState
-from hourhand.actors.model.instant import to_millis
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.instant import to_millis
 from hourhand.scheduler.services.recurring.ahead import (
     AHEAD_MS,
     ENDED,
@@ -197,7 +197,7 @@ def test_a_task_of_a_late_partition_is_left_out_once_its_schedule_was_changed(
     """Its own partition may read the cancel after it started the task: the state says it too."""
     lost: list[object] = []
     monkeypatch.setattr(
-        "hourhand.scheduler.records.appending.TaskAppender.cancel",
+        "hourhand.scheduler.tasks.appending.TaskAppender.cancel",
         lambda _own, key: _lost(lost, key),
     )
     bench = Bench()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.errors import InvalidTask, NoSuchSchedule
+from hourhand.actors.model.values.errors import InvalidTask, NoSuchSchedule
 from hourhand.payloads import AesGcm, PayloadCodecs
 from hourhand.scheduler.client.client import SchedulerClient
 from hourhand.scheduler.configuration.settings import Settings

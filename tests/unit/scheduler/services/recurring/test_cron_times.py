@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.instant import from_millis, to_millis
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.instant import from_millis, to_millis
 from hourhand.scheduler.services.recurring.rule import checked_rule, read_rule
 
 CHANGES = {

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import pytest
 
 from hourhand import Hourhand, Settings, Task, TaskExecutor
-from hourhand.actors.model.definition import DefinitionKind
-from hourhand.actors.model.errors import (
+from hourhand.actors.model.task.definition import DefinitionKind
+from hourhand.actors.model.values.errors import (
     HourhandError,
     InvalidExecutor,
     InvalidTask,
@@ -21,14 +21,12 @@ from hourhand.actors.model.errors import (
     StoreUnavailable,
     TaskTooLarge,
 )
-from hourhand.actors.model.instant import to_millis
+from hourhand.actors.model.values.instant import to_millis
 from hourhand.actors.ports.log import Position
 from hourhand.payloads import AesGcm, PayloadCodecs
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
 from hourhand.scheduler.client.declaring import Declaring, sets_of
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.records.receipt import refused
 from hourhand.scheduler.services.recurring.declared import LEASE_MS, RENEW_MS
 from hourhand.scheduler.services.recurring.state import (
     Change,
@@ -36,6 +34,8 @@ from hourhand.scheduler.services.recurring.state import (
     Recurring,
     change_task,
 )
+from hourhand.scheduler.tasks.appending import TaskAppender
+from hourhand.scheduler.tasks.receipt import refused
 from hourhand.scheduler.testing import RecordingTelemetry, VirtualScheduler
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hourhand import SchedulerClient, Settings
-from hourhand.actors.model.instant import to_millis
+from hourhand.actors.model.values.instant import to_millis
 from hourhand.payloads import AesGcm, PayloadCodecs
 from tests.unit.scheduler.services.recurring.test_recurring import MIDNIGHT, Bench
 

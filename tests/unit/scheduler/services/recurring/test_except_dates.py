@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.instant import INSTANT_MAX_MS, from_millis, to_millis
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, from_millis, to_millis
 from hourhand.scheduler.services.recurring.requests import rule_of
 from hourhand.scheduler.services.recurring.rule import EXCEPT_DATES_MAX, checked_rule
 from tests.unit.scheduler.services.recurring.test_recurring import Bench

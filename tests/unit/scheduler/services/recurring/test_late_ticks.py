@@ -7,16 +7,16 @@ from datetime import timedelta
 
 import pytest
 
-from hourhand.actors.model.definition import Definition, DefinitionName
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.interruption import note_attempt
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.execution.interruption import note_attempt
+from hourhand.actors.model.task.definition import Definition, DefinitionName
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.actors.ports.log import Position
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
 from hourhand.scheduler.services.recurring.executor import RunRecurring
-from hourhand.scheduler.services.system_tasks import LeaseEnded, SystemDependencies
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.system_tasks import LeaseEnded, SystemDependencies
+from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.testing import VirtualScheduler, execute_task
 from tests.builders import an_attempt
 from tests.unit.scheduler.services.recurring.test_recurring import Bench

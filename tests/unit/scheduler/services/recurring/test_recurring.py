@@ -7,8 +7,8 @@ import pytest
 import tenacity
 
 from hourhand import Hourhand, RetryPolicy, SchedulerClient, Task, TaskExecutor
-from hourhand.actors.model.errors import InvalidTask, NoSuchSchedule
-from hourhand.actors.model.instant import format_instant, to_millis
+from hourhand.actors.model.values.errors import InvalidTask, NoSuchSchedule
+from hourhand.actors.model.values.instant import format_instant, to_millis
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.client.client import ClientPorts
 from hourhand.scheduler.services.recurring.state import Change, ChangeRequest, change_task

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourhand.actors.model.errors import InvalidTask
-from hourhand.actors.model.instant import format_instant, parse_instant
+from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.instant import format_instant, parse_instant
 from hourhand.scheduler.services.recurring.rule import checked_name, checked_rule, next_times
 
 BERLIN = "Europe/Berlin"

@@ -8,16 +8,16 @@ from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
-from hourhand.actors.model.codec import Headers, LogRecord
-from hourhand.actors.model.errors import LogUnavailable
-from hourhand.actors.model.instant import format_instant
+from hourhand.actors.model.task.codec import Headers, LogRecord
+from hourhand.actors.model.values.errors import LogUnavailable
+from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.log import MemoryLog
 from hourhand.scheduler.adapters.memory.writer import MemoryMessage, MemoryWriter
 from hourhand.scheduler.configuration.door_settings import RelaySettings
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
 from hourhand.scheduler.services.relay.intake import IntakePorts, RelayIntake
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.testing import Execution, VirtualScheduler
 
 OUT = "hourhand-relay-out"

@@ -5,15 +5,15 @@ import math
 
 import pytest
 
-from hourhand.actors.model.outcome import Outcome, Retry
+from hourhand.actors.model.execution.outcome import Outcome, Retry
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.ports.messages import MessageWriter
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
 from hourhand.scheduler.services.relay.claim_state import DecidedHere, place_of
 from hourhand.scheduler.services.relay.delivery import DeliverMessage
 from hourhand.scheduler.services.relay.message import Delivery, Message, delivery_task
-from hourhand.scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.system_tasks import SystemDependencies
+from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.testing import VirtualScheduler
 
 _ID, _PLACE = "id-1", place_of(0, 8)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.definition import Definition
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.task.definition import Definition
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler.services.relay.claim_state import (
     ACTIVE_MS,
     DECIDED_MAX,

@@ -5,13 +5,11 @@ import math
 import msgspec
 import pytest
 
-from hourhand.actors.model.definition import Definition
-from hourhand.actors.model.errors import HourhandError, LogUnavailable, TopicMissing
-from hourhand.actors.model.outcome import Drop
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.execution.outcome import Drop
+from hourhand.actors.model.task.definition import Definition
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.errors import HourhandError, LogUnavailable, TopicMissing
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
 from hourhand.scheduler.services.relay.claim_state import (
     CLAIM_KEPT_MS,
     DecidedHere,
@@ -21,7 +19,9 @@ from hourhand.scheduler.services.relay.claim_state import (
 )
 from hourhand.scheduler.services.relay.delivery import DeliverMessage
 from hourhand.scheduler.services.relay.message import Delivery, Message
-from hourhand.scheduler.services.system_tasks import SystemDependencies
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.system_tasks import SystemDependencies
+from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import a_stored_task
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.codec import LogRecord, encode_json
-from hourhand.actors.model.definition import Definition
-from hourhand.actors.model.errors import LogUnavailable, PoisonRecord, SettingsInvalid
-from hourhand.actors.model.events import RelayRecordRefused
-from hourhand.actors.model.instant import INSTANT_MAX_MS
-from hourhand.actors.model.key import TaskKey
+from hourhand.actors.model.operations.events import RelayRecordRefused
+from hourhand.actors.model.task.codec import LogRecord, encode_json
+from hourhand.actors.model.task.definition import Definition
+from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.values.errors import LogUnavailable, PoisonRecord, SettingsInvalid
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS
 from hourhand.scheduler.cli.relay_running import RelayRunning
 from hourhand.scheduler.configuration.door_settings import RelaySettings
 from hourhand.scheduler.configuration.settings import Settings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler.adapters.memory.broker import MemoryPartition
 from hourhand.scheduler.configuration.door_settings import RelaySettings
 from tests.unit.scheduler.services.relay.relay_bench import RelayBench

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.errors import LogUnavailable, TaskTooLarge, TopicMissing
-from hourhand.actors.model.events import RelayRecordRefused
-from hourhand.actors.model.task import Task
+from hourhand.actors.model.operations.events import RelayRecordRefused
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.task.task import Task
+from hourhand.actors.model.values.errors import LogUnavailable, TaskTooLarge, TopicMissing
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.configuration.door_settings import RelaySettings
-from hourhand.scheduler.records.appending import TaskAppender
 from hourhand.scheduler.services.relay.claim_state import place_of
 from hourhand.scheduler.services.relay.intake import SETTLE_S
 from hourhand.scheduler.services.relay.message import Delivery, Message, delivery_task, parked_row
+from hourhand.scheduler.tasks.appending import TaskAppender
 from tests.unit.scheduler.services.relay.relay_bench import OUT, RelayBench
 
 MALFORMED: dict[str, Headers] = {

@@ -6,9 +6,8 @@ The store of the test kit expires rows as Cassandra does, with nobody there to s
 import msgspec
 import pytest
 
-from hourhand.actors.model.definition import Definition, DefinitionKind
+from hourhand.actors.model.task.definition import Definition, DefinitionKind
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
-from hourhand.scheduler.records.appending import TaskAppender
 from hourhand.scheduler.services.relay.claim_state import (
     CLAIM_KEPT_MS,
     claim_name,
@@ -17,6 +16,7 @@ from hourhand.scheduler.services.relay.claim_state import (
     place_of,
 )
 from hourhand.scheduler.services.relay.message import Delivery, Message, delivery_task
+from hourhand.scheduler.tasks.appending import TaskAppender
 from tests.unit.scheduler.services.relay.relay_bench import OUT, RelayBench
 
 HOUR_MS = 3_600_000

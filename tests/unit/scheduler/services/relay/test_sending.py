@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hourhand.actors.model.errors import InvalidTask
+from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.scheduler.configuration.door_settings import RelaySettings
 from hourhand.scheduler.testing import VirtualScheduler
 

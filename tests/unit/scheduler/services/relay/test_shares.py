@@ -3,8 +3,8 @@
 from concurrent.futures import Future
 
 from hourhand.actors.kernel.simulated import VirtualClock
-from hourhand.actors.model.codec import Headers
-from hourhand.actors.model.errors import LogUnavailable
+from hourhand.actors.model.task.codec import Headers
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler.services.relay.shares import HELD_BYTES_MAX, SILENT_MS, SharedMessages
 
 MEGABYTE = b"x" * 1_000_000

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hourhand.actors.model.errors import StoreUnavailable
-from hourhand.actors.model.partition import partition_of
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.values.errors import StoreUnavailable
 from hourhand.scheduler.services.timers.executor import (
     NEW,
     UNWRITTEN_MS,

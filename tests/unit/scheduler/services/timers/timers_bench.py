@@ -14,11 +14,11 @@ from hourhand.scheduler.adapters.observing.counted import registry_of
 from hourhand.scheduler.configuration.door_settings import TimerSettings
 from hourhand.scheduler.observe.meters import Count
 from hourhand.scheduler.observe.node_telemetry import NodeTelemetry
-from hourhand.scheduler.records.appending import TaskAppender
-from hourhand.scheduler.services.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
 from hourhand.scheduler.services.timers.app import build_app
 from hourhand.scheduler.services.timers.recurring_routes import RecurringService
 from hourhand.scheduler.services.timers.service import TimerService
+from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.testing import VirtualScheduler
 from hourhand.scheduler.testing.virtual import Callback
 

@@ -1,0 +1,1 @@
+"""The execution of a task: its attempts, what follows from their ends, and the classes of users."""

@@ -1,0 +1,1 @@
+"""Limits, priorities and fair shares: what kinds declare, and who goes next."""

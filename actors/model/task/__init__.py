@@ -1,0 +1,1 @@
+"""A task, its key and its parts, and the forms in which records and rows have them."""

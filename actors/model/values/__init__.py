@@ -1,0 +1,1 @@
+"""Values that know nothing of tasks: instants, offsets, settings, errors and how they are shown."""

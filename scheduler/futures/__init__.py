@@ -1,1 +1,0 @@
-"""Futures that are lighter than the standard library's, and helpers for them."""

@@ -1,0 +1,1 @@
+"""Limits while a node runs: who waits for an allowance, and the shares and loans of partitions."""

@@ -1,1 +1,0 @@
-"""Reads stored tasks, from outside of a node."""

@@ -1,1 +1,0 @@
-"""From a task to a record of the log: admission, appending and receipts."""

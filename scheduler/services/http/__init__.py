@@ -1,0 +1,1 @@
+"""The guard and the typed routes of every HTTP service."""

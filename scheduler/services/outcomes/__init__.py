@@ -1,0 +1,1 @@
+"""The stream of outcomes: one record of each closed task, told in order."""

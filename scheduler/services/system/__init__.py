@@ -1,0 +1,1 @@
+"""Tasks of Hourhand itself, which run on its engine beside those of users."""
