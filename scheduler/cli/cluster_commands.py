@@ -82,7 +82,7 @@ def admin(
 
 
 def mcp(*, common: CommandOptions) -> None:
-    """Let an assistant look at the installation, over standard input and output.
+    """Let an assistant look at the installation (MCP over stdio).
 
     Speaks the Model Context Protocol; needs hourhand[mcp].  Its tools are the paths of the admin
     API that read: status, tasks, dead letters, recurring schedules, limits.  Nothing can be

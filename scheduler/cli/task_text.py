@@ -257,9 +257,6 @@ def _unknown_end(view: TaskView, attempt: AttemptRecord) -> str | None:
     is_last = attempt is view.attempts[-1]
     if is_last and view.state in {TaskState.RUNNING, TaskState.CANCELLING}:
         return None
-    closed = view.completion
-    if view.state is TaskState.SUCCESS and closed and closed.attempts == attempt.attempt:
-        return None
     return f"its end is not known, {'counts' if attempt.suspect else 'does not count'}"
 
 

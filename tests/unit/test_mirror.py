@@ -35,14 +35,14 @@ def test_the_folders_of_the_tests_mirror_the_source(tmp_path: Path) -> None:
     _touch(
         tmp_path,
         "tests/unit/actors/model/task/test_key.py",
-        "tests/unit/actors/model/test_key_text.py",
+        "tests/unit/actors/model/task/test_key_text.py",
         "tests/unit/actors/model/task/test_task.py",
         "tests/unit/actors/test_key.py",
     )
 
     assert own_tests("actors/model/task/key.py", tmp_path) == [
         "tests/unit/actors/model/task/test_key.py",
-        "tests/unit/actors/model/test_key_text.py",
+        "tests/unit/actors/model/task/test_key_text.py",
     ]
 
 

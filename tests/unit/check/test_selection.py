@@ -17,7 +17,7 @@ _FILES = (
     "tests/unit/actors/test_turn.py",
     "tests/unit/scheduler/test_store.py",
     "tests/property/test_key.py",
-    "tests/programs/actors/model/test_key.py",
+    "tests/programs/actors/model/task/test_key.py",
     "tests/integration/test_store.py",
     "tests/tidy/test_names.py",
 )
@@ -83,11 +83,11 @@ def test_tests_that_may_be_slow_are_named_and_not_run(chosen: Select) -> None:
     selection = chosen("actors/model/task/key.py")
 
     assert selection.slow == (
-        "tests/programs/actors/model/test_key.py",
+        "tests/programs/actors/model/task/test_key.py",
         "tests/integration/test_store.py",
     )
     assert not set(selection.slow) & set(selection.chosen)
-    assert "tests/programs/actors/model/test_key.py" in selection.own
+    assert "tests/programs/actors/model/task/test_key.py" in selection.own
     assert "tests/integration/test_store.py" not in selection.own
 
 

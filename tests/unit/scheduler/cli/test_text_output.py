@@ -131,14 +131,13 @@ def test_a_task_that_was_opened_again_is_not_said_to_be_closed() -> None:
     [
         (False, None, ["does not count", "runs"]),
         (True, None, ["counts", "runs"]),
-        (True, CompletionResult.SUCCESS, ["counts", ""]),
         (True, CompletionResult.FAILURE, ["counts", "counts"]),
     ],
 )
 def test_an_attempt_without_a_known_end_says_whether_it_counts(
     suspect: bool, closed: CompletionResult | None, told: list[str]
 ) -> None:
-    """Unless it runs, or is the one that ended well."""
+    """Unless it runs."""
     attempts = [
         AttemptRecord(KEY, n, AttemptResult.STARTED, KEY.scheduled_ms, suspect=suspect)
         for n in (1, 2)
