@@ -144,9 +144,16 @@ def _fit_admin(case: Any) -> None:
         body.pop("ends", None)
     if "everyMs" in body and body.get("jitterMs"):
         body["jitterMs"] = min(body["jitterMs"], body["everyMs"])
-    for task in (body, body.get("then")):
+    members = body.get("tasks")
+    several = [body, body.get("then"), *(members if isinstance(members, list) else ())]
+    for number, task in enumerate(several):
+        if isinstance(task, dict) and isinstance(task.get("uniquenessKey"), str):
+            # No task follows itself, and none is twice in a group.
+            task["uniquenessKey"] = f"{task['uniquenessKey'][:40]}{number}"
         if isinstance(task, dict) and isinstance(task.get("expires"), str):
             task["expires"] = "PT1H"
+        if isinstance(task, dict) and isinstance(task.get("scheduledTime"), str):
+            task["scheduledTime"] = (STARTED + timedelta(hours=1)).isoformat()
     for target in body.get("targets", ()):
         if target.get("partition") is not None:
             target["partition"] %= PARTITIONS
