@@ -70,7 +70,6 @@ from tests.simulation.life_invariants import (
 )
 from tests.simulation.limit_invariants import (
     p24_limits_are_kept,
-    p24_what_waits_goes_by_priority,
 )
 from tests.simulation.outbox_invariants import p25_what_was_committed_is_scheduled
 from tests.simulation.outcome_invariants import p30_each_closed_task_is_told
@@ -444,7 +443,6 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p22_a_changed_timer_pops_no_more,
     p23_each_occurrence_comes_once,
     p24_limits_are_kept,
-    p24_what_waits_goes_by_priority,
     p25_what_was_committed_is_scheduled,
     p26_no_process_runs_beside_the_next_owner,
     p27_what_has_expired_does_not_start,

@@ -142,9 +142,10 @@ def _extreme(limits: Sequence[Limit], choose: Callable[[Iterable[float]], float]
 
 
 def p24_limits_are_kept(run: Run) -> Complaints:
-    """In any time and for each value no more attempts start than rate and burst allow, and no more
-    run at once than ``concurrency`` does.
+    """In any time and for each value no more attempts start than rate and burst allow, no more run
+    at once than ``concurrency`` does, and what waits goes by priority.
     """
+    yield from what_waits_goes_by_priority(run)
     holdings = _Holdings(run)
     by_value: dict[tuple[str, int, str], list[Started]] = defaultdict(list)
     for start in run.started:
@@ -218,7 +219,7 @@ def _is_over(run: Run, earlier: Started, later: Started) -> bool:
     return run.ended[earlier.id].at_ms <= later.at_ms
 
 
-def p24_what_waits_goes_by_priority(run: Run) -> Complaints:
+def what_waits_goes_by_priority(run: Run) -> Complaints:
     """What waits on a node for one limit and value goes by priority, and then as it came; a lower
     priority goes before a higher one after so many starts of higher ones, and then does.
 

@@ -10,17 +10,17 @@ import sys
 from typing import Any
 
 _MODULES = {
-    "codec": "actors.model.task.codec",
-    "config": "actors.model.operations.operator_config",
-    "definition": "actors.model.task.definition",
-    "errors": "actors.model.values.errors",
-    "key": "actors.model.task.key",
-    "oversight": "actors.model.operations.oversight",
+    "codec": "actors.model.codec",
+    "config": "actors.model.operator_config",
+    "definition": "actors.model.definition",
+    "errors": "actors.model.errors",
+    "key": "actors.model.key",
+    "oversight": "actors.model.oversight",
     "schema": "scheduler.adapters.embedded.schema",
     "state": "scheduler.services.recurring.state",
-    "status": "actors.model.task.status",
-    "system": "scheduler.services.system.system_tasks",
-    "task": "actors.model.task.task",
+    "status": "actors.model.status",
+    "system": "scheduler.services.system_tasks",
+    "task": "actors.model.task",
     "users": "scheduler.executors.user_executors",
 }
 _KINDS = ("mail", "charge")

@@ -78,12 +78,14 @@ def insert_records(
 
 @cache
 def _insertion(count: int) -> str:
-    return f"INSERT INTO record VALUES {', '.join(['(?, ?, ?, ?, ?, ?)'] * count)}"
+    marks = ", ".join(["(?, ?, ?, ?, ?, ?)"] * count)
+    return f"INSERT INTO record VALUES {marks}"
 
 
 @cache
 def _end_insertion(count: int) -> str:
-    return f"INSERT OR REPLACE INTO log_end VALUES {', '.join(['(?, ?)'] * count)}"
+    marks = ", ".join(["(?, ?)"] * count)
+    return f"INSERT OR REPLACE INTO log_end VALUES {marks}"
 
 
 def _now_and_ends(
