@@ -16,12 +16,10 @@ def decisions_page() -> str:
     lines = [
         "# Decisions",
         "",
-        "Each page is one decision that closes other ways, in at most 300 words: context,",
-        f"decision, what was rejected, consequences. The numbers {numbers} were",
-        "never used. This page is written by `make docs`.",
+        "Each page is one decision that closes other ways, in at most 300 words. A decision is",
+        f"accepted, unless its line says otherwise. The numbers {numbers} were never used.",
+        "`make docs` writes this page.",
         "",
-        "| number | decision | status |",
-        "|---|---|---|",
     ]
     lines += [_row(path) for path in sorted((ROOT / "docs/adr").glob("[0-9]*.md"))]
     return "\n".join(lines) + "\n"
@@ -31,5 +29,5 @@ def _row(path: Path) -> str:
     title, *rest = path.read_text(encoding="utf-8").splitlines()
     number, _, decision = title.removeprefix("# ").partition(". ")
     found = [line.removeprefix("Status:").strip() for line in rest if line.startswith("Status:")]
-    status = found[0] if found else "accepted"
-    return f"| {number} | [{decision}]({path.name}) | {status} |"
+    status = f": {found[0]}" if found else ""
+    return f"- [{number}. {decision}]({path.name}){status}"
