@@ -16,25 +16,23 @@ _ANY_TOPIC = "*"
 
 
 class EventSettings(Group):
-    """Lifecycle events: what happens to tasks, as records of a Kafka topic (docs/pipeline.md)."""
+    """Lifecycle events of tasks, in a Kafka topic (docs/pipeline.md)."""
 
     topic: str | None = Field(default=None, pattern=TOPIC_NAME, max_length=249)
-    """Topic for events about tasks, which `hourhand migrate` creates; without a name no events
-    are written."""
+    """Topic of the events, which `hourhand migrate` creates; none: no events."""
     partitions: int = Field(default=16, ge=1, le=1_000)
-    """Partitions of the topic when it is created; any number works."""
+    """Partitions of a new topic; any number works."""
 
 
 class OutcomeSettings(Group):
-    """The stream of outcomes: one record for each closed task (docs/guides/outcomes.md)."""
+    """One record for each closed task (docs/guides/outcomes.md)."""
 
     topic: str | None = Field(default=None, pattern=TOPIC_NAME, max_length=249)
-    """Topic for outcomes, which `hourhand migrate` creates; without a name there is no stream."""
+    """Topic of the outcomes, which `hourhand migrate` creates; none: no topic."""
     partitions: int = Field(default=16, ge=1, le=1_000)
-    """Partitions of the topic when it is created; any number works."""
+    """Partitions of a new topic; any number works."""
     kept_ms: int = Field(default=0, ge=0, le=31_536_000_000)
-    """With an embedded store: time for which `client.outcomes()` can read an outcome; 0 keeps
-    none."""
+    """Embedded store: time for which `client.outcomes()` can read an outcome."""
 
     @property
     def are_told(self) -> bool:
@@ -43,30 +41,28 @@ class OutcomeSettings(Group):
 
 
 class ObserveSettings(Group):
-    """Observation of a node: metrics, health, traces, its log, and its self-check."""
+    """Metrics, health, traces, log and self-check of a node."""
 
     host: str = Field(default="127.0.0.1", min_length=1)
-    """Address of metrics and health; they hold no task, but name partitions and errors."""
+    """Address of metrics and health."""
     port: int | None = Field(default=None, ge=0, le=65_535)
-    """Port of /metrics, /livez, /readyz and /healthz; without a port they are not served, 0 is
-    any free one."""
+    """Port of /metrics, /livez, /readyz and /healthz; 0: any free one."""
     metrics: bool = False
-    """True counts events even if no port is served."""
+    """True to count events without a port, too."""
     traces: bool = False
-    """Traces tasks with the OpenTelemetry of this process; needs `hourhand[otel]`."""
+    """True to trace tasks with OpenTelemetry; needs `hourhand[otel]`."""
     trace_link_after_ms: int = Field(default=60_000, ge=0, le=86_400_000)
-    """An attempt that is due later than this after its task was stored begins its own trace,
-    linked to its caller's."""
+    """An attempt due later than this after its call has its own trace, linked to the caller's."""
     trace_messaging: bool = False
-    """Spans also have OpenTelemetry's attributes for messaging, `messaging.*`."""
+    """True to add the attributes `messaging.*` to spans."""
     hang_ms: int = Field(default=30_000, ge=100, le=3_600_000)
-    """A polling thread or dispatcher that makes no progress for this time counts as hung."""
+    """A polling thread or dispatcher without progress for this time counts as hung."""
     log_format: Literal["text", "json"] = "text"
-    """`text`: lines for people. `json`: one JSON object a line."""
+    """Lines for people, or a JSON object a line."""
     log_task_data: bool = False
-    """Lines in JSON that are written while a task runs also hold its data."""
+    """True to add a running task's data to its JSON lines."""
     self_check_share: float = Field(default=0.01, ge=0, le=1)
-    """Share of the ordering ids that the self-check watches; 0 watches none."""
+    """Share of the ordering ids that the self-check watches."""
 
     @model_validator(mode="before")
     @classmethod
@@ -123,29 +119,28 @@ class RelaySettings(Group):
     """Messages that are passed on at their own time."""
 
     in_topic: str = Field(default="hourhand-relay-in", pattern=TOPIC_NAME, max_length=249)
-    """Topic from which `hourhand relay` reads messages with an id and a deadline."""
+    """Topic from which `hourhand relay` reads messages."""
     out_topic: str = Field(default="hourhand-relay-out", pattern=TOPIC_NAME, max_length=249)
-    """Topic for a message at its deadline, unless it names another topic."""
+    """Topic for messages that name no other topic."""
     target_topics: tuple[str, ...] = ()
-    """Other topics that messages and `send_later` may name; `*` allows all except Hourhand's
-    own."""
+    """Other topics that messages and `send_later` may name; `*`: all except Hourhand's own."""
     group_id: str = Field(default="hourhand-relay", min_length=1)
     """Consumer group of the in-topic."""
     id_header: str = Field(default="chronosMessageId", min_length=1)
-    """Header that holds the id of a message."""
+    """Header with the id of a message."""
     deadline_header: str = Field(default="chronosDeadline", min_length=1)
-    """Header that holds the deadline."""
+    """Header with the deadline."""
     action_header: str = Field(default="hourhandAction", min_length=1)
     """Header that asks for a cancel or reschedule."""
     topic_header: str = Field(default="hourhandTopic", min_length=1)
     """Header that names the target topic."""
     malformed: Literal["dead_letter", "drop"] = "dead_letter"
-    """Treatment of a message with unusable headers; both are logged and counted."""
+    """Treatment of a message with unusable headers."""
     timing_advance_ms: int = Field(default=0, ge=0, le=60_000)
     """Messages are passed on this long before their deadline."""
     inline_bytes_max: int = Field(default=400_000, ge=0, le=700_000)
-    """Larger messages are stored beside their task; `client.record_bytes_max` must be at least
-    1,024 larger than this, and than 100,000."""
+    """Larger messages are stored beside their task; `client.record_bytes_max` must exceed this, and
+    100,000, by 1,024."""
     in_flight_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Messages read and not yet durable."""
 
@@ -175,46 +170,44 @@ class RelaySettings(Group):
 
 
 class OutboxSettings(Group):
-    """Tasks scheduled within a transaction of your own database (docs/guides/outbox.md)."""
+    """Tasks scheduled in a transaction of your database (docs/guides/outbox.md)."""
 
     url: SecretStr | None = None
     """Database from which `hourhand outbox` moves rows: `postgresql://user@host/shop` or
     `sqlite:///shop.db`."""
     table: str = Field(default="hourhand_outbox", pattern=r"^[a-z_][a-z0-9_]{0,39}$")
-    """Name of the table, for the writers of rows and the mover."""
+    """Name of the table."""
     batch_rows_max: int = Field(default=1_000, ge=1, le=10_000)
-    """Rows that one claim holds."""
+    """Rows moved together."""
     poll_ms: int = Field(default=200, ge=10, le=60_000)
-    """Time between two looks at the table if nothing signals new rows, as with SQLite."""
+    """Time between two looks at the table without a signal, as with SQLite."""
 
 
 class BucketSettings(Group):
     """Storage of the relay and `send_later` with Kafka alone: `store` = "kafka"."""
 
     topic: str = Field(default="hourhand-pending", pattern=TOPIC_NAME, max_length=230)
-    """Topic of waiting messages. Hourhand adds the topics `…-markers` and `…-layout`."""
+    """Topic of waiting messages; `…-markers` and `…-layout` are beside it."""
     group_id: str = Field(default="hourhand-pending", min_length=1)
-    """Consumer group whose members share the partitions."""
+    """Consumer group of the owners."""
     first_ms: int = Field(default=1_000, ge=100, le=3_600_000)
-    """Upper bound of the first bucket, used when the topics are created."""
+    """Upper bound of the first bucket, at creation."""
     factor: float = Field(default=2.0, ge=1.1, le=100.0)
-    """Each bucket reaches this many times as far as the one before; used at creation."""
+    """Each bucket reaches this many times as far as the one before, at creation."""
     partitions: int = Field(default=21, ge=2, le=200)
-    """Partitions of the topic when it is created; each after the first bucket is one bucket,
-    the last unbounded."""
+    """Partitions at creation; each behind the first bucket's is one bucket, the last unbounded."""
     first_partitions: int = Field(default=4, ge=1, le=100)
-    """Partitions of the first bucket at creation; best a divisor of the number of the targets'
-    partitions."""
+    """Partitions of the first bucket, at creation; best a divisor of the targets' number."""
     longest_delay_ms: int = Field(default=604_800_000, ge=1_000, le=3_153_600_000_000)
-    """A longer delay is refused; the pending topic's retention must cover it."""
+    """A longer delay is refused."""
     outage_ms: int = Field(default=86_400_000, ge=0, le=31_536_000_000)
-    """Longest time without a running node: retention must exceed the longest delay by this."""
+    """Longest time without a node: the topic's retention must cover the longest delay and this."""
     split_records_max: int = Field(default=200_000, ge=0, le=1_000_000_000)
-    """A bucket with more in one partition is split, without stopping; 0 splits none."""
+    """A bucket with more in one partition is split; 0 splits none."""
     split_check_ms: int = Field(default=10_000, ge=100, le=3_600_000)
-    """Time between two checks for buckets to split."""
+    """Time between two such checks."""
     partitions_max: int = Field(default=64, ge=2, le=1_000)
-    """Most partitions of the topic: above it no bucket is split."""
+    """Partitions from which on no bucket is split."""
     held_records_max: int = Field(default=50_000, ge=100, le=10_000_000)
     """Records of one partition in its owner's memory."""
     held_bytes_max: int = Field(default=64_000_000, ge=1_000_000, le=10_000_000_000)
@@ -224,7 +217,7 @@ class BucketSettings(Group):
     batch_bytes_max: int = Field(default=4_000_000, ge=10_000, le=100_000_000)
     """Bytes of one transaction."""
     transaction_timeout_ms: int = Field(default=10_000, ge=1_000, le=900_000)
-    """The broker ends a dead owner's transaction after this, if no new owner does before."""
+    """The broker ends a dead owner's transaction after this."""
 
     @model_validator(mode="after")
     def _has_two_buckets(self) -> "BucketSettings":
@@ -255,15 +248,15 @@ class HttpDoorSettings(Group):
     """Settings that the HTTP services share."""
 
     host: str = Field(default="127.0.0.1", min_length=1)
-    """Address for requests; any address except loopback needs tokens."""
+    """Address for requests; others than loopback need tokens."""
     host_names: tuple[str, ...] = ()
-    """Names besides loopback's under which it may be reached if no tokens are set."""
+    """Further allowed names of the host if no tokens are set."""
     certificate_file: Path | None = None
-    """Certificate in PEM, with its chain, to take requests over TLS."""
+    """Certificate in PEM, with its chain, for TLS."""
     key_file: Path | None = None
     """Private key in PEM of `certificate_file`."""
     connections_max: int = Field(default=1_000, ge=10, le=100_000)
-    """Requests above this number of connections get a 503."""
+    """Connections above which requests get a 503."""
 
     @field_validator("read_tokens", "write_tokens", check_fields=False)
     @classmethod
@@ -283,12 +276,12 @@ class HttpDoorSettings(Group):
 
 
 class TimerSettings(HttpDoorSettings):
-    """The HTTP timer service, and the callbacks that every node makes for it."""
+    """The HTTP timer service, and its callbacks."""
 
     port: int = Field(default=7253, ge=0, le=65_535)
     """Port for requests; 0: any free one."""
     read_tokens: tuple[SecretStr, ...] = ()
-    """Bearer tokens that may read timers, of 16 characters or more."""
+    """Bearer tokens that may read, of 16 characters or more."""
     write_tokens: tuple[SecretStr, ...] = ()
     """Bearer tokens that may do everything."""
     request_bytes_max: int = Field(default=200_000, ge=1_000, le=700_000)
@@ -299,17 +292,17 @@ class TimerSettings(HttpDoorSettings):
     requests_burst: int = Field(default=1_000, ge=1, le=1_000_000)
     """Most requests at once."""
     callback_targets: tuple[str, ...] = ("localhost", "127.0.0.0/8", "::1/128")
-    """Host names and networks that callbacks may go to; `*` allows every one."""
+    """Host names and networks that callbacks may go to; `*`: all."""
     callback_timeout_ms: int = Field(default=2_000, ge=10, le=60_000)
     """Longest time of one callback."""
     callback_answer_bytes_max: int = Field(default=65_536, ge=0, le=10_000_000)
-    """A longer answer is not read, and counts as a failure."""
+    """A longer answer counts as a failure."""
     callback_retry_ms: int = Field(default=2_000, ge=10, le=3_600_000)
     """Pause before a failed callback is tried again."""
     callback_tries_max: int = Field(default=30, ge=1, le=1_000_000)
-    """A callback that failed this often is given up; the timer goes on with its next one."""
+    """Failures after which a callback is given up; the timer goes on with its next one."""
     signing_key: SecretStr | None = None
-    """Signs callbacks: header `X-Hourhand-Signature`, see docs/timers.md."""
+    """Key that signs callbacks (docs/timers.md)."""
 
     @field_validator("callback_targets")
     @classmethod
@@ -339,17 +332,15 @@ class AdminSettings(HttpDoorSettings):
     port: int = Field(default=7254, ge=0, le=65_535)
     """Port for requests; 0: any free one."""
     read_tokens: dict[str, SecretStr] = Field(default_factory=dict)
-    """Names of people or programs that may read, each with a bearer token of 16 characters or
-    more."""
+    """Names of those that may read, each with a bearer token of 16 characters or more."""
     write_tokens: dict[str, SecretStr] = Field(default_factory=dict)
-    """The same, for tokens that may also act; the audit log keeps the name."""
+    """Those that may also act; the audit log keeps the name."""
     show_data: bool = True
-    """True if answers hold the data of tasks and dead letters."""
+    """True to show the data of tasks and dead letters."""
     request_bytes_max: int = Field(default=400_000, ge=1_000, le=10_000_000)
     """Longest body of a request."""
     requests_per_s_max: int = Field(default=200, ge=0, le=1_000_000)
-    """Limit for each token, or address without one: requests above it get a 429; 0 sets no
-    limit."""
+    """Limit for each token, or address without one; more get a 429; 0: no limit."""
     requests_burst: int = Field(default=400, ge=1, le=1_000_000)
     """Most requests at once."""
     streams_max: int = Field(default=100, ge=1, le=10_000)
@@ -357,9 +348,9 @@ class AdminSettings(HttpDoorSettings):
     bulk_keys_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Tasks that one action may concern."""
     audit_kept_days: int = Field(default=400, ge=1, le=7_000)
-    """Days for which the audit log keeps an entry."""
+    """Days that the audit log keeps."""
     report_interval_ms: int = Field(default=1_000, ge=100, le=60_000)
-    """Time between two reports of a node, and between two checks for pauses."""
+    """Time between two reports of a node, and two checks for pauses."""
 
     @model_validator(mode="after")
     def _is_safe(self) -> "AdminSettings":

@@ -90,20 +90,20 @@ class SecretGroup(Group):
 
 
 class TlsSettings(SecretGroup):
-    """Encryption of the connections.  The server's certificate and its name are always verified."""
+    """Encryption; the server's certificate and its name are always verified."""
 
     enabled: bool = False
-    """True to encrypt connections; the other settings need it."""
+    """True to encrypt; the others need it."""
     ca_file: Path | None = None
-    """Certificates in PEM to trust, instead of those the system trusts."""
+    """Certificates in PEM to trust, instead of the system's."""
     certificate_file: Path | None = None
-    """Own certificate in PEM, with its chain, for servers that ask for one (mutual TLS)."""
+    """Own certificate in PEM, with its chain (mutual TLS)."""
     key_file: Path | None = None
-    """Private key in PEM of the own certificate."""
+    """Private key of it, in PEM."""
     key_password: SecretStr | None = None
-    """Password of ``key_file``, if it is encrypted."""
+    """Password of ``key_file``."""
     key_password_file: Path | None = None
-    """File that holds ``key_password``, instead of it."""
+    """File with it."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "TlsSettings":
@@ -144,11 +144,11 @@ class LoginSettings(SecretGroup):
     """Base of the servers' groups: the login of this side."""
 
     username: str | None = Field(default=None, min_length=1)
-    """User to log in as; without a user there is no login."""
+    """User to log in as; none: no login."""
     password: SecretStr | None = None
-    """Better in the environment or in ``password_file`` than in code or a command's arguments."""
+    """Password, best from the environment or ``password_file``."""
     password_file: Path | None = None
-    """File that holds the password, instead of ``password``; read when a node or client opens."""
+    """File with the password, read when a node or client opens."""
 
     @model_validator(mode="after")
     def _is_a_login(self) -> "LoginSettings":
@@ -175,26 +175,23 @@ class OAuthSettings(SecretGroup):
     """Logins with a token that expires (OAUTHBEARER), for Kafka."""
 
     provider: str | None = Field(default=None, pattern=r"^[\w.:-]+$")
-    """Source of the tokens: ``oidc``, ``msk-iam``, or ``module:function`` of your own, which
-    returns a token and the Unix time in seconds at which it expires."""
+    """Source of the tokens: ``oidc``, ``msk-iam``, or ``module:function`` (docs/security.md)."""
     region: str | None = Field(default=None, min_length=1)
     """AWS region of the brokers, for ``msk-iam``."""
     client_id: str | None = Field(default=None, min_length=1)
-    """For ``oidc``, as all below: the client that requests a token (grant type
-    ``client_credentials``)."""
+    """For ``oidc``, as all below: the client that requests a token."""
     client_secret: SecretStr | None = None
-    """Better in the environment or in ``client_secret_file`` than in code."""
+    """Its secret, best from the environment or ``client_secret_file``."""
     client_secret_file: Path | None = None
-    """File that holds ``client_secret``, instead of it; read when a node or client opens."""
+    """File with it, read when a node or client opens."""
     endpoint: str | None = Field(default=None, pattern=r"^https?://\S+$")
-    """URL that gives the tokens.  With http the secret crosses the network in the clear."""
+    """URL that gives the tokens; http sends the secret in the clear."""
     scope: str | None = Field(default=None, min_length=1)
-    """The scope to request, if the authorization server needs one."""
+    """The scope to request."""
     extensions: dict[str, str] = Field(default_factory=dict)
-    """Values sent to the broker with the token, such as ``logicalCluster`` and
-    ``identityPoolId``."""
+    """Values sent to the broker with the token, such as ``logicalCluster``."""
     ca_file: Path | None = None
-    """Certificates in PEM to trust for ``endpoint``, instead of those the system trusts."""
+    """Certificates in PEM to trust for ``endpoint``, instead of the system's."""
 
     @model_validator(mode="after")
     def _fits_the_provider(self) -> "OAuthSettings":

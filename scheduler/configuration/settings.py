@@ -78,13 +78,13 @@ class TopicSettings(Group):
     """The log's topics; with the embedded log only ``partitions`` matters."""
 
     name: str = Field(default="hourhand", pattern=TOPIC_NAME, max_length=240)
-    """Topic of the log; different installations on one Kafka need different names."""
+    """Topic of the log, one for each installation."""
     dead_letter: str = Field(default="hourhand-dead-letter", pattern=TOPIC_NAME, max_length=249)
     """Topic of dead letters."""
     partitions: int = Field(default=16, ge=1, le=1_024)
-    """Partitions of a new topic or folder, fixed from then on."""
+    """Partitions of a new topic or folder, then fixed."""
     replication: int = Field(default=1, ge=1, le=9)
-    """Replicas of a topic that ``hourhand migrate`` creates."""
+    """Replicas of a new topic."""
 
     @model_validator(mode="after")
     def _letters_go_elsewhere(self) -> "TopicSettings":
@@ -102,15 +102,15 @@ class GroupSettings(Group):
     id: str = Field(default="hourhand", min_length=1)
     """Consumer group of the nodes."""
     protocol: Literal["classic", "consumer"] = "classic"
-    """Group protocol: `consumer` is KIP-848 (Kafka 4.0), whose broker-side session must not be
+    """Group protocol; `consumer` is KIP-848 (Kafka 4.0), whose session in the broker must not be
     shorter than ``session_timeout_ms``."""
     assignor: Literal["cooperative-sticky", "range", "roundrobin"] = "cooperative-sticky"
-    """Assignor of the classic protocol; under ``consumer`` brokers assign partitions."""
+    """Assignor of the classic protocol."""
     session_timeout_ms: int = Field(default=8_000, ge=1_000, le=1_800_000)
-    """Others take over the partitions of a node that is silent for this time; brokers refuse
-    less than their ``group.min.session.timeout.ms``, 6,000."""
+    """A node silent for this time loses its partitions; brokers refuse less than their
+    ``group.min.session.timeout.ms``, 6,000."""
     heartbeat_interval_ms: int = Field(default=250, ge=50, le=600_000)
-    """Time between two heartbeats, by which a member learns of moved partitions."""
+    """Time between two heartbeats."""
     max_poll_interval_ms: int = Field(default=300_000, ge=1_000, le=86_400_000)
     """A node that does not poll for this time loses its partitions."""
     lease_margin_ms: int = Field(default=1_000, ge=0, le=600_000)
@@ -152,21 +152,20 @@ class KafkaSettings(LoginSettings):
 
     tls: TlsSettings = TlsSettings()
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    """Mechanism of the login with ``username``; without a username there is no login."""
+    """Mechanism of the login with ``username``."""
     oauth: OAuthSettings = OAuthSettings()
     bootstrap_servers: str = Field(default="localhost:9092", min_length=1)
     """Brokers to connect to first, as `host:port,host:port`."""
     connect_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
-    """Longest wait for a first answer; the error then names the servers."""
+    """Longest wait for a first answer."""
     delivery_timeout_ms: int = Field(default=30_000, ge=1_000, le=3_600_000)
-    """Longest wait for the acknowledgement of a record."""
+    """Longest wait for a record's acknowledgement."""
     consumer_properties: dict[str, str] = Field(default_factory=dict)
-    """librdkafka properties of the consumer; those that Hourhand sets itself are refused."""
+    """librdkafka properties of the consumer, except those that Hourhand sets."""
     producer_properties: dict[str, str] = Field(default_factory=dict)
-    """librdkafka properties of the producer; those that Hourhand sets itself are refused."""
+    """The same of the producer."""
     security_properties: dict[str, SecretStr] = Field(default_factory=dict)
-    """librdkafka properties of both, never shown, for what has no setting: ``sasl.mechanism``
-    GSSAPI, ``ssl.crl.location``, …"""
+    """The same of both, never shown: ``ssl.crl.location``, …"""
 
     @model_validator(mode="after")
     def _one_login(self) -> "KafkaSettings":
@@ -200,11 +199,11 @@ class CassandraSettings(LoginSettings):
     port: int = Field(default=9042, ge=1, le=65_535)
     """Port of all nodes."""
     keyspace: str = Field(default="hourhand", pattern=r"^[a-z][a-z0-9_]{0,47}$")
-    """Keyspace of the tables; different installations need different ones."""
+    """Keyspace of the tables, one for each installation."""
     datacenter: str | None = None
     """Local datacenter; by default the first contact point's."""
     replication: dict[str, int] = Field(default_factory=dict)
-    """Replicas by datacenter, for ``hourhand migrate``; by default one in the local datacenter."""
+    """Replicas by datacenter of a new keyspace; by default one in the local datacenter."""
     consistency: Literal["LOCAL_QUORUM", "QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ONE"] = (
         "LOCAL_QUORUM"
     )
@@ -216,8 +215,8 @@ class CassandraSettings(LoginSettings):
     batch_bytes: int = Field(default=65_536, ge=1_024, le=8_388_608)
     """Same-row batches are cut near this size."""
     completion_segments: Literal["auto", "on", "off"] = "auto"
-    """Many successes of an hour are one row: `auto` once all nodes can read such rows, `on` at
-    once, `off` never, and `hourhand migrate` turns them back."""
+    """Many successes of an hour are one row: once all nodes can read it, at once, or never;
+    `hourhand migrate` turns such rows back."""
 
 
 _NAME_BYTES_MAX = 255
@@ -229,10 +228,9 @@ class EmbeddedSettings(Group):
     """The folder of the embedded log and store."""
 
     folder: Path = Path("hourhand-data")
-    """Folder of the files; give an absolute path to programs with different working folders."""
+    """Folder of the files."""
     completion_segments: bool = True
-    """True: many successes of an hour are one row; false turns them back when the folder is
-    opened, for versions that do not know them."""
+    """True: many successes of an hour are one row; false turns such rows back at the opening."""
 
     @field_validator("folder")
     @classmethod
@@ -293,8 +291,7 @@ class Settings(BaseSettings):
     observe: ObserveSettings = ObserveSettings()
     tree: TreeSettings = TreeSettings()
     calm_collector: bool = True
-    """True makes a running node's process collect garbage less often, which saves up to half of
-    its time."""
+    """True to collect garbage less often in a node's process, which saves up to half its time."""
 
     @model_validator(mode="after")
     def _kafka_stores_for_its_own_log(self) -> "Settings":

@@ -42,7 +42,7 @@ class GroupSettingsDict(TypedDict, total=False):
 
 
 class TlsSettingsDict(TypedDict, total=False):
-    """Encryption of the connections. The server's certificate and its name are always verified."""
+    """Encryption; the server's certificate and its name are always verified."""
 
     enabled: bool
     ca_file: Path | str | None
@@ -135,7 +135,7 @@ class RelaySettingsDict(TypedDict, total=False):
 
 
 class OutboxSettingsDict(TypedDict, total=False):
-    """Tasks scheduled within a transaction of your own database (docs/guides/outbox.md)."""
+    """Tasks scheduled in a transaction of your database (docs/guides/outbox.md)."""
 
     url: SecretStr | str | None
     table: str
@@ -165,7 +165,7 @@ class BucketSettingsDict(TypedDict, total=False):
 
 
 class TimerSettingsDict(TypedDict, total=False):
-    """The HTTP timer service, and the callbacks that every node makes for it."""
+    """The HTTP timer service, and its callbacks."""
 
     host: str
     host_names: list[str] | tuple[str, ...]
@@ -208,14 +208,14 @@ class AdminSettingsDict(TypedDict, total=False):
 
 
 class EventSettingsDict(TypedDict, total=False):
-    """Lifecycle events: what happens to tasks, as records of a Kafka topic (docs/pipeline.md)."""
+    """Lifecycle events of tasks, in a Kafka topic (docs/pipeline.md)."""
 
     topic: str | None
     partitions: int
 
 
 class OutcomeSettingsDict(TypedDict, total=False):
-    """The stream of outcomes: one record for each closed task (docs/guides/outcomes.md)."""
+    """One record for each closed task (docs/guides/outcomes.md)."""
 
     topic: str | None
     partitions: int
@@ -223,7 +223,7 @@ class OutcomeSettingsDict(TypedDict, total=False):
 
 
 class ObserveSettingsDict(TypedDict, total=False):
-    """Observation of a node: metrics, health, traces, its log, and its self-check."""
+    """Metrics, health, traces, log and self-check of a node."""
 
     host: str
     port: int | None

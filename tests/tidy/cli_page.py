@@ -27,10 +27,15 @@ Many commands share these options, which are left out below:
 | `-y`, `--yes` | do not ask for confirmation |
 | `--reason TEXT` | reason for the audit log |
 | `--wait SECONDS` | time to wait for the outcome; 5 by default |
+| `--dry-run` | show the effect, and change nothing |
+| `--limit N` | the most to list |
+| `--after`, `--before` | cursor from the previous page |
+| `--log-level LEVEL` | `debug`, `info`, `warning` or `error` |
 | `--master URL`, `--conf NAME=VALUE` | of `pipeline`: Spark's master, a setting of Spark |
 
-`KEY` is a task's key, `TIME,ORDERING_ID,UNIQUENESS_KEY`, as `schedule` and `list` print it. `TASK`
-is a key, or `ORDERING_ID,UNIQUENESS_KEY` for the one open task that has both.
+Times are RFC 3339, or relative to now: `-2h`, `+7d`. `KEY` is a task's key,
+`TIME,ORDERING_ID,UNIQUENESS_KEY`, as `schedule` and `list` print it. `TASK` is a key, or
+`ORDERING_ID,UNIQUENESS_KEY` for the one open task that has both.
 
 | exit code | meaning |
 |---|---|
@@ -47,9 +52,10 @@ turns colours off.
 """
 _SHARED = re.compile(
     r"  (?:--config|--set|--debug|-o, --output FORMAT +text|-h, --help|-y, --yes|--reason"
-    r"|--wait SECONDS|--master|--conf NAME|KEY  |TASK  )"
+    r"|--wait SECONDS|--master|--conf NAME|--dry-run|--limit N|--after |--before |--log-level"
+    r"|(?:KEY|TASK|NAME|ID|LIMIT|ORDERING_ID|FOLDER|FILE|PARTITION:OFFSET)  )"
 )
-"""Begins of the lines that the head of the page explains once."""
+"""Begins of the lines that the head of the page, or the name of an argument, explains."""
 
 
 def cli_page() -> str:

@@ -5,10 +5,9 @@
 
 import ast
 import inspect
-import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, get_args
+from typing import get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -108,23 +107,18 @@ def settings_page() -> str:
         "A value comes from code (`Settings(topic={...})`), else from the environment, else from",
         f"the file `{CONFIG_FILE}` in the working folder, else it is the default. `config_file` in",
         f"code or `{CONFIG_VARIABLE}` in the environment names another file. `hourhand settings`",
-        "shows what is in effect. A wrong name, type or value is refused with an error that says",
-        "what is allowed.",
+        "shows what is in effect. A wrong name or value is refused.",
         "",
         "In the file each heading below is a table: `[tree.window]`, then `tick_ms = 200`. In the",
         "environment that is `HOURHAND_TREE__WINDOW__TICK_MS=200`; a list or a mapping is JSON.",
-        "`make docs` writes this page from the models.",
+        "Each line has name, default, range or choices, and meaning. `make docs` writes this page.",
     ]
-    lines += ["", "## Which log, which store", "", *_list(Settings)]
-    shown: dict[type[BaseModel], str] = {}
+    lines += ["", "## Which log, which store", "", *_list(Settings, "", {})]
+    shown: dict[str, str] = {}
     for path, group in _groups(Settings, ()):
         name = ".".join(path)
         lines += ["", f"## {name}", "", _one_line(inspect.getdoc(group)), ""]
-        if group in shown:
-            lines.append(f"The settings are those of `{shown[group]}`.")
-        else:
-            lines += _list(group)
-        shown.setdefault(group, name)
+        lines += _list(group, name, shown)
     return "\n".join(lines) + "\n"
 
 
@@ -169,13 +163,24 @@ def setting_variables() -> set[str]:
     }
 
 
-def _list(model: type[BaseModel]) -> list[str]:
+def _list(model: type[BaseModel], group: str, shown: dict[str, str]) -> list[str]:
+    """Return a line for each setting, and one for those that another group shows already."""
     meanings = _attribute_docstrings(model)
-    return [
-        f"- `{name}` = {_default(field)}{_allowed(field)}: {meanings[name]}"
-        for name, field in model.model_fields.items()
-        if not _is_group(field)
+    lines = []
+    known: dict[str, list[str]] = {}
+    for name, field in model.model_fields.items():
+        if _is_group(field):
+            continue
+        line = f"- `{name}`, {_default(field)}{_allowed(field)}: {meanings[name]}"
+        if shown.setdefault(line, group) == group:
+            lines.append(line)
+        else:
+            known.setdefault(shown[line], []).append(name)
+    lines += [
+        f"- {', '.join(f'`{name}`' for name in names)}: as in `{other}`"
+        for other, names in known.items()
     ]
+    return lines
 
 
 def _attribute_docstrings(model: type[BaseModel]) -> dict[str, str]:
@@ -210,20 +215,13 @@ def _allowed(field: FieldInfo) -> str:
         if getattr(bound, name, None) is not None
     }
     if "≥" in bounds and "≤" in bounds:
-        return f" ({bounds['≥']} to {bounds['≤']})"
+        return f" ({bounds['≥']}..{bounds['≤']})"
     if bounds:
         return " (" + ", ".join(f"{sign} `{bound}`" for sign, bound in bounds.items()) + ")"
-    kind = _type_name(field.annotation)
-    return "" if kind in {"str", "bool", "Path", "str or none"} else f" ({kind})"
-
-
-def _type_name(annotation: Any) -> str:
-    choices = get_args(annotation)
+    choices = get_args(field.annotation)
     if choices and all(isinstance(choice, str) for choice in choices):
-        return " or ".join(f"`{choice}`" for choice in choices)
-    name = annotation.__name__ if isinstance(annotation, type) and not choices else str(annotation)
-    name = re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", name)
-    return name.replace(" | ", " or ").replace("NoneType", "none").replace("None", "none")
+        return f" ({', '.join(f'`{choice}`' for choice in choices)})"
+    return ""
 
 
 def _default(field: FieldInfo) -> str:

@@ -10,24 +10,38 @@ from tests.tidy.openapi_page import openapi_page
 _HEAD = """\
 # HTTP
 
-The paths of the admin API with their parameters. Their OpenAPI description has the fields of each
-answer; `GET /api/v1/openapi.json` serves it, and `schema/http/admin.json` is its file, from which
-`make docs` writes this page. [Admin](admin.md) says who may ask and how an action is confirmed.
-The [timer service](timers.md) describes itself under `/openapi.json`. [Metrics](metrics.md) has
-health and metrics of a node.
+The paths of the admin API with their parameters. `GET /api/v1/openapi.json` serves their OpenAPI
+description, which has the fields of each answer; `make docs` writes this page from its file,
+`schema/http/admin.json`. [Admin](admin.md) says who may ask and how an action is confirmed. The
+[timer service](timers.md) describes itself under `/openapi.json`.
 
-Times are RFC 3339. A refusal is `application/problem+json` with a stable `code`. A star marks a
-value that is required. These mean the same on each path:
+Times are RFC 3339, keys have their text form. A refusal is `application/problem+json` with a
+stable `code`. A star marks a value that is required. These mean the same on each path:
 """
 _SHARED = {
     "dryRun": "true for a preview that changes nothing",
     "expected": "the number of the preview; another number by now is refused",
     "reason": "text for the audit log",
     "waitS": "seconds to wait for the outcomes, 0 to 30; 5 without",
+    "limit": "the most entries of a page",
+    "state": "one or more states, as `hourhand list --state` takes them ([commands](cli.md))",
+    "states": "the same",
+    "after": "the `nextAfter` of the page before; of attempts a number",
+    "data": "true to show data, too, which makes a page as large as that",
+    "system": "true to list Hourhand's own tasks; those of an `orderingId` are always listed",
 }
 """Fields with one meaning on every path, of which a path repeats only the name."""
 _PLAIN = {
     "any",
+    "`FollowerBody`",
+    "list of string (date)",
+    "list of string (delivery-key)",
+    "list of string (task-key)",
+    "list of string (task-name)",
+    "string (cron)",
+    "string (date-time)",
+    "string (task-key)",
+    "string (time-zone)",
     "boolean; default false",
     "integer",
     "list of string",
@@ -36,6 +50,8 @@ _PLAIN = {
     "string",
 }
 """Types of values that their name explains."""
+_TOLD_FORMATS = {"date-time", "task-key"}
+"""Formats that the head explains."""
 
 
 def http_page() -> str:
@@ -59,7 +75,7 @@ def http_page() -> str:
 def _listed(rows: Iterator[tuple[str, str]]) -> list[str]:
     """Return a list of what belongs to a path or part, and a line of those that need no word."""
     every = [*rows]
-    plain = [name for name, meaning in every if meaning in _PLAIN or name.strip("`") in _SHARED]
+    plain = [name for name, meaning in every if meaning in _PLAIN or name.strip("` *") in _SHARED]
     own = [f"- {name}: {meaning}" for name, meaning in every if name not in plain]
     if plain:
         own.append(f"- {', '.join(plain)}")
@@ -134,7 +150,7 @@ def _shape(schema: Mapping[str, Any], meaning: str, schemas: Mapping[str, Any]) 
         words.append(f"{low:g} to {high:g}")
     if schema.get("default") not in (None, "", []):
         words.append(f"default {json.dumps(schema['default'])}")
-    if meaning:
+    if meaning and schema.get("format") not in _TOLD_FORMATS:
         words.append(_plain(meaning))
     return "; ".join(words)
 

@@ -35,19 +35,17 @@ class WindowSettings(Group):
     tasks_max: int = Field(default=5_000, ge=10, le=1_000_000)
     """Tasks of a partition in memory, waiting and running."""
     executing_tasks_max: int = Field(default=2_000, ge=1, le=1_000_000)
-    """Due tasks of a partition handed to its ordering executors at a time."""
+    """Due tasks of a partition handed on at a time."""
     ordering_queue_tasks_max: int = Field(default=100, ge=1, le=100_000)
-    """Tasks of one ordering id in memory behind the running one, or half of the free slots if
-    that is more."""
+    """Tasks of an ordering id in memory behind the running one, or half the free slots if more."""
     slow_attempt_ms: int = Field(default=1_000, ge=1, le=3_600_000)
-    """During an attempt that runs longer, the queue behind it is left to the store."""
+    """Behind an attempt that runs longer, tasks stay in the store."""
     memory_bytes_max: int | None = Field(default=None, ge=1_048_576, le=1_099_511_627_776)
-    """Bytes of tasks that a node holds; by default a quarter of the memory of the container or
-    machine."""
+    """Bytes of tasks that a node holds; none: a quarter of its container's or machine's memory."""
     completions_max: int = Field(default=10_000, ge=100, le=100_000_000)
     """Completions of a partition in memory; older ones are read when needed."""
     clock_check_ms: int = Field(default=1_000, ge=1, le=60_000)
-    """Longest sleep of the due timer, so a stepped wall clock is noticed."""
+    """Longest sleep of the due timer, to notice a stepped wall clock."""
 
     @property
     def slots(self) -> int:
@@ -63,18 +61,16 @@ class WatermarkSettings(Group):
     interval_ms: int = Field(default=5_000, ge=1, le=3_600_000)
     """Pause between two advances."""
     lag_ms: int = Field(default=15_000, ge=0, le=86_400_000)
-    """The watermark stays this far behind the wall clock; a new owner reads this much again."""
+    """Distance of the watermark behind the wall clock."""
     stragglers_max: int = Field(default=100, ge=0, le=10_000)
     """Blocked ordering ids that the watermark may pass; with more it waits."""
     completion_retention_ms: int = Field(default=14 * 86_400_000, ge=0)
     """Time for which a done key stays done after its hour was deleted (P5)."""
     failed_retention_ms: int = Field(default=7 * 86_400_000, ge=0)
-    """Time for which a failed or dropped task can be retried or replayed (P5); with 0 until its
-    hour is deleted."""
+    """Time for which a failed or dropped task can be retried (P5); 0: until its hour is deleted."""
 
     result_retention_ms: int = Field(default=86_400_000, ge=1_000, le=315_360_000_000)
-    """Time for which the value of a task can be read after its end, at most as long as its
-    completion."""
+    """Time for which a result can be read, at most as long as its completion."""
 
     @property
     def drained_lag_ms(self) -> int:
@@ -100,47 +96,40 @@ class ExecutionSettings(Group):
     async_attempts_max: int = Field(default=1_000, ge=1, le=1_000_000)
     """``async def execute`` in flight."""
     timeout_ms: int | None = Field(default=None, ge=1)
-    """Longest attempt, if the executor class declares none."""
+    """Longest attempt, if its executor declares none; none: no limit."""
     stuck_after_ms: int | None = Field(default=None, ge=1)
-    """Longest time of an attempt without a checkpoint, if its executor declares none; by
-    default no limit."""
+    """Longest time without a checkpoint, if its executor declares none; none: no limit."""
     row_bytes_max: int = Field(default=8_388_608, ge=1_024, le=15_000_000)
-    """A longer record can never be stored and goes to the dead-letter topic (P10)."""
+    """A longer record goes to the dead-letter topic (P10)."""
     lease_retry_ms: int = Field(default=200, ge=1, le=60_000)
-    """Pause before an attempt that was refused without a lease asks again."""
+    """Pause of an attempt that was refused without a lease."""
     run_in: Literal["thread", "process"] = "thread"
-    """The place of user code that declares none: the node's threads and event loop, or
-    processes."""
+    """The place of user code that declares none."""
     processes: int | None = Field(default=None, ge=1, le=256)
-    """Processes for user code, which the nodes of `run --processes` share; by default the
-    number of cores."""
+    """Processes for user code, shared by the nodes of `run --processes`; none: one a core."""
     process_niceness: int = Field(default=5, ge=0, le=19)
-    """Added to the niceness of processes for user code, so that the node goes first where cores
-    are short."""
+    """Niceness added to processes for user code."""
     kill_grace_ms: int = Field(default=5_000, ge=0, le=3_600_000)
-    """Time from the request to end an attempt in a process until the process is killed."""
+    """Time from the request to end until the process is killed."""
     tasks_per_process_max: int | None = Field(default=None, ge=1)
-    """A process that has run this number of tasks is replaced; by default no limit."""
+    """Tasks after which a process is replaced; none: no limit."""
     memory_bytes_per_process_max: int | None = Field(default=None, ge=16_777_216)
-    """A process with more resident memory is replaced, and its attempt fails; by default no
-    limit; Linux only."""
+    """Resident memory above which a process is replaced, and its attempt fails; Linux only."""
     lend_limits: bool = True
-    """True if nodes lend each other parts of rates that they do not use (P24); the same on all
-    nodes."""
+    """True if nodes lend each other unused rates (P24); the same on all nodes."""
 
 
 class RecoverySettings(Group):
     """A node's reaction to failures and changes of ownership."""
 
     catch_up_deadline_ms: int = Field(default=30_000, ge=0, le=3_600_000)
-    """Longest wait for the log's end before a new partition starts tasks (P4)."""
+    """Longest wait for the log's end before a partition starts tasks (P4)."""
     drain_deadline_ms: int = Field(default=10_000, ge=0, le=3_600_000)
     """Time for running attempts to finish on revocation or stop."""
     persist_deadline_ms: int = Field(default=30_000, ge=1, le=3_600_000)
-    """A tree that has not answered a batch for this time is rebuilt."""
+    """A tree that leaves a batch unanswered for this time is rebuilt."""
     rebuild_pause_min_ms: int = Field(default=100, ge=1, le=3_600_000)
-    """First pause before a failed tree is rebuilt, or a failed read retried; it doubles, half
-    jittered."""
+    """First pause before a failed tree is rebuilt, or a read retried; it doubles, half jittered."""
     rebuild_pause_max_ms: int = Field(default=30_000, ge=1, le=3_600_000)
     """Longest such pause."""
 
