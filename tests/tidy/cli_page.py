@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from textwrap import indent
 from typing import Any
 
 import typer
@@ -29,6 +30,8 @@ Many commands share these options, which are left out below:
 | `--wait SECONDS` | time to wait for the outcome; 5 by default |
 | `--dry-run` | show the effect, and change nothing |
 | `--limit N` | the most to list |
+| `--kind`, `--error CLASS`, `--partition` | only tasks of this kind, last error, or partition |
+| `--url`, `--port` | address to ask, or to listen on |
 | `--after`, `--before` | cursor from the previous page |
 | `--log-level LEVEL` | `debug`, `info`, `warning` or `error` |
 | `--master URL`, `--conf NAME=VALUE` | of `pipeline`: Spark's master, a setting of Spark |
@@ -53,9 +56,16 @@ turns colours off.
 _SHARED = re.compile(
     r"  (?:--config|--set|--debug|-o, --output FORMAT +text|-h, --help|-y, --yes|--reason"
     r"|--wait SECONDS|--master|--conf NAME|--dry-run|--limit N|--after |--before |--log-level"
+    r"|--url URL|--port PORT|--kind KIND +Only|--error CLASS|--partition N"
     r"|(?:KEY|TASK|NAME|ID|LIMIT|ORDERING_ID|FOLDER|FILE|PARTITION:OFFSET)  )"
 )
 """Begins of the lines that the head of the page, or the name of an argument, explains."""
+
+
+_HELP_ALONE = re.compile(
+    r"  \[required\]| *\[(?:-?[\d.]+<=)?x[<>]=-?[\d.]+\]|; (?:-?[\d.]+<=)?x[<>]=-?[\d.]+(?=\])"
+)
+"""Bounds and marks that only ``-h`` shows."""
 
 
 def cli_page() -> str:
@@ -92,7 +102,7 @@ def _section(context: typer.Context) -> str:
         for heading in ("Arguments:", "Options:")
         if (own := "\n".join(_own(rest.partition(f"\n{heading}\n")[2].partition("\n\n")[0])))
     ]
-    shown = "\n```text\n" + "\n".join(rows) + "\n```\n" if rows else ""
+    shown = f"\n{indent(chr(10).join(rows), '    ')}\n" if rows else ""
     return f"## {title}\n\n{' '.join(purpose.split())}\n{shown}"
 
 
@@ -102,5 +112,6 @@ def _own(rows: str) -> Iterator[str]:
     for line in rows.splitlines():
         # A line that is indented further goes on with the row above it.
         shared = bool(_SHARED.match(line)) or (shared and line.startswith("   "))
-        if not shared:
-            yield line.removeprefix("  ").rstrip()
+        row = _HELP_ALONE.sub("", line).removeprefix("  ").rstrip()
+        if row and not shared:
+            yield row

@@ -44,9 +44,9 @@ def errors_page() -> str:
     lines = [
         "# Errors",
         "",
-        "Every error Hourhand raises on purpose is a `HourhandError` with a stable `code`; logs",
-        "and the command line show it. The message says which value was wrong and what to do",
-        "next. Every class below is in `hourhand.errors`, the branches are its bases:",
+        "Every error Hourhand raises on purpose is a `HourhandError` with a stable `code`. The",
+        "message says which value was wrong and what to do next. Every class is in",
+        "`hourhand.errors`, the branches are its bases:",
         "",
         "```python",
         "from hourhand.errors import CallerError, OperatorError, SeveralTasks, TaskNotFound",
@@ -54,7 +54,7 @@ def errors_page() -> str:
         "",
         "In a web application `TaskNotFound` and `NoSuchSchedule` are a 404, `SeveralTasks` is a",
         "409, any other `CallerError` a 422, and the rest a 503: [FastAPI](guides/fastapi.md) has",
-        "the handler. This page is written by `make docs` from `actors/model/values/errors.py`.",
+        "the handler. `make docs` writes this page.",
     ]
     for branch, title in _BRANCHES.items():
         lines += ["", f"## {title}", "", f"Catch all of them as `{branch.__name__}`.", ""]

@@ -83,13 +83,13 @@ class CallerError(HourhandError):
 
 
 class InvalidTask(CallerError, ValueError):
-    """A task or command breaks the format: naive time, empty ordering id, data not JSON."""
+    """The format is broken: naive time, empty ordering id, data not JSON."""
 
     code = "invalid-task"
 
 
 class PayloadInvalid(InvalidTask):
-    """A task's data does not fit the payload type of its function; the message names the field."""
+    """The data does not fit the payload type of its function; the message names the field."""
 
     code = "payload-invalid"
 
@@ -113,37 +113,37 @@ class InvalidKey(CallerError, ValueError):
 
 
 class TaskNotFound(CallerError, ValueError):
-    """No open task has the ids that were given, or nothing is stored of a task any more."""
+    """No open task has the given ids, or nothing is stored of a task any more."""
 
     code = "task-not-found"
 
 
 class SeveralTasks(CallerError, ValueError):
-    """More than one open task has the ids that were given, so only a key names one of them."""
+    """More than one open task has the given ids: name one by its key."""
 
     code = "several-tasks"
 
 
 class InvalidInput(CallerError, ValueError):
-    """A file or folder that a job was given is missing, is in use, or holds something else."""
+    """A file or folder for a job is missing, in use, or holds something else."""
 
     code = "invalid-input"
 
 
 class SparkNotStarted(CallerError):
-    """Spark cannot start with what it finds: no Java 17, another Python, a user without a name."""
+    """Spark cannot start here: no Java 17, another Python, a user without a name."""
 
     code = "spark-not-started"
 
 
 class InvalidExecutor(CallerError, ValueError):
-    """The executor path cannot be imported, or names nothing that could run a task."""
+    """The executor cannot be imported, or could not run a task."""
 
     code = "invalid-executor"
 
 
 class NotConnected(CallerError, RuntimeError):
-    """A task was scheduled through a registry that no open client belongs to."""
+    """A task was scheduled through a registry without an open client."""
 
     code = "not-connected"
 
@@ -155,25 +155,25 @@ class InvalidCheckpoint(CallerError, ValueError):
 
 
 class InvalidResult(CallerError, ValueError):
-    """The value that a task returned with ``Done`` is not JSON, or is too large."""
+    """The value of ``Done`` is not JSON, or is too large."""
 
     code = "invalid-result"
 
 
 class NoResult(CallerError, RuntimeError):
-    """The task has no result and will have none: it failed for good, was dropped or cancelled."""
+    """The task failed for good, expired, was dropped or cancelled, so it has no result."""
 
     code = "no-result"
 
 
 class ResultGone(NoResult):
-    """The task ended well, and its result was kept for its time and is forgotten."""
+    """The task ended well, and its result is no longer kept."""
 
     code = "result-gone"
 
 
 class SnoozesUsedUp(CallerError, RuntimeError):
-    """An attempt returned ``Snooze`` once more than its ``times_max`` allows, so it has failed."""
+    """An attempt returned ``Snooze`` once more than ``times_max``, so it has failed."""
 
     code = "snoozes-used-up"
 
@@ -185,13 +185,13 @@ class NoSuchSchedule(CallerError, ValueError):
 
 
 class InvalidQuery(CallerError, ValueError):
-    """A question in SQL is not one, names what is not there, or would change something."""
+    """The SQL is wrong, names what is not there, or would change something."""
 
     code = "invalid-query"
 
 
 class UnknownConnection(CallerError, TypeError):
-    """The outbox was given something that is not a connection of a database it can write to."""
+    """The outbox cannot write to this kind of connection."""
 
     code = "unknown-connection"
 
@@ -203,13 +203,13 @@ class AlreadyStarted(CallerError, RuntimeError):
 
 
 class ProcessDied(CallerError, RuntimeError):
-    """The process of an attempt ended, as by a signal: user code or its libraries did that."""
+    """The process of an attempt ended, by a signal or ``os._exit``."""
 
     code = "process-died"
 
 
 class ProcessTooLarge(ProcessDied):
-    """The process that ran an attempt held more memory than it may, and was killed."""
+    """The process of an attempt held too much memory, and was killed."""
 
     code = "process-too-large"
 
@@ -227,7 +227,7 @@ class SettingsInvalid(OperatorError, ValueError):
 
 
 class DependencyMissing(OperatorError):
-    """A package that a setting or command needs is not installed; the message has pip's line."""
+    """A package is not installed; the message has pip's line."""
 
     code = "dependency-missing"
 
@@ -251,7 +251,7 @@ class StoreUnavailable(OperatorError):
 
 
 class OutboxUnavailable(OperatorError):
-    """The user's database, which the outbox is in, did not answer or failed for a while."""
+    """The database of the outbox did not answer or failed for a while."""
 
     code = "outbox-unavailable"
 
@@ -263,13 +263,13 @@ class SchemaMissing(OperatorError):
 
 
 class PartitionCountChanged(OperatorError):
-    """The topic's number of partitions differs from the one the store was begun with."""
+    """The topic's number of partitions differs from the store's."""
 
     code = "partition-count-changed"
 
 
 class GroupShared(OperatorError):
-    """The group's offsets were committed for another store than this node's."""
+    """The group's offsets were committed for another store."""
 
     code = "group-shared"
 
@@ -281,19 +281,19 @@ class FolderLocked(OperatorError):
 
 
 class InstallationBusy(OperatorError):
-    """Nodes of the group run, or records still arrive, while a job needs both to rest."""
+    """Nodes run, or records still arrive, while a job needs both to rest."""
 
     code = "installation-busy"
 
 
 class NodeUnhealthy(OperatorError):
-    """A node that was asked for its health cannot do its work, or does not answer."""
+    """A node cannot do its work, or does not answer."""
 
     code = "node-unhealthy"
 
 
 class FolderDamaged(OperatorError):
-    """A file of the embedded folder is not what was written: restore the folder from a backup."""
+    """A file of the embedded folder is damaged: restore the folder from a backup."""
 
     code = "folder-damaged"
 
@@ -317,37 +317,37 @@ class CannotRunHere(OperatorError):
 
 
 class UnknownKind(CannotRunHere):
-    """This node has no executor for a task of this kind; a node that has one runs it."""
+    """This node has no executor for the task's kind."""
 
     code = "unknown-kind"
 
 
 class PayloadSealed(CannotRunHere):
-    """This process has no codec or key for a task's data; a node that has them runs the task."""
+    """This process has no codec or key for the data."""
 
     code = "payload-sealed"
 
 
 class PayloadDamaged(OperatorError):
-    """Sealed data cannot be opened with its key: it was changed, or sealed for another task."""
+    """Sealed data was changed, or sealed for another task."""
 
     code = "payload-damaged"
 
 
 class PayloadUnsealed(PayloadDamaged):
-    """A task's data is plain, and codecs here require that its kind's is sealed."""
+    """A task's data is plain, and codecs here require sealed data."""
 
     code = "payload-unsealed"
 
 
 class PayloadUnavailable(OperatorError):
-    """A payload codec failed while it sealed data, so nothing was scheduled."""
+    """A payload codec failed to seal data, so nothing was scheduled."""
 
     code = "payload-unavailable"
 
 
 class SparkFailed(OperatorError):
-    """Spark could not run a job of the pipeline: its master, its memory, or a file it needs."""
+    """Spark could not run a job: its master, its memory, or a file it needs."""
 
     code = "spark-failed"
 
@@ -361,13 +361,13 @@ class InternalError(HourhandError):
 
 
 class PoisonRecord(InternalError, ValueError):
-    """A record of the log that cannot be decoded or can never be stored."""
+    """A record cannot be decoded or can never be stored."""
 
     code = "poison-record"
 
 
 class OwnershipLost(InternalError):
-    """The store holds a newer owner epoch of this partition than this node's."""
+    """The store holds a newer owner epoch of this partition."""
 
     code = "ownership-lost"
 
