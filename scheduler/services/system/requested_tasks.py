@@ -132,12 +132,15 @@ class DecideRequested(SteppedExecutor):
         names = [name_of_request(task.key.ordering_id) for task in tasks]
         rows: Sequence[Definition] = yield book.find_all(names)
         found = {row.name: row for row in rows}
-        asked = zip(tasks, names, strict=True)
-        decisions = [self.decide(task, name, found.get(name)) for task, name in asked]
+        decisions: list[RequestDecision] = []
+        ends: list[Outcome | BaseException | None] = []
+        for task, name in zip(tasks, names, strict=True):
+            decision, end = self._decided(task, name, found.get(name))
+            decisions.append(decision)
+            ends.append(end)
         first = [each.row for each in decisions if each.row is not None]
         if first:
             yield book.save_all(first)
-        ends: list[Outcome | BaseException | None] = [each.outcome for each in decisions]
         appended = [
             (number, append(*record))
             for number, decision in enumerate(decisions)
@@ -146,6 +149,8 @@ class DecideRequested(SteppedExecutor):
         for number, durable in appended:
             try:
                 yield durable
+            except GeneratorExit:
+                raise
             except BaseException as error:  # noqa: BLE001 - it belongs to this task alone
                 ends[number] = error
         last = [
@@ -156,3 +161,13 @@ class DecideRequested(SteppedExecutor):
         if last:
             yield book.save_all(last)
         return ends
+
+    def _decided(
+        self, task: StoredTask, name: DefinitionName, found: Definition | None
+    ) -> tuple[RequestDecision, Outcome | BaseException | None]:
+        """Decide one request; an error is the end of this request alone."""
+        try:
+            decision = self.decide(task, name, found)
+        except Exception as error:  # noqa: BLE001 - others are decided with it
+            return RequestDecision(), error
+        return decision, decision.outcome

@@ -12,6 +12,7 @@ behind every request of the window, so an outage or pause of weeks makes no seco
 """
 
 from datetime import timedelta
+from typing import Annotated
 
 import msgspec
 
@@ -26,6 +27,7 @@ from hourhand.actors.model.values.instant import INSTANT_MAX_MS, format_instant,
 from hourhand.scheduler.node.system_executor import offset_above
 from hourhand.scheduler.services.system.requested_tasks import (
     ROW_KEPT_MS,
+    WINDOW_MS_MAX,
     DecideRequested,
     RequestDecision,
     RequestedTask,
@@ -41,7 +43,7 @@ _WINDOW_END = "end:"
 class UniqueRequest(RequestedTask, frozen=True):
     """The data of a request."""
 
-    window_ms: int
+    window_ms: Annotated[int, msgspec.Meta(ge=1, le=WINDOW_MS_MAX)]
     """No task is made of requests that come within this time after the one that made a task."""
 
 

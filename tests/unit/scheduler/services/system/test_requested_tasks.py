@@ -1,22 +1,26 @@
 """Requests that are decided together: one read, one write, and an end for each."""
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from hourhand import Task
 from hourhand.actors.model.execution.outcome import Drop
 from hourhand.actors.model.task.codec import encode_data
+from hourhand.actors.model.task.definition import Definition
 from hourhand.actors.model.task.task import StoredTask
 from hourhand.actors.model.values.errors import TaskTooLarge
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.node.system_executor import TaskEnds
 from hourhand.scheduler.runtime.steps import begun
 from hourhand.scheduler.services.system.definition_book import DefinitionBook
+from hourhand.scheduler.services.system.requested_tasks import name_of_request
 from hourhand.scheduler.services.system.system_tasks import SystemDependencies
 from hourhand.scheduler.services.system.unique_tasks import DecideUnique, unique_request
 from hourhand.scheduler.tasks.appending import TaskAppender
@@ -97,3 +101,45 @@ def test_a_record_that_the_log_refuses_fails_its_own_request_alone() -> None:
 
     assert [type(each) for each in ends] == [type(None), TaskTooLarge, Drop, type(None)]
     assert together.ran == ["customer-0", "customer-3"]
+
+
+@pytest.mark.parametrize("window_ms", [-(10**18), -1, 0, 10**30])
+def test_a_request_with_a_window_that_no_client_sends_is_dropped(window_ms: int) -> None:
+    """Other producers may write any number; requests beside it are done."""
+    together = Together()
+    sent = together.request(1)
+    other = json.dumps({**json.loads(sent.data), "window_ms": window_ms}).encode()
+
+    ends = together.ends([together.request(0), StoredTask(sent.key, other, 1)])
+
+    assert [type(each) for each in ends] == [type(None), Drop]
+    assert together.ran == ["customer-0"]
+
+
+def test_a_row_that_cannot_be_read_fails_its_own_request_alone() -> None:
+    """Another version, or a hand, may have written it."""
+    together = Together()
+    bad = together.request(1)
+    row = Definition(name_of_request(bad.key.ordering_id), 0, b"[]")
+    together.kit.stores.definitions.save(0, [row], together.kit.clock.now_ms()).result(0)
+
+    ends = together.ends([together.request(0), bad, together.request(2)])
+
+    assert [type(each) for each in ends] == [type(None), msgspec.ValidationError, type(None)]
+    assert together.ran == ["customer-0", "customer-2"]
+
+
+def test_steps_end_where_nobody_waits_for_the_log_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request is not done by a node that was closed; an error here would fail the test."""
+    together = Together()
+    monkeypatch.setattr(TaskAppender, "append_record", lambda *_given: Future[Any]())
+    steps = together.executor.steps([together.request(0)])
+    asked = [next(steps)]
+    while asked[-1].done():
+        asked.append(steps.send(asked[-1].result()))
+
+    steps.close()
+
+    assert not asked[-1].done()
