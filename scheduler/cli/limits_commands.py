@@ -207,11 +207,14 @@ def _rate_rows(setting: LimitSetting, of: ValueRate) -> list[dict[str, object]]:
 
 
 def _rates_of(given: list[str]) -> dict[str, float]:
-    rates = {}
+    """Read rates of single values; InvalidTask for one that is not VALUE=N, or is named twice."""
+    rates: dict[str, float] = {}
     for each in given:
-        value, _, number = each.rpartition("=")
+        value, equals, number = each.rpartition("=")
+        if value in rates:
+            raise InvalidTask(f"--rate-of names {shown(value)} twice: leave out one of them")
         try:
-            rates[value] = float(number)
+            rates[value] = float(number if equals else "")
         except ValueError:
             raise InvalidTask(
                 f"--rate-of is {shown(each)}, a value and its rate are needed, such as gold=80"

@@ -138,8 +138,10 @@ def parse_follower(text: str) -> Task:
     def refuse(_number: int, error: HourhandError) -> None:
         raise InvalidTask(f"{where} is not a task: {error}")
 
+    # An argument that is not UTF-8 becomes bytes again, which are refused as those of a file are.
+    content = text.encode(errors="surrogateescape")
     # A task may be written over several lines here.
-    found = list(read_tasks(io.BytesIO(b" ".join(text.encode().splitlines())), refuse))
+    found = list(read_tasks(io.BytesIO(b" ".join(content.splitlines())), refuse))
     if not found:
         raise InvalidTask(f"{where} is empty: it has the task that follows, as a JSON object")
     return found[0]

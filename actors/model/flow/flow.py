@@ -24,7 +24,11 @@ from hourhand.actors.model.values.public import public
 
 VALUE_CHARS_MAX = 64
 """Longest value of a key that is kept as text; the rest of a longer one becomes a checksum."""
-WEIGHT_MAX = 1_000_000.0
+WEIGHT_MIN, WEIGHT_MAX = 1e-6, 1e6
+RATE_MIN, RATE_MAX = 1e-12, 1e15
+"""Bounds of a declared rate: times between starts, and starts at once, are computed from it."""
+COUNT_MAX = (1 << 63) - 1
+"""Greatest burst and concurrency that a limit may declare."""
 NO_VALUE = ""
 """The value of a key that is missing in a task's data, or is null, a list or an object."""
 MANY = "~"
@@ -70,9 +74,9 @@ class Limit:
             raise InvalidExecutor("a Limit limits nothing: give it rate=, concurrency= or both")
         if isinstance(rate, Mapping):
             object.__setattr__(self, "rate", _checked_rates(rate, self.key))
-        elif rate is not None and not _is_positive(rate):
+        elif rate is not None and not _is_number(rate, RATE_MIN, RATE_MAX):
             raise InvalidExecutor(
-                f"the rate of a Limit is {shown(rate)}, a number above 0 is needed, or one for each"
+                f"the rate of a Limit is {shown(rate)}, {_RATE_NEEDED}, or one for each"
                 f' value of its key, such as {{"gold": 50, "{REST}": 5}}'
             )
         if not isinstance(per, timedelta) or per <= timedelta(0):
@@ -85,9 +89,10 @@ class Limit:
                 f"a Limit has burst={shown(burst)} and no rate: give it rate= too"
             )
         for name, number in (("burst", burst), ("concurrency", self.concurrency)):
-            if number is not None and (type(number) is not int or number < 1):
+            if number is not None and (type(number) is not int or not 1 <= number <= COUNT_MAX):
                 raise InvalidExecutor(
                     f"{name} of a Limit is {shown(number)}, a whole number of 1 or more is needed"
+                    " that fits into 64 bits"
                 )
         _refuse_key("a Limit", self.key)
 
@@ -174,16 +179,19 @@ class FairShare:
                 ' needed, such as {"big": 3}'
             )
         for value, weight in weights.items():
-            if not (_is_positive(weight) and weight <= WEIGHT_MAX):
+            if not _is_number(weight, WEIGHT_MIN, WEIGHT_MAX):
                 raise InvalidExecutor(
                     f"the weight of {shown(value)} in a FairShare is {shown(weight)}, a number"
-                    f" above 0 and up to {WEIGHT_MAX:g} is needed"
+                    f" above 0, from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}, is needed"
                 )
         object.__setattr__(self, "weights", {value_text(v): w for v, w in weights.items()})
 
 
-def _is_positive(number: object) -> bool:
-    return type(number) in {int, float} and 0 < number < math.inf  # type: ignore[operator]
+_RATE_NEEDED = f"a number above 0, from {RATE_MIN:g} to {RATE_MAX:g}, is needed"
+
+
+def _is_number(number: object, least: float, most: float) -> bool:
+    return type(number) in {int, float} and least <= number <= most  # type: ignore[operator]
 
 
 def _checked_rates(rates: Mapping[str, object], key: object) -> Mapping[str, float]:
@@ -197,10 +205,9 @@ def _checked_rates(rates: Mapping[str, object], key: object) -> Mapping[str, flo
         text = _rated_value(value)
         if text in checked:
             raise InvalidExecutor(f"a Limit has two rates for {shown(text)}: leave out one of them")
-        if not _is_positive(rate):
+        if not _is_number(rate, RATE_MIN, RATE_MAX):
             raise InvalidExecutor(
-                f"the rate of {shown(value)} in a Limit is {shown(rate)}, a number above 0 is"
-                " needed"
+                f"the rate of {shown(value)} in a Limit is {shown(rate)}, {_RATE_NEEDED}"
             )
         checked[text] = rate  # type: ignore[assignment]
     if REST not in checked:

@@ -96,7 +96,7 @@ class LimitChange(msgspec.Struct, frozen=True, omit_defaults=True):
         ):
             if number is not None and not 0 < number <= most:
                 raise InvalidTask(
-                    f"{name} of {self.limit} cannot be {number:g}: more than 0 and at most"
+                    f"{name} of {self.limit} cannot be {shown(number)}: more than 0 and at most"
                     f" {most:g} is needed"
                 )
         of_a_rate = self.rate, self.per_ms, self.burst, self.rates

@@ -101,6 +101,8 @@ def test_what_each_node_may_start_stands_below_the_limits(folder: Path) -> None:
         (("set", "report#1", "--rate", "5"), "declares no rate"),
         (("set", "mail#1", "--per", "soon"), "duration"),
         (("set", "mail#1", "--rate-of", "gold"), "such as gold=80"),
+        (("set", "mail#1", "--rate-of", "80"), "such as gold=80"),
+        (("set", "mail#1", "--rate-of", "a=1", "--rate-of", "a=2"), "names 'a' twice"),
         (("set", "mail#1", "--rate-of", "gold=nan"), "cannot be nan"),
         (("reset", "mial#1"), "declared are"),
         (("reset", "mail#1", "report#1"), "--yes"),

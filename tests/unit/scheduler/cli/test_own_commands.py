@@ -136,6 +136,7 @@ def test_a_task_and_a_file_bring_followers(folder: Path) -> None:
     [
         (["--on", "any"], "--then, which is missing"),
         (["--then", "nonsense"], "--then is not a task"),
+        (["--then", FOLLOWER % "\udcff"], "--then is not a task"),
         (["--then", ""], "--then is empty"),
         (["--then", "@gone.json"], "cannot read gone.json"),
         (["--then", "@-"], "read once"),

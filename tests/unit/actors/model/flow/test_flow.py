@@ -40,6 +40,13 @@ def by_plan(rate: Any) -> Limit:
     [
         (Limit, "limits nothing.*give it rate="),
         (lambda: Limit(rate=0), "rate of a Limit is 0, a number above 0"),
+        (lambda: Limit(rate=10**400), "rate of a Limit is 1000.*from 1e-12 to 1e.15"),
+        (lambda: Limit(rate=1e-320), "rate of a Limit is 1e-320"),
+        (lambda: Limit(rate=1e308, per=timedelta(microseconds=1)), r"rate of a Limit is 1e\+308"),
+        (lambda: by_plan({"gold": 10**400, "*": 1}), "rate of 'gold' in a Limit is 1000"),
+        (lambda: Limit(concurrency=10**400), "concurrency of a Limit is 1000.*64 bits"),
+        (lambda: Limit(rate=1, burst=10**400), "burst of a Limit is 1000"),
+        (lambda: FairShare(key="t", weights={"a": 1e-320}), "weight of 'a' in .* is 1e-320"),
         (lambda: Limit(rate=math.inf), "rate of a Limit is inf"),
         (lambda: Limit(rate=math.nan), "rate of a Limit is nan"),
         (lambda: Limit(rate=True), "rate of a Limit is True"),

@@ -84,6 +84,8 @@ def test_without_a_declared_burst_the_rate_gives_it() -> None:
         (LimitChange("mail#1", rate=0), DECLARED, "pause"),
         (LimitChange("mail#1", concurrency=0), DECLARED, "pause"),
         (LimitChange("mail#1", rate=-1), DECLARED, "rate of mail#1 cannot be -1"),
+        (LimitChange("mail#1", burst=10**400), DECLARED, "burst of mail#1 cannot be 1000"),
+        (LimitChange("mail#1", rate=1e-320), DECLARED, "rate of a Limit is 1e-320"),
         (LimitChange("mail#1", rate=float("nan")), DECLARED, "cannot be nan"),
         (LimitChange("mail#1", rate=float("inf")), DECLARED, "cannot be inf"),
         (LimitChange("mail#1", per_ms=0), DECLARED, "per of mail#1"),
