@@ -8,7 +8,7 @@ decides when the follower is due (``services.grouped_tasks``).
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -34,7 +34,7 @@ Admitted = tuple[TaskKey, bytes]
 class GroupRequest(msgspec.Struct, frozen=True, tag_field="group", tag="made"):
     """The data of the task that makes a group."""
 
-    members: int
+    members: Annotated[int, msgspec.Meta(ge=1, le=MEMBERS_MAX)]
     follower: str
     """The follower's whole record, as JSON."""
     on: On

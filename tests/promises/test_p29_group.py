@@ -2,6 +2,7 @@
 dies meanwhile.
 """
 
+import json
 import random
 import sqlite3
 import string
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hourhand import Done, RetryPolicy, Task, TaskExecutor
+from hourhand import Done, RetryPolicy, Task, TaskExecutor, TaskState
 from hourhand.actors.model.task.codec import encode_task
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.links import On, with_then
@@ -362,4 +363,30 @@ def test_what_another_producer_reports_to_a_group_spoils_nothing() -> None:
     bench.scheduler.advance(minutes=3)
 
     assert {bench.scheduler.result_of(key) for key in keys} == {"dropped"}
+    assert bench.told == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"members": 0},
+        {"members": -1},
+        {"members": 10**30},
+        {"members": MEMBERS_MAX + 1},
+        {"follower": "nonsense"},
+        {"follower": "{}"},
+        {"follower": '{"orderingId":"report","uniquenessKey":"7","command":"cancel"}'},
+    ],
+)
+def test_a_request_for_a_group_that_no_client_sends_is_dropped(other: dict[str, object]) -> None:
+    """It leaves no row, and is not tried for ever."""
+    bench = Bench()
+    pages = [bench.page(0)]
+    key, record = bench.records(pages).request
+    sent = json.loads(record)
+    sent["taskData"].update(other)
+    bench.append((key, json.dumps(sent).encode()), *bench.records(pages).members)
+    bench.scheduler.advance(minutes=5)
+
+    assert bench.client.find_task(key).state is TaskState.DROPPED
     assert bench.told == []

@@ -21,7 +21,7 @@ import msgspec
 from hourhand.actors.model.task.expiry import Expiry, carried_expiry, read_expiry
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.kind import checked_kind
-from hourhand.actors.model.task.links import read_links
+from hourhand.actors.model.task.links import Then, follower_record, read_links
 from hourhand.actors.model.task.links_text import MEMBER as LINKS_MEMBER
 from hourhand.actors.model.task.priority import carried_links, checked_priority, split_members
 from hourhand.actors.model.task.row_text import escaped, row_text
@@ -391,13 +391,20 @@ def checked_links(text: bytes, data: bytes, *, sealed: bool) -> bytes:
     if sealed and LINKS_MEMBER in _decode_object(msgspec.Raw(data)):
         raise ValueError(f'taskData has the member "{LINKS_MEMBER}" beside a seal and links')
     if links.then is not None:
-        try:
-            follower = decode_record(LogRecord(0, 0, 0, None, bytes(links.then.task)))
-        except PoisonRecord as error:
-            raise ValueError(f"the follower cannot be read: {error}") from None
-        if isinstance(follower, Command):
-            raise ValueError("a follower is a task, not a command")
+        refuse_follower(bytes(links.then.task))
     return text
+
+
+def refuse_follower(record: bytes) -> None:
+    """Raise ValueError for the record of a follower that cannot be sent, or is not a task."""
+    try:
+        follower = decode_record(LogRecord(0, 0, 0, None, record))
+        # Names of members that this version does not know are read at the end of the task before.
+        follower_record(Then(msgspec.Raw(record)))
+    except (PoisonRecord, msgspec.MsgspecError, UnicodeError) as error:
+        raise ValueError(f"the follower cannot be read: {error}") from None
+    if isinstance(follower, Command):
+        raise ValueError("a follower is a task, not a command")
 
 
 def _checked_data(raw: msgspec.Raw) -> bytes:

@@ -85,6 +85,7 @@ class Links(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _BRINGING: dict[str, On] = {"success": "success", "any": "any"}
 _decode = msgspec.json.Decoder(Links).decode
+_decode_or_none = msgspec.json.Decoder(Links | None).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -147,9 +148,9 @@ def follower_record(then: Then, *ends: EndRecord) -> bytes:
         key = msgspec.json.decode(members["uniquenessKey"], type=str)
         report = ":".join([key, *(f"{each.state}:{each.attempts}" for each in ends)])
         members["uniquenessKey"] = msgspec.Raw(_encode(report))
-    links = Links(after=ends)
-    if "links" in members:
-        links = msgspec.structs.replace(_decode(members["links"]), after=ends)
+    # A record may have null for no links.
+    own = _decode_or_none(members["links"]) if "links" in members else None
+    links = msgspec.structs.replace(own or Links(), after=ends)
     return _encode({**members, "links": links})
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from hourhand.actors.model.execution.interruption import current_attempt
 from hourhand.actors.model.execution.outcome import Drop, Outcome
+from hourhand.actors.model.task.codec import refuse_follower
 from hourhand.actors.model.task.definition import Definition, DefinitionName
 from hourhand.actors.model.task.links import EndRecord, On, Then, follower_record, ordering_id_of
 from hourhand.actors.model.task.status import CompletionResult
@@ -94,7 +95,9 @@ class CountGroup(SystemExecutor):
         """Record what is new; send the follower at the last end."""
         try:
             asked = msgspec.convert(task.data, GroupRequest | GroupReport)
-        except msgspec.ValidationError as error:
+            if isinstance(asked, GroupRequest):
+                refuse_follower(asked.follower.encode())
+        except (msgspec.ValidationError, ValueError) as error:
             return Drop(f"its data is not of a group: {error}")
         name = name_of_request(task.ordering_id)
         found = await settled(self._dependencies.definitions.find(name))

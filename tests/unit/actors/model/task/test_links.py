@@ -102,6 +102,18 @@ def test_p29_a_report_of_each_end_has_a_key_of_its_own() -> None:
     assert len(keys) == 2
 
 
+def test_p29_a_follower_whose_links_are_null_has_none() -> None:
+    """As any record may write that; what is accepted can be sent."""
+    own = b'%b,"links":null}' % encode_task(FOLLOWER)[:-1]
+
+    row = decode_record(a_record(value=with_then(encode_task(a_task()), own, "any")))
+    assert isinstance(row, StoredTask) and row.links is not None and row.links.then is not None
+    sent = decode_record(a_record(value=follower_record(row.links.then, ended_of(a_completion()))))
+
+    assert isinstance(sent, StoredTask) and sent.links is not None
+    assert sent.links.then is None and len(sent.links.after) == 1
+
+
 @pytest.mark.parametrize("result", CompletionResult)
 def test_p29_moved_and_reopened_are_no_ends(result: CompletionResult) -> None:
     """Every other result is one of ``any``."""
@@ -119,6 +131,10 @@ def test_p29_moved_and_reopened_are_no_ends(result: CompletionResult) -> None:
         b'{"then":{"on":"never","task":{}}}',
         b'{"then":{"task":{"orderingId":""}}}',
         b'{"then":{"task":{"orderingId":"a","uniquenessKey":"b","command":"cancel"}}}',
+        (
+            b'{"then":{"task":{"orderingId":"a","uniquenessKey":"b",'
+            b'"scheduledTime":"2026-01-01T00:00:00Z","\xff":1}}}'
+        ),
         b'{"after":[{"key":"x","state":"success","finished":"2026-01-01T00:00:00Z"}]}',
         (
             b'{"after":[{"key":"2026-01-01T00:00:00.000Z,a,b","state":"?",'
