@@ -443,7 +443,7 @@ def value_reader(key: str | None) -> Callable[[bytes], str] | None:
             for opened in openers:
                 found = opened(found).value
             value = decode(found).value
-        except (msgspec.MsgspecError, UnicodeError):
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return NO_VALUE
         if type(value) is str and len(value) <= VALUE_CHARS_MAX:
             return value

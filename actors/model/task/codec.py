@@ -404,7 +404,7 @@ def refuse_follower(record: bytes) -> None:
     except (PoisonRecord, msgspec.MsgspecError, UnicodeError) as error:
         raise ValueError(f"the follower cannot be read: {error}") from None
     if isinstance(follower, Command):
-        raise ValueError("a follower is a task, not a command")
+        raise ValueError("a follower is a task, not a command")  # noqa: TRY004 - its text is wrong
 
 
 def _checked_data(raw: msgspec.Raw) -> bytes:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from hourhand.actors.model.execution.task_executor import TaskExecutor
 from hourhand.actors.model.flow.flow import (
+    NO_VALUE,
     VALUE_CHARS_MAX,
     FairShare,
     FlowRule,
@@ -228,3 +229,15 @@ def test_a_class_declares_and_what_is_given_goes_before() -> None:
     assert FlowRule.declared(Mail, (), 0) == FlowRule(priority=0) and FlowRule(priority=0)
     assert not FlowRule.declared(print)
     assert FlowRule.declared(print) == FlowRule()
+
+
+def test_data_that_is_nested_too_deeply_for_this_stack_has_no_value() -> None:
+    """It was read at intake, where fewer calls were under way; a node must not fail of it."""
+    data = b'{"x":%s%s,"tenant":"a"}' % (b"[" * 900, b"]" * 900)
+    read = value_reader("tenant")
+    assert read is not None
+
+    def below(calls: int) -> str:
+        return read(data) if calls == 0 else below(calls - 1)
+
+    assert below(100) in {NO_VALUE, "a"}
