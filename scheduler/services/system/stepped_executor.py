@@ -1,7 +1,7 @@
 """System tasks that only wait for answers of store and log, without a coroutine for each.
 
-Decides nothing about them: an executor says the steps, and a node takes those of all that wait
-together.
+Decides nothing about them: an executor defines the steps, and the node goes through those of all
+waiting tasks together.
 """
 
 from abc import abstractmethod
