@@ -61,7 +61,8 @@ from hourhand.scheduler.services.system.system_tasks import SystemDependencies
 _ENDED_KEPT_MS = 10 * 86_400_000
 _RECENT_MAX = 20
 _CLOSED_MAX = 2
-"""Recent tasks that are kept although they have ended, at most."""
+"""Recent tasks that are kept although they have ended, at most: no overlap policy allows more
+beside an occurrence that starts late."""
 _ORDERING_IDS = name_of("").ordering_id
 """Prefix of the ordering ids of schedules."""
 _STORED_WITHIN_MS = 3_600_000
@@ -490,7 +491,12 @@ def _settled(known: Recurring, due_ms: int, ends: Ends, open_keys: list[TaskKey]
         else:
             state = replace(state, skipped=state.skipped + 1)
     still_open = {str(key) for key in open_keys}
-    closed_keys = [text for text in state.recent if text not in still_open]
+    ended_ms = {str(key): closed.finished_ms for key, closed in ends.closed.items()}
+    # A triggered one may have ended behind others that a tick found out about later.
+    closed_keys = sorted(
+        (text for text in state.recent if text not in still_open),
+        key=lambda text: ended_ms.get(text, 0),
+    )
     dropped = set(closed_keys[:-_CLOSED_MAX])
     recent = tuple(text for text in state.recent if text not in dropped)
     return replace(state, ahead=tuple(kept), recent=recent[-_RECENT_MAX:])

@@ -4,11 +4,18 @@ from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hourhand import TaskState
+from hourhand.actors.model.task.definition import Definition
 from hourhand.actors.model.task.key import TaskKey
+from hourhand.actors.model.task.partition import partition_of
+from hourhand.actors.model.task.status import Completion
+from hourhand.actors.model.task.task import StoredTask
 from hourhand.actors.model.values.instant import to_millis
+from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.services.recurring.ahead import (
     AHEAD_MS,
     ENDED,
@@ -16,13 +23,21 @@ from hourhand.scheduler.services.recurring.ahead import (
     OVERLAPS,
     ROUND_MS,
     Ends,
+    LateOccurrences,
     next_tick_ms,
     occurrence_key,
 )
 from hourhand.scheduler.services.recurring.executor import _settled
 from hourhand.scheduler.services.recurring.rule import RecurringRule
-from hourhand.scheduler.services.recurring.state import Recurring, State
+from hourhand.scheduler.services.recurring.state import (
+    Recurring,
+    State,
+    name_of,
+    rule_values,
+)
+from hourhand.scheduler.services.system.definition_book import DefinitionBook
 from hourhand.scheduler.services.system_registry import SystemTaskRegistry
+from hourhand.scheduler.tasks.appending import TaskAppender
 from tests.builders import a_completion
 from tests.unit.scheduler.services.recurring.test_recurring import MIDNIGHT, Bench
 
@@ -160,6 +175,37 @@ def test_one_that_is_open_is_kept_beside_many_that_have_ended() -> None:
 
     assert (after.taken, after.ahead) == (70, ())
     assert after.recent == (str(open_key), *map(str, keys[-2:]))
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_p23_a_triggered_one_that_ended_late_is_seen_by_one_that_still_waits(
+    is_late: bool,
+) -> None:
+    """A tick that finds out about many that have ended keeps those that ended last."""
+    kit, start_ms = Bench().scheduler, to_millis(MIDNIGHT)
+    times = tuple(start_ms + each for each in range(6_000, 15_000, 1_000))
+    rule = RecurringRule(every_ms=1_000, ordering_id="n")
+    triggered = occurrence_key("n", rule, start_ms + 8_500, "!")
+    closed = [occurrence_key("n", rule, each) for each in times[:3]]
+    waits = StoredTask(occurrence_key("n", rule, start_ms + 9_000), b"{}", 0)
+    taken_ms = 700 if is_late else 10
+    ended = [_ended(each, 10) for each in closed] + [_ended(triggered, taken_ms)]
+    place = partition_of("n", len(kit.broker.partitions))
+    kit.stores.status.insert_completions(place, ended, 1)
+    state = State(rule_values(rule), start_ms, "m", recent=(str(triggered),), ahead=times)
+
+    ends = Ends({each.key: each for each in ended}, {waits.key})
+    after = _settled(Recurring("n", rule, state, None), times[5], ends, [waits.key])
+    book = DefinitionBook(kit.stores.definitions, len(kit.broker.partitions), kit.clock)
+    book.save(Definition(name_of("n"), 0, msgspec.json.encode(after), times[-1]))
+    appender = TaskAppender(MemoryWriter(kit.broker), len(kit.broker.partitions))
+    answer = LateOccurrences(book, kit.stores, appender).judge(waits, place, start_ms)
+
+    assert answer.result(timeout=0) == (OVERLAPS if is_late else None)
+
+
+def _ended(key: TaskKey, taken_ms: int) -> Completion:
+    return replace(a_completion(key=key), finished_ms=key.scheduled_ms + taken_ms)
 
 
 def test_one_may_wait_where_one_may_be_buffered() -> None:
