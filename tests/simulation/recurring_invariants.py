@@ -255,18 +255,19 @@ def _open_count(
     """Count the occurrences that were not closed at a moment: earlier ones, and what an earlier
     rule had made for later.
     """
-    # One that a change cancelled and a later one made again was closed before.
-    completed = facts.run.completed
-
-    def closed(key: TaskKey) -> float:
-        return max((each.at_ms for each in completed[key]), default=NEVER_MS)
-
     return sum(
         (each.due_ms < due_ms or each.stored_ms < at_ms)
         and each.due_ms != due_ms
-        and closed(each.key) >= at_ms
+        and _last_closed_ms(facts.run, each.key) >= at_ms
         for each in occurrences
     )
+
+
+def _last_closed_ms(run: Run, key: TaskKey) -> float:
+    """Return when a key was last closed: one that a change cancelled and a later one made again
+    was closed before.
+    """
+    return max((each.at_ms for each in run.completed[key]), default=NEVER_MS)
 
 
 def _against_policy(
@@ -327,6 +328,8 @@ def _ahead_against_policy(
         due_at_ms = each.due_ms - run.wall_at_start_ms + margin_ms
         beside = sum(
             other.due_ms < each.due_ms
+            # A node that was paused ends its attempt long after another one closed the task.
+            and due_at_ms < _last_closed_ms(run, other.key)
             and any(
                 start.at_ms < first.at_ms and due_at_ms < _end_ms(run, start) < NEVER_MS
                 for start in other.starts
