@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from hourhand.actors.model.operations.events import PartitionAssigned
+from hourhand.actors.model.task.codec import LogRecord
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.partition import partition_of
 from hourhand.actors.model.values.instant import parse_instant
@@ -81,9 +82,7 @@ def _occurrences(
     stored: dict[TaskKey, float] = {}
     for row in facts.run.history.of(RowStored):
         stored.setdefault(row.key, row.at_ms)
-    logged: dict[TaskKey, float] = {}
-    for record, key in facts.records("s-"):
-        logged.setdefault(key, record.timestamp_ms - facts.run.wall_at_start_ms)
+    logged = _logged(facts)
     starts: dict[TaskKey, list[Started]] = defaultdict(list)
     for start in facts.run.started:
         starts[start.key].append(start)
@@ -104,6 +103,21 @@ def _occurrences(
             one = _Occurrence(key, due_ms, triggered, at_ms, ahead, starts[key])
             found[name].append(one)
     return found, judged
+
+
+def _logged(facts: DoorFacts) -> dict[TaskKey, float]:
+    """Return when each occurrence came into the log: the first time, or the first time after a
+    change cancelled it, if it was made again.
+    """
+    first: dict[TaskKey, LogRecord] = {}
+    for record, key in facts.records("s-"):
+        ends = facts.run.completed[key]
+        cancel = max((each.offset for each in ends if each.result == "cancelled"), default=-1)
+        before = first.get(key)
+        if before is None or before.offset < cancel < record.offset:
+            first[key] = record
+    base_ms = facts.run.wall_at_start_ms
+    return {key: record.timestamp_ms - base_ms for key, record in first.items()}
 
 
 def _ticks(run: Run) -> dict[str, list[Started]]:
