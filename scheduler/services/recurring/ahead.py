@@ -30,9 +30,9 @@ from hourhand.scheduler.services.recurring.state import (
 from hourhand.scheduler.services.system.definition_book import DefinitionBook
 from hourhand.scheduler.tasks.appending import TaskAppender
 
-AHEAD_MS = 9_500
+AHEAD_MS = 30_000
 """An occurrence is made at most this time before it is due."""
-ROUND_MS = 7_000
+ROUND_MS = 24_000
 """Time of the occurrences that one tick makes: the next tick comes while some are still ahead."""
 BEHIND_MS = 5_000
 """A tick that is later than this makes up for what was due, one occurrence after the other."""

@@ -115,11 +115,11 @@ def test_a_crash_at_any_time_neither_loses_nor_doubles(every_s: int) -> None:
 
 def test_skip_leaves_out_what_would_overlap() -> None:
     """The default: the next one that finds nothing open runs."""
-    bench = Bench(takes_s=15)
-    bench.client.schedule_recurring("n", every=timedelta(seconds=10)).result()
-    bench.advance(seconds=70)
+    bench = Bench(takes_s=60)
+    bench.client.schedule_recurring("n", every=timedelta(seconds=40)).result()
+    bench.advance(seconds=280)
 
-    assert bench.ran == bench.expected(10, 30, 50)
+    assert bench.ran == bench.expected(40, 120, 200)
     found = bench.client.find_recurring("n")
     assert found is not None
     assert (found.state.taken, found.state.skipped) == (4, 3)
@@ -154,15 +154,15 @@ def test_what_fell_due_during_an_outage_is_made_up_for_within_the_window() -> No
     """What is older is not, and the rhythm goes on."""
     bench = Bench()
     bench.client.schedule_recurring(
-        "n", every=timedelta(seconds=10), catch_up=timedelta(seconds=25), overlap="allow"
+        "n", every=timedelta(seconds=40), catch_up=timedelta(seconds=100), overlap="allow"
     ).result()
-    bench.advance(seconds=12)
+    bench.advance(seconds=48)
     bench.scheduler.stop()
-    bench.scheduler.clock.advance(100_000)
+    bench.scheduler.clock.advance(400_000)
     bench.scheduler.restart()
-    bench.advance(seconds=10)
+    bench.advance(seconds=40)
 
-    assert bench.ran == bench.expected(10, 90, 100, 110, 120)
+    assert bench.ran == bench.expected(40, 360, 400, 440, 480)
     found = bench.client.find_recurring("n")
     assert found is not None
     assert found.state.missed == 1
