@@ -78,7 +78,7 @@ _ACCEPTING = (
     ),
     _histogram(
         "enqueue_seconds",
-        "From schedule_task or a command to the log's acknowledgement",
+        "From schedule_task or a command to its acknowledgement",
     ),
     _histogram(
         "batch_persist_seconds",
@@ -164,24 +164,22 @@ _ATTEMPTS = (
     ),
     _histogram(
         "attempt_limited_seconds",
-        "Wait of attempts for a limit, if they waited; not a part of lateness",
+        "Wait for a limit of attempts that waited; not a part of lateness",
         buckets=LATENESS_SECONDS,
     ),
     _gauge("limited_tasks", "Tasks that wait because of a limit", "limit"),
     _gauge(
         "limit_rate_own",
-        "Starts a second that this node's share of a rate allows for each value, without loans",
+        "Starts a second for each value that this node's own share allows",
         "limit",
     ),
-    _gauge(
-        "limit_rate_lent", "Starts a second that this node lends of a rate, of all values", "limit"
-    ),
+    _gauge("limit_rate_lent", "Starts a second that this node lends, of all values", "limit"),
     _gauge(
         "limit_rate_borrowed",
-        "Starts a second that this node borrows of a rate, of all values",
+        "Starts a second that this node borrows, of all values",
         "limit",
     ),
-    _counter("limit_changes", "Times that an operator changed a limit of this node", "limit"),
+    _counter("limit_changes", "Changes of a limit by operators", "limit"),
     _histogram(
         "attempt_seconds",
         "Duration of user code",
@@ -195,23 +193,23 @@ _ATTEMPTS = (
         "error_class",
     ),
     _counter("attempt_retries", "Attempts started that were not a task's first"),
-    _counter("attempts_refused", "Attempts not started because the lease or the time was missing"),
+    _counter("attempts_refused", "Attempts not started because lease or time was missing"),
     _counter(
         "attempts_stuck",
-        "Blocking attempts that passed their timeout, and any that made no checkpoint for so long",
+        "Blocking attempts past their timeout; attempts without a checkpoint for too long",
         "limit",
         words=("timeout", "stuck_after"),
     ),
     _counter("attempts_abandoned", "Attempts that outlived a drain deadline"),
     _gauge(
         "workers_exhausted",
-        "1 while all workers are busy and an attempt has waited for one for a second",
+        "1 while an attempt has waited for a worker for a second",
         "pool",
         words=WORKER_POOLS,
     ),
     _counter(
         "worker_shortages",
-        "Times that all workers were busy and an attempt waited for one for a second",
+        "Times that an attempt waited for a worker for a second",
         "pool",
         words=WORKER_POOLS,
     ),
@@ -245,7 +243,7 @@ _ATTEMPTS = (
 )
 _OUTCOMES = (
     _counter("outcomes_told", "Outcomes that the stream has"),
-    _counter("outcomes_failures", "Times that the stream did not take what a partition tells"),
+    _counter("outcomes_failures", "Times that the stream took nothing"),
     _counter("outcomes_refused", "Closed tasks whose ids alone are too long for the stream"),
     _gauge(
         "outcomes_lag_seconds",
@@ -265,12 +263,12 @@ _DOORS = (
     ),
     _counter(
         "timer_tags",
-        "Counts of tags that timers gained, made or updated through this process",
+        "Tags that timers gained through this process",
         "tag",
     ),
     _counter(
         "timer_tags_removed",
-        "Counts of tags that timers lost, by an update, a deletion or the last pop",
+        "Tags that timers lost",
         "tag",
     ),
 )
@@ -282,28 +280,28 @@ _BUCKETS = (
     ),
     _histogram("transaction_records", "Records that one transaction holds", buckets=ROWS),
     _counter("messages_moved", "Messages moved to a nearer bucket"),
-    _counter("bucket_splits", "Buckets split by this node, as they grew too full"),
+    _counter("bucket_splits", "Buckets that this node split"),
 )
 _OUTBOX = (
     _gauge(
         "outbox_rows_waiting",
-        "Committed rows of the outbox that were not moved yet, counted to 100,000",
+        "Committed rows that wait in the outbox, counted to 100,000",
     ),
     _gauge("outbox_oldest_age_seconds", "Age of the oldest row of the outbox"),
-    _counter("outbox_rows_moved", "Rows of the outbox that were moved to the log"),
-    _counter("outbox_rows_refused", "Rows of the outbox that became dead letters"),
+    _counter("outbox_rows_moved", "Rows that were moved to the log"),
+    _counter("outbox_rows_refused", "Rows that became dead letters"),
 )
 _NODE = (
     _counter("tree_rebuilds", "Trees rebuilt after a failure"),
     _gauge("owned_partitions", "Partitions this node owns"),
     _gauge(
         "partition_held",
-        "1 while a partition waits after a failure, or for a foreign transaction, and is not read",
+        "1 while a partition is not read, after a failure or for a foreign transaction",
         "partition",
     ),
     _counter(
         "partition_changes",
-        "Changes of ownership seen by this node",
+        "Changes of ownership",
         "change",
         words=("assigned", "revoked", "lost"),
     ),
@@ -312,17 +310,17 @@ _NODE = (
     _counter("catch_ups_incomplete", "Catch-ups ended by their deadline"),
     _histogram(
         "rebalance_gap_seconds",
-        "From the group's assignment of a partition until its tasks may start",
+        "From a partition's assignment until its tasks may start",
     ),
     _gauge(
         "lease_margin_seconds",
-        "Time for which this node may start tasks unless its membership is proved again",
+        "Time for which this node may still start tasks",
     ),
     _gauge("poll_age_seconds", "Time since the polling thread last asked the log"),
     _gauge("mailbox_messages", "Messages that wait in the actors' mailboxes"),
     _gauge("memory_held_bytes", "Bytes of tasks and records in memory"),
     _gauge("memory_limit_bytes", "Most bytes of tasks and records in memory"),
-    _gauge("ready", "1 if this node works on its partitions and log and store answer it, else 0"),
+    _gauge("ready", "1 if the node works and log and store answer, else 0"),
 )
 _SELF_CHECK = (
     _counter("self_checked_tasks", "Sampled tasks compared with the store"),

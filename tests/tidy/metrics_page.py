@@ -25,15 +25,15 @@ log and store answer; 503 with the reason otherwise |
 | `/healthz?full=1` | the same as JSON, with every check and the partitions held |
 
 `hourhand health` shows the last one; its exit code is 0 where all is well and 3 otherwise. A node
-without partitions is not ready. `hourhand run --processes N` serves one port for all its nodes:
-every sample has a `process` label, from 1 to N; it is ready when all are.
+without partitions is not ready. `hourhand run --processes N` serves one port for all its nodes
+with a label `process`, and is ready when all are.
 
 Times are seconds. Labels are bounded: the first {ERROR_CLASSES_MAX} error classes and the first
-{TIMER_TAGS_MAX} tags of timers have their own value, later ones are `other`. Board, alert rules
-and an example of scraping are in `docker/prometheus/` and `docker/grafana/`; each alert has a
+{TIMER_TAGS_MAX} tags of timers have their own value, later ones are `other`. Board and alert rules
+are in `docker/prometheus/` and `docker/grafana/`; each alert has a
 [runbook](runbooks/README.md). `make docs` writes this page.
 """
-_SEVERAL = "Of `hourhand run --processes N` alone, beside all of the above with a label `process`."
+_SEVERAL = "Of `hourhand run --processes N`, beside all of the above."
 _TAIL = """\
 ## Questions
 
