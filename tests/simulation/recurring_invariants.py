@@ -341,13 +341,7 @@ def _ahead_against_policy(
             continue
         due_at_ms = each.due_ms - run.wall_at_start_ms + margin_ms
         beside = sum(
-            other.due_ms < each.due_ms
-            # A node that was paused ends its attempt long after another one closed the task.
-            and due_at_ms < _last_closed_ms(run, other.key)
-            and any(
-                start.at_ms < first.at_ms and due_at_ms < _end_ms(run, start) < NEVER_MS
-                for start in other.starts
-            )
+            other.due_ms < each.due_ms and _ran_at(run, other, first.at_ms, due_at_ms)
             for other in own
         )
         if beside >= allowed:
@@ -366,6 +360,15 @@ def _ahead_against_policy(
         at_ms = each.due_ms - run.wall_at_start_ms - facts.apart_ms
         if taken_over_ms > too_late_ms and not _open_since(run, own, each.due_ms, at_ms):
             yield f"{each.key} ran though its node came later than the catch-up window"
+
+
+def _ran_at(run: Run, each: _Occurrence, before_ms: float, at_ms: float) -> bool:
+    """True if an attempt that began before one moment had not ended at another, nor had its
+    task: a node that was paused ends an attempt long after another one has closed the task.
+    """
+    return at_ms < _last_closed_ms(run, each.key) and any(
+        start.at_ms < before_ms and at_ms < _end_ms(run, start) < NEVER_MS for start in each.starts
+    )
 
 
 def _end_ms(run: Run, tick: Started) -> float:
