@@ -52,7 +52,7 @@ class ObserveSettings(Group):
     traces: bool = False
     """True to trace tasks with OpenTelemetry; needs `hourhand[otel]`."""
     trace_link_after_ms: int = Field(default=60_000, ge=0, le=86_400_000)
-    """An attempt due later than this after its call has its own trace, linked to the caller's."""
+    """An attempt due this long after its task was stored has a trace of its own, with a link."""
     trace_messaging: bool = False
     """True to add the attributes `messaging.*` to spans."""
     hang_ms: int = Field(default=30_000, ge=100, le=3_600_000)
@@ -139,8 +139,8 @@ class RelaySettings(Group):
     timing_advance_ms: int = Field(default=0, ge=0, le=60_000)
     """Messages are passed on this long before their deadline."""
     inline_bytes_max: int = Field(default=400_000, ge=0, le=700_000)
-    """Larger messages are stored beside their task; `client.record_bytes_max` must exceed this, and
-    100,000, by 1,024."""
+    """Larger messages are stored beside their task; `client.record_bytes_max` must be at
+    least 1,024 above this, and above 100,000."""
     in_flight_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Messages read and not yet durable."""
 
@@ -287,8 +287,7 @@ class TimerSettings(HttpDoorSettings):
     request_bytes_max: int = Field(default=200_000, ge=1_000, le=700_000)
     """Longest body of a request."""
     requests_per_s_max: int = Field(default=5_000, ge=0, le=1_000_000)
-    """Limit for each token, or address without one: requests above it get a 503; 0 sets no
-    limit."""
+    """Limit for each token, or address without one; more get a 503; 0: no limit."""
     requests_burst: int = Field(default=1_000, ge=1, le=1_000_000)
     """Most requests at once."""
     callback_targets: tuple[str, ...] = ("localhost", "127.0.0.0/8", "::1/128")

@@ -93,17 +93,17 @@ class TlsSettings(SecretGroup):
     """Encryption; the server's certificate and its name are always verified."""
 
     enabled: bool = False
-    """True to encrypt; the others need it."""
+    """True to encrypt; the settings below need it."""
     ca_file: Path | None = None
     """Certificates in PEM to trust, instead of the system's."""
     certificate_file: Path | None = None
     """Own certificate in PEM, with its chain (mutual TLS)."""
     key_file: Path | None = None
-    """Private key of it, in PEM."""
+    """Private key of the certificate, in PEM."""
     key_password: SecretStr | None = None
     """Password of ``key_file``."""
     key_password_file: Path | None = None
-    """File with it."""
+    """File with that password."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "TlsSettings":
@@ -183,7 +183,7 @@ class OAuthSettings(SecretGroup):
     client_secret: SecretStr | None = None
     """Its secret, best from the environment or ``client_secret_file``."""
     client_secret_file: Path | None = None
-    """File with it, read when a node or client opens."""
+    """File with the secret, read when a node or client opens."""
     endpoint: str | None = Field(default=None, pattern=r"^https?://\S+$")
     """URL that gives the tokens; http sends the secret in the clear."""
     scope: str | None = Field(default=None, min_length=1)

@@ -163,9 +163,9 @@ class KafkaSettings(LoginSettings):
     consumer_properties: dict[str, str] = Field(default_factory=dict)
     """librdkafka properties of the consumer, except those that Hourhand sets."""
     producer_properties: dict[str, str] = Field(default_factory=dict)
-    """The same of the producer."""
+    """The same for the producer."""
     security_properties: dict[str, SecretStr] = Field(default_factory=dict)
-    """The same of both, never shown: ``ssl.crl.location``, …"""
+    """The same for both, never shown, such as ``ssl.crl.location``."""
 
     @model_validator(mode="after")
     def _one_login(self) -> "KafkaSettings":
@@ -230,7 +230,7 @@ class EmbeddedSettings(Group):
     folder: Path = Path("hourhand-data")
     """Folder of the files."""
     completion_segments: bool = True
-    """True: many successes of an hour are one row; false turns such rows back at the opening."""
+    """True to store many successes of an hour as one row; false turns such rows back."""
 
     @field_validator("folder")
     @classmethod

@@ -62,6 +62,8 @@ _SHARED = re.compile(
 """Begins of the lines that the head of the page, or the name of an argument, explains."""
 
 
+_ELSEWHERE = {"hourhand recurring set": "[The rule](recurring.md#the-rule)"}
+"""Commands whose options another page explains."""
 _HELP_ALONE = re.compile(
     r"  \[required\]| *\[(?:-?[\d.]+<=)?x[<>]=-?[\d.]+\]|; (?:-?[\d.]+<=)?x[<>]=-?[\d.]+(?=\])"
 )
@@ -103,6 +105,8 @@ def _section(context: typer.Context) -> str:
         if (own := "\n".join(_own(rest.partition(f"\n{heading}\n")[2].partition("\n\n")[0])))
     ]
     shown = f"\n{indent(chr(10).join(rows), '    ')}\n" if rows else ""
+    if (page := _ELSEWHERE.get(title.partition(" {")[0])) is not None:
+        shown = f"\n{page} explains its options.\n"
     return f"## {title}\n\n{' '.join(purpose.split())}\n{shown}"
 
 
