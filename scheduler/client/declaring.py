@@ -21,13 +21,14 @@ from hourhand.scheduler.services.recurring.declared import (
     LEASE_MS,
     RENEW_MS,
     Declaration,
+    Declared,
 )
 from hourhand.scheduler.services.recurring.requests import rule_of
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 
 logger = logging.getLogger("hourhand.recurring")
 
-_AGAIN_S = 15.0
+AGAIN_S = 15.0
 """Pause after a declaration that failed."""
 _ACKNOWLEDGED_S = 60.0
 
@@ -44,6 +45,18 @@ def sets_of(executors: object) -> "list[DeclaredSet]":
         )
         for name, rules in executors.recurring_by_application().items()
     ]
+
+
+def due_declaration(
+    ours: Declaration, declared: Declared | None, now_ms: int
+) -> Declaration | None:
+    """Return what a node declares that looks at the row of its owner; None for nothing."""
+    if declared is None:
+        return ours
+    if declared.digest == ours.digest:
+        is_due = now_ms >= declared.renewed_ms + RENEW_MS
+        return Declaration(ours.digest) if is_due else None
+    return None if declared.is_held_against(ours.digest, now_ms) else ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +110,20 @@ class Declaring:
     def _look_at(self, ours: DeclaredSet) -> None:
         declared, now_ms = self._requests.find_declared(ours.owner), self._clock.now_ms()
         declaration = self._declaration_of(ours)
-        digest = declaration.digest
-        if declared is not None and declared.digest == digest:
+        due = due_declaration(declaration, declared, now_ms)
+        if declared is not None and declared.digest == declaration.digest:
             self._told.discard(ours.owner)
-            if now_ms >= declared.renewed_ms + RENEW_MS:
-                self._declare(ours.owner, Declaration(digest))
-        elif declared is not None and declared.is_held_against(digest, now_ms):
-            if ours.owner not in self._told:
-                self._told.add(ours.owner)
-                logger.warning(
-                    "%s: other recurring schedules than those of this node are in force since a"
-                    " newer version declared them; those of this node take effect at %s, if no"
-                    " node of the newer version renews its own until then",
-                    ours.owner,
-                    format_instant(declared.renewed_ms + LEASE_MS),
-                )
-        else:
-            self._declare(ours.owner, declaration)
+        elif declared is not None and due is None and ours.owner not in self._told:
+            self._told.add(ours.owner)
+            logger.warning(
+                "%s: other recurring schedules than those of this node are in force since a"
+                " newer version declared them; those of this node take effect at %s, if no"
+                " node of the newer version renews its own until then",
+                ours.owner,
+                format_instant(declared.renewed_ms + LEASE_MS),
+            )
+        if due is not None:
+            self._declare(ours.owner, due)
 
     def _declaration_of(self, ours: DeclaredSet) -> Declaration:
         found = self._declarations.get(ours.owner)
@@ -135,7 +145,7 @@ class Declaring:
                 return
             except Exception as error:  # noqa: BLE001 - codecs are user code, and may work later
                 self._tell_failure(error)
-                pause_s = _AGAIN_S
+                pause_s = AGAIN_S
                 continue
             act, pause_s = self.look, RENEW_MS / 1000
             self._told.discard("")
@@ -147,5 +157,5 @@ class Declaring:
                 "the recurring schedules of this node cannot be declared yet: %s; it tries again"
                 " each %d s",
                 error,
-                timedelta(seconds=_AGAIN_S).seconds,
+                timedelta(seconds=AGAIN_S).seconds,
             )

@@ -20,6 +20,7 @@ from hourhand.actors.model.task.task import Task
 from hourhand.actors.model.values.instant import format_instant, from_millis
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
+from hourhand.scheduler.services.recurring.declared import Declaration
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 from hourhand.scheduler.services.recurring.state import Change, ChangeRequest, change_task
 from hourhand.scheduler.services.relay.headers import ID_CHARS_MAX
@@ -28,6 +29,7 @@ from hourhand.scheduler.services.system.debounced_tasks import debounced_call
 from hourhand.scheduler.services.system.unique_tasks import unique_request
 from hourhand.scheduler.services.timers.timer import TimerRule
 from tests.simulation.debounce_invariants import CALLED
+from tests.simulation.declared_sets import NAMES, VERSIONS, set_of
 from tests.simulation.door_history import (
     DoorEntry,
     Put,
@@ -84,6 +86,7 @@ class DoorWorkload:
         self._writer = MemoryWriter(world.broker)
         self._number = 0
         self._until_ms = 0.0
+        self._ends_ms = 0
         self._timers: list[str] = []
         self._known: list[str] = []
         """The timers somebody was told the id of."""
@@ -92,10 +95,13 @@ class DoorWorkload:
         self._schedules: list[str] = []
         self._rules: dict[str, dict[str, Any]] = {}
         """The rule that each of them was set to last."""
+        self._version = 0
+        """Version that processes have which start now; some still have the one before."""
 
     def begin(self, until_ms: float) -> None:
         """Plan the first of everything; each plans the next of its kind."""
         self._until_ms, load = until_ms, self._load
+        self._ends_ms = self._wall_ms() + round(until_ms - self._now_ms())
         self._repeat(load.messages_per_s, self._put_message)
         self._repeat(load.controls_per_s, self._put_control)
         self._repeat(load.idle_controls_per_s, self._put_idle_control)
@@ -103,6 +109,8 @@ class DoorWorkload:
         self._repeat(load.timers_per_s, self._make_timer)
         self._repeat(load.timer_changes_per_s, self._change_timer)
         self._repeat(load.schedule_changes_per_s, self._change_schedule)
+        self._repeat(load.deploys_per_s, self._deploy)
+        self._repeat(load.operator_changes_per_s, self._operate)
         self._repeat(load.unique_per_s, self._ask_unique)
         self._repeat(load.debounced_per_s, self._call_debounced)
         for _ in range(load.schedules):
@@ -323,6 +331,20 @@ class DoorWorkload:
             values["jitter_ms"] = self._paced(300)
         checked = RecurringRule.model_validate(values)
         return checked.model_dump(mode="json", exclude_defaults=True)
+
+    # Recurring schedules that are declared.
+
+    def declared(self) -> Declaration:
+        """Return the set that a process declares which starts now."""
+        version = self._version - (self._rng.random() < 0.3)
+        return set_of(version % VERSIONS, self._ends_ms)
+
+    def _deploy(self) -> None:
+        self._version += self._rng.randrange(1, VERSIONS)
+
+    def _operate(self) -> None:
+        change = self._rng.choice((Change.PAUSE, Change.RESUME))
+        self._change(self._rng.choice(NAMES), change)
 
     # Tasks of which one is made in a window, or after it.
 

@@ -22,6 +22,7 @@ from hourhand.scheduler.adapters.memory.log import MemoryLog
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.node.system_executor import SystemExecutor
+from hourhand.scheduler.services.recurring.declared import Declaration
 from hourhand.scheduler.services.relay.intake import IntakePorts, RelayIntake
 from hourhand.scheduler.services.system.system_tasks import (
     RoutedFactory,
@@ -30,6 +31,7 @@ from hourhand.scheduler.services.system.system_tasks import (
 )
 from hourhand.scheduler.services.system_registry import SystemTaskRegistry
 from hourhand.scheduler.services.timers.service import TimerService
+from tests.simulation.declaring import NodeDeclaring
 from tests.simulation.history import History
 from tests.simulation.loop import SimulatedLoop, current_name
 from tests.simulation.outlets import NodeCaller, OutTopic, Targets
@@ -52,6 +54,8 @@ class DoorSite:
     to_log_of: Callable[[str], Deliver]
     """One node's way to the log."""
     pace: float
+    declared: Callable[[], Declaration] | None = None
+    """Returns the set that a process declares which starts now, if any does."""
 
     @property
     def in_settings(self) -> Settings:
@@ -80,8 +84,7 @@ class NodeDoors:
         self._clock = clock
         self._loop = loop
         self._rng = rng
-        wait = default_wait(0.1, 1.0 * site.pace, rng)
-        self._policy = RetryPolicy(ATTEMPTS_ALLOWED, wait, "block")
+        self._policy = RetryPolicy(ATTEMPTS_ALLOWED, default_wait(0.1, site.pace, rng), "block")
         deliver = site.to_log_of(node)
         writer = MemoryWriter(site.tasks, deliver)
         out = OutTopic(node, clock, site.history, deliver)
@@ -103,6 +106,7 @@ class NodeDoors:
         self.log = MemoryLog(site.in_topic, site.in_settings, clock)
         self.intake = self._open_intake(dependencies, MemoryWriter(site.in_topic, deliver))
         self._step_at_ms, self._stopped = 0.0, False
+        self._declaring = NodeDeclaring(site.declared, dependencies, clock, loop)
 
     def _open_intake(self, dependencies: SystemDependencies, letters: MemoryWriter) -> RelayIntake:
         relay = self._site.settings.relay
@@ -143,6 +147,7 @@ class NodeDoors:
         if self._stopped or now_ms < self._step_at_ms:
             return
         self._step_at_ms = now_ms + self._rng.uniform(20.0, 80.0) * self._site.pace
+        self._declaring.step()
         try:
             self.intake.step(0)
         except HourhandError:

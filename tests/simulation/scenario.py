@@ -186,6 +186,12 @@ class DoorLoad(_Part):
     tries_max: int = 4
     schedules: int = 0
     schedule_changes_per_s: float = 0.0
+    declared: bool = False
+    """True if every node declares the recurring schedules of its version of one application."""
+    deploys_per_s: float = 0.0
+    """Versions that nodes have from their next start on."""
+    operator_changes_per_s: float = 0.0
+    """Pauses and resumes of schedules that are declared."""
     unique_per_s: float = 0.0
     """Requests for tasks of which one is made in a window of time."""
     debounced_per_s: float = 0.0

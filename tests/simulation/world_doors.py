@@ -54,6 +54,7 @@ class WorldDoors:
             targets=Targets(world.history, fork(), self.workload.called),
             to_log_of=world.network.to_log_of,
             pace=world.pace,
+            declared=self.workload.declared if load.declared else None,
         )
         self._scanned = [0] * len(world.broker.partitions)
         self._made: set[tuple[str, str]] = set()
