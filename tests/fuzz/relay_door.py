@@ -6,6 +6,7 @@ its id waited.  Good messages stand between them; each appears once, on time and
 
 import json
 import random
+from collections.abc import Callable
 
 from hourhand.actors.model.operations.events import TreeRebuilt
 from hourhand.actors.model.task.codec import Headers, LogRecord
@@ -20,7 +21,25 @@ RECORDS_OF_A_RELAY = 400
 _PARTITIONS = 2
 _GOOD_EVERY = 10
 _SECONDS = 3_600.0
-_KINDS = ("claims", "send", "timer", "recurring", "call")
+_KINDS = ("claims", "send", "timer", "recurring", "call", "unique", "debounced", "group")
+_PREFIXES = ("", "", "", "end:", "change:")
+_NUMBERS = (0, 1, -1, 3_600_000, 2**63, -(10**18), 10**30, "1", None, 1.5)
+_KEYS = (
+    "2026-01-01T00:00:00.000Z,made,x",
+    "2026-01-01T00:00:00.000Z,hourhand:timer:x,x",
+    "x",
+    "",
+    5,
+)
+_FOLLOWERS = (
+    "",
+    "{}",
+    "nonsense",
+    '{"orderingId":"made","scheduledTime":"2026-01-01T00:00:00Z","uniquenessKey":"x"}',
+    '{"orderingId":"made","scheduledTime":"2026-01-01T00:00:00Z","uniquenessKey":"x","links":null}',
+    '{"orderingId":"made","scheduledTime":"2026-01-01T00:00:00Z","uniquenessKey":"x","command":"x"}',
+    5,
+)
 """Those of this version; what is of another waits for a node that knows it."""
 
 
@@ -108,10 +127,52 @@ def _headers(rng: random.Random, bench: RelayBench) -> Headers:
     return chosen
 
 
+def _any_request(rng: random.Random) -> object:
+    """Return data that may be a request for a unique or debounced task."""
+    return {
+        "key": rng.choice(_KEYS),
+        "task_data": rng.choice(({}, {"a": 10**30}, {"a": None}, [])),
+        "kind": rng.choice((None, None, "", "x" * 5_000)),
+        "priority": rng.choice((None, None, 3, 1_000)),
+        "expires": rng.choice((None, None, "PT1S", "x", "P99999999999D")),
+        "seal": rng.choice((None, None, {"steps": 1}, 5)),
+        "window_ms": rng.choice(_NUMBERS),
+        "until_ms": rng.choice(_NUMBERS),
+        "call": rng.choice((None, "x", 5)),
+    }
+
+
+def _any_part_of_a_group(rng: random.Random) -> object:
+    """Return data that may make a group, or report to it."""
+    if rng.random() < 0.3:
+        return {"group": rng.choice(("ended", "x")), "member": rng.choice(_NUMBERS)}
+    follower, on = rng.choice(_FOLLOWERS), rng.choice(("any", "success", "x"))
+    return {"group": "made", "members": rng.choice(_NUMBERS), "follower": follower, "on": on}
+
+
+def _any_timer(rng: random.Random) -> object:
+    """Return data that may make a timer."""
+    # One of a millisecond is valid, and pops until the test is over.
+    every_ms = rng.choice([each for each in _NUMBERS if each != 1])
+    times = {"interval_ms": every_ms, "repeat_for_ms": rng.choice(_NUMBERS)}
+    rule = {**times, "uri": "http://127.0.0.1:9", "opaque": "x"}
+    return {"change": rule, "fresh": rng.random() < 0.5}
+
+
+_FITTING: dict[str, Callable[[random.Random], object]] = {
+    "unique": _any_request,
+    "debounced": _any_request,
+    "group": _any_part_of_a_group,
+    "timer": _any_timer,
+}
+"""Data that nearly is that of a kind."""
+
+
 def _put_junk_task(rng: random.Random, bench: RelayBench, number: int) -> None:
     """Append a task of a reserved ordering id, as a foreign producer may."""
     rest = rng.choice(("", ":", ":x", ":id-1", f":{values.text(rng)}", ":0123456789abcdef"))
-    ordering_id = f"hourhand:{rng.choice(_KINDS)}{rest}"
+    kind = rng.choice(_KINDS)
+    ordering_id = f"hourhand:{kind}{rest}"
     data: object = rng.choice(
         (
             {},
@@ -128,11 +189,13 @@ def _put_junk_task(rng: random.Random, bench: RelayBench, number: int) -> None:
             {"change": "set", "rule": rng.choice(({}, {"cron": "x"}, {"every_ms": 1}, [], 5))},
         )
     )
+    if kind in _FITTING and rng.random() < 0.8:
+        data = _FITTING[kind](rng)
     due_ms = bench.clock.now_ms() + rng.randrange(-1_000, 30_000)
     task = {
         "orderingId": ordering_id,
         "scheduledTime": format_instant(due_ms),
-        "uniquenessKey": f"junk-{number}",
+        "uniquenessKey": f"{rng.choice(_PREFIXES)}junk-{number}",
         "taskData": data,
         "version": 1,
     }
@@ -153,7 +216,7 @@ def _check(bench: RelayBench, good: dict[bytes, int]) -> None:
         assert late_ms >= 0, f"{each.value!r} appeared {-late_ms} ms early"
     assert not bench.scheduler.telemetry.of(TreeRebuilt), "a record had the tree rebuilt"
     tasks = bench.scheduler.all_scheduled()
-    still_open = [task for task in tasks if task.uniqueness_key.startswith("junk-")]
+    still_open = [task for task in tasks if "junk-" in task.uniqueness_key]
     assert not still_open, f"tried for ever: {still_open[0]!r:.300}"
     committed = bench.in_topic.group(bench.scheduler.settings.group.id).committed
     letters = {

@@ -40,8 +40,8 @@ class InvalidTimer(ValueError):
 class TimerRule(msgspec.Struct, frozen=True, omit_defaults=True):
     """The times, the callback and the tags of a timer."""
 
-    interval_ms: int
-    repeat_for_ms: int
+    interval_ms: Annotated[int, msgspec.Meta(ge=0, le=INSTANT_MAX_MS)]
+    repeat_for_ms: Annotated[int, msgspec.Meta(ge=0, le=INSTANT_MAX_MS)]
     uri: str
     opaque: str
     replication: int = REPLICATION_DEFAULT
