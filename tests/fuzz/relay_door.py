@@ -31,13 +31,14 @@ _KEYS = (
     "",
     5,
 )
+_FOLLOWER = '{"orderingId":"made","scheduledTime":"2026-01-01T00:00:00Z","uniquenessKey":"x"'
 _FOLLOWERS = (
     "",
     "{}",
     "nonsense",
-    '{"orderingId":"made","scheduledTime":"2026-01-01T00:00:00Z","uniquenessKey":"x"}',
-    '{"orderingId":"made","scheduledTime":"2026-01-01T00:00:00Z","uniquenessKey":"x","links":null}',
-    '{"orderingId":"made","scheduledTime":"2026-01-01T00:00:00Z","uniquenessKey":"x","command":"x"}',
+    _FOLLOWER + "}",
+    _FOLLOWER + ',"links":null}',
+    _FOLLOWER + ',"command":"x"}',
     5,
 )
 """Those of this version; what is of another waits for a node that knows it."""
