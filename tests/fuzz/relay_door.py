@@ -22,6 +22,7 @@ _PARTITIONS = 2
 _GOOD_EVERY = 10
 _SECONDS = 3_600.0
 _KINDS = ("claims", "send", "timer", "recurring", "call", "unique", "debounced", "group")
+"""Those of this version; what is of another waits for a node that knows it."""
 _PREFIXES = ("", "", "", "end:", "change:")
 _NUMBERS = (0, 1, -1, 3_600_000, 2**63, -(10**18), 10**30, "1", None, 1.5)
 _KEYS = (
@@ -41,7 +42,6 @@ _FOLLOWERS = (
     _FOLLOWER + ',"command":"x"}',
     5,
 )
-"""Those of this version; what is of another waits for a node that knows it."""
 
 
 def try_relay(seed: int, count: int) -> int:
