@@ -40,3 +40,20 @@ class MessageSuite:
             future.result(60)
 
         assert [value for _, value, _ in read(500)] == [b"%d" % number for number in range(500)]
+
+    def test_what_hears_of_a_message_may_write_others(
+        self, messages: MessageWriter, read: Read
+    ) -> None:
+        """Many at once, while others wait to be reported."""
+
+        def go_on(_reported: object) -> None:
+            for _ in range(100):
+                messages.produce(TOPIC, b"k", b"more", ())
+
+        futures = [messages.produce(TOPIC, b"k", b"first", ()) for _ in range(20)]
+        for future in futures:
+            future.add_done_callback(go_on)
+        for future in futures:
+            future.result(60)
+
+        assert len(read(20 + 20 * 100)) == 2_020

@@ -10,7 +10,8 @@ fails for good: see ``ServedProducer``.
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -18,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from hourhand.actors.model.task.codec import Headers
 from hourhand.actors.model.values.errors import HourhandError, LogUnavailable, NodeStopped
 from hourhand.actors.ports.clock import Clock
+from hourhand.scheduler.adapters.kafka.calls_within import CallsWithin
 
 Delivered = Callable[[KafkaError | None, Any], None]
 """Gets the driver's report of a record: its error or None, and the record."""
@@ -86,7 +88,8 @@ class ServedProducer:
         # A record is either taken or refused: none comes after the last flush, and none gets into a
         # driver that is being replaced.
         self._taking = threading.Lock()
-        # Held while callbacks run, which may append and serve themselves, so it is reentrant.
+        self._calls = CallsWithin()
+        # Held while callbacks run, and by a thread that replaces the driver while it serves.
         self._serving = threading.RLock()
         self._stopped = threading.Event()
         self._given_up: Any = None
@@ -247,13 +250,28 @@ class ServedProducer:
 
     def serve(self, wait_s: float) -> None:
         """Serve existing reports, or wait for the first; only one thread at a time does."""
-        if self._serving.acquire(timeout=wait_s):
+        with self._turn(wait_s) as is_ours:
             driver = self._driver
             try:
-                driver.poll(wait_s)
+                if is_ours:
+                    self._calls.call(driver.poll, wait_s)
             except KafkaException as error:
                 self._replace(driver, error.args[0])
-            finally:
+
+    @contextmanager
+    def _turn(self, timeout_s: float = -1) -> Iterator[bool]:
+        """Wait until no other thread serves; yield True if none does.
+
+        A callback has the turn of the thread that it holds up, which need not be its own.
+        """
+        if self._calls.are_within:
+            yield True
+            return
+        is_ours = self._serving.acquire(timeout=timeout_s)
+        try:
+            yield is_ours
+        finally:
+            if is_ours:
                 self._serving.release()
 
     def serve_until(self, settled: Callable[[], bool]) -> None:
@@ -270,16 +288,15 @@ class ServedProducer:
     def flush(self, timeout_s: float) -> int:
         """Wait for acknowledgements; return the number that is missing."""
         self._try_hand_over()
-        if not self._serving.acquire(timeout=timeout_s):
+        with self._turn(timeout_s) as is_ours:
+            driver = self._driver
+            try:
+                if is_ours:
+                    left = self._calls.call(_report_all, driver, self._clock, timeout_s)
+                    return left + len(self._held)
+            except KafkaException as error:
+                self._replace(driver, error.args[0])
             return len(self._driver) + len(self._held)
-        driver = self._driver
-        try:
-            return _report_all(driver, self._clock, timeout_s) + len(self._held)
-        except KafkaException as error:
-            self._replace(driver, error.args[0])
-            return len(self._driver) + len(self._held)
-        finally:
-            self._serving.release()
 
     def close(self, timeout_s: float) -> None:
         """Take no more records and flush for ``timeout_s``; unacknowledged ones then fail."""
@@ -293,7 +310,7 @@ class ServedProducer:
         self._stopped.set()
         self._poller.join()
         if self.flush(timeout_s):
-            self._driver.purge()
+            self._calls.call(self._driver.purge)
             self.flush(1.0)
 
     def _poll(self) -> None:
@@ -323,7 +340,7 @@ class ServedProducer:
         The first thread that meets the failure does it. A driver that did not work for long stays
         for a while, and refuses records.
         """
-        with self._serving:
+        with self._turn():
             with self._taking:
                 if self._driver is not failed:
                     return
@@ -334,7 +351,7 @@ class ServedProducer:
                     self._reopen()
             # The new driver takes records that the callbacks append now.
             if found:
-                _fail_outstanding(failed, self._clock)
+                self._calls.call(_fail_outstanding, failed, self._clock)
 
     def _give_up(self, failed: Any, why: KafkaError) -> None:
         now_ms = self._clock.monotonic_ms()

@@ -44,6 +44,9 @@ class Driver:
         self.reporting = 0
         """Threads that are in a callback."""
         self.reported_together = 0
+        self.has_died = False
+        """A callback of a call has made another one on its thread."""
+        self._calling: set[int] = set()
         self._room = room
         self._queue: deque[tuple[int, bytes, Any]] = deque()
 
@@ -58,6 +61,14 @@ class Driver:
         self.fields.append((topic, value, key, partition))
 
     def poll(self, timeout_s: float) -> int:
+        self.has_died = self.has_died or threading.get_ident() in self._calling
+        self._calling.add(threading.get_ident())
+        try:
+            return self._report()
+        finally:
+            self._calling.discard(threading.get_ident())
+
+    def _report(self) -> int:
         while self._queue and not self.holds:
             number, value, delivered = self._queue.popleft()
             error = KafkaError(KafkaError._MSG_TIMED_OUT) if self.failing(number) else None
@@ -359,3 +370,19 @@ def test_a_callback_may_append_and_settle_itself() -> None:
     world.producer.serve_until(lambda: bool(settled))
 
     assert settled == [{}]
+    assert not world.driver.has_died
+
+
+def test_a_callback_may_append_more_than_the_driver_has_room_for() -> None:
+    """Its records wait for room, which other reports make meanwhile."""
+    world = World(Driver(room=10))
+    settled: list[object] = []
+
+    def delivered(error: KafkaError | None, message: Any) -> None:
+        settled.append(world.filled(120).settle())
+
+    world.producer.produce("tasks", b"v", b"k", 0, delivered)
+    world.producer.serve_until(lambda: bool(settled))
+
+    assert settled == [{}]
+    assert not world.driver.has_died
