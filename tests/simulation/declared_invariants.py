@@ -77,7 +77,7 @@ class _Schedule:
             yield due_ms
 
 
-def p23_a_declared_set_is_followed(run: Run) -> Complaints:
+def a_declared_set_is_followed(run: Run) -> Complaints:
     """The schedules of an application are those of the set in force, each with its rule; a set
     that was replaced comes back only once nobody declares the newer one; what an operator paused
     stays paused, and an equal rule changes nothing.

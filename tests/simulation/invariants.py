@@ -37,7 +37,6 @@ from tests.simulation.checkpoint_invariants import (
     no_earlier_owner_overwrites_a_checkpoint,
 )
 from tests.simulation.debounce_invariants import the_last_call_makes_its_task
-from tests.simulation.declared_invariants import p23_a_declared_set_is_followed
 from tests.simulation.flow_invariants import (
     small_flows_do_not_wait_for_a_large_one,
     tasks_keep_their_priority,
@@ -443,7 +442,6 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p21_no_pop_is_missing,
     p22_a_changed_timer_pops_no_more,
     p23_each_occurrence_comes_once,
-    p23_a_declared_set_is_followed,
     p24_limits_are_kept,
     p25_what_was_committed_is_scheduled,
     p26_no_process_runs_beside_the_next_owner,

@@ -15,6 +15,7 @@ from hourhand.actors.model.task.partition import partition_of
 from hourhand.actors.model.values.instant import parse_instant
 from hourhand.scheduler.node.made_ahead import LATE_MS
 from hourhand.scheduler.services.recurring.rule import RecurringRule
+from tests.simulation.declared_invariants import a_declared_set_is_followed
 from tests.simulation.declared_sets import NAMES
 from tests.simulation.door_facts import NEVER_MS, SLACK_MS, Change, DoorFacts
 from tests.simulation.history import RowStored, Started
@@ -45,8 +46,9 @@ class _Life:
 
 def p23_each_occurrence_comes_once(run: Run) -> Complaints:
     """Each time of a rule makes one task as the overlap policy says, and no other time does;
-    what is older than the catch-up window makes none.
+    what is older than the catch-up window makes none. Declared ones are those of their set.
     """
+    yield from a_declared_set_is_followed(run)
     facts = run.doors
     if facts is None:
         return
