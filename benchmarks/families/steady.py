@@ -1,7 +1,7 @@
 """embedded_steady and drain_cluster_steady: the highest rate that holds, for rivals alike.
 
-Tasks come at a pace, due at once.  A rate holds if at its end no more than a second of
-tasks waits, and no more than a tenth of all.
+Tasks come at a pace, due at once.  A rate holds if few tasks wait at its end: as many as come in a
+second, and a tenth of all, at most.
 One drain tells where to begin; then the rate goes up or down by a tenth, until the highest that
 holds for a moment is known.  A minute at that rate counts, after a half in which servers,
 pools and caches become what they are in the long run; where it does not hold for so long, the next

@@ -11,7 +11,11 @@ from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from hourhand.actors.model.flow.flow import RATES_MAX
-from hourhand.actors.model.flow.limit_change import COUNT_MAX, PER_MS_MAX, RATE_MAX
+from hourhand.actors.model.flow.limit_change import (
+    CHANGED_COUNT_MAX,
+    CHANGED_PER_MS_MAX,
+    CHANGED_RATE_MAX,
+)
 from hourhand.actors.model.operations.pauses import PauseScope
 from hourhand.actors.model.task.definition import RESERVED
 from hourhand.actors.model.task.key import TaskKey, TaskPair, parse_name
@@ -79,7 +83,7 @@ Name = Annotated[
     str,
     Field(max_length=KEY_CHARS_MAX, json_schema_extra={"minLength": 1, "maxLength": 1_000}),
 ]
-Rate = Annotated[float, Field(ge=0, le=RATE_MAX, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0, le=CHANGED_RATE_MAX, allow_inf_nan=False)]
 LimitName = Annotated[str, Field(min_length=1, max_length=KIND_CHARS_MAX + 20)]
 Key = Annotated[
     str,
@@ -233,9 +237,9 @@ class LimitBody(_Body):
     """Starts in each ``perMs`` of each value of the limit's key without a rate of its own."""
     rates: dict[Name, Rate] | None = Field(None, min_length=1, max_length=RATES_MAX)
     """Starts in each ``perMs`` of values that have a rate of their own; others keep theirs."""
-    per_ms: int | None = Field(None, alias="perMs", ge=1, le=PER_MS_MAX)
-    burst: int | None = Field(None, ge=1, le=COUNT_MAX)
-    concurrency: int | None = Field(None, ge=0, le=COUNT_MAX)
+    per_ms: int | None = Field(None, alias="perMs", ge=1, le=CHANGED_PER_MS_MAX)
+    burst: int | None = Field(None, ge=1, le=CHANGED_COUNT_MAX)
+    concurrency: int | None = Field(None, ge=0, le=CHANGED_COUNT_MAX)
     reason: Annotated[str, Field(max_length=300)] = ""
 
 

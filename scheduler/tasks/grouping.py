@@ -2,7 +2,7 @@
 
 Decides what can be a group, and its records: a request, and the tasks, each of which reports its
 end to the group as its follower.  The log may have them in any order.  It sends nothing, and never
-decides when the follower is due (``services.grouped_tasks``).
+decides when the follower is due (``services.system.grouped_tasks``).
 """
 
 import hashlib

@@ -114,22 +114,7 @@ static int open_at(int folder, const char *path, int flags, mode_t mode) {
     return opened;
 }
 
-#define OPEN_AT(folder)                                                                            \
-    mode_t mode = 0;                                                                               \
-    if (flags & (O_CREAT | O_TMPFILE)) {                                                           \
-        va_list rest;                                                                              \
-        va_start(rest, flags);                                                                     \
-        mode = va_arg(rest, int);                                                                  \
-        va_end(rest);                                                                              \
-    }                                                                                              \
-    return open_at(folder, path, flags, mode);
-
-EXPORT int open(const char *path, int flags, ...) { OPEN_AT(AT_FDCWD) }
-EXPORT int open64(const char *path, int flags, ...) { OPEN_AT(AT_FDCWD) }
-EXPORT int openat(int folder, const char *path, int flags, ...) { OPEN_AT(folder) }
-EXPORT int __open_2(const char *path, int flags) { return open_at(AT_FDCWD, path, flags, 0); }
-EXPORT int __open64_2(const char *path, int flags) { return open_at(AT_FDCWD, path, flags, 0); }
-EXPORT int openat64(int folder, const char *path, int flags, ...) { OPEN_AT(folder) }
+#include "../servers/opening.h"
 
 EXPORT int close(int descriptor) {
     if (descriptor >= 0 && descriptor < DESCRIPTORS) watched[descriptor] = 0;

@@ -145,7 +145,7 @@ def p24_limits_are_kept(run: Run) -> Complaints:
     """In any time and for each value no more attempts start than rate and burst allow, no more run
     at once than ``concurrency`` does, and what waits goes by priority.
     """
-    yield from what_waits_goes_by_priority(run)
+    yield from lines_go_by_priority(run)
     holdings = _Holdings(run)
     by_value: dict[tuple[str, int, str], list[Started]] = defaultdict(list)
     for start in run.started:
@@ -219,12 +219,12 @@ def _is_over(run: Run, earlier: Started, later: Started) -> bool:
     return run.ended[earlier.id].at_ms <= later.at_ms
 
 
-def what_waits_goes_by_priority(run: Run) -> Complaints:
-    """What waits on a node for one limit and value goes by priority, and then as it came; a lower
-    priority goes before a higher one after so many starts of higher ones, and then does.
+def lines_go_by_priority(run: Run) -> Complaints:
+    """Attempts that wait on a node for one limit and value go by priority, then by arrival; a lower
+    priority goes before higher ones after ``AGING_STARTS`` starts of these, and not earlier.
 
-    It looks at kinds with one limit and no fair share: what waits for several is in one line after
-    the other.
+    Looks at kinds with one limit and no fair share: attempts that wait for several are in one line
+    after the other.
     """
     lines: dict[tuple[int, str], _Line] = defaultdict(_Line)
     for step in run.history.of(LineStep):
@@ -233,7 +233,7 @@ def what_waits_goes_by_priority(run: Run) -> Complaints:
 
 
 class _Line:
-    """What waits for one allowance."""
+    """The attempts that wait for one allowance."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, LineStep] = {}
@@ -243,7 +243,7 @@ class _Line:
         """The same, and since it waits."""
 
     def take(self, step: LineStep) -> Iterator[str]:
-        """Follow one step; yield what is wrong with it."""
+        """Follow one step; yield its faults."""
         if step.step == "waits":
             if all(each.priority != step.priority for each in self._waiting.values()):
                 self._kept_waiting[step.priority] = 0

@@ -8,7 +8,7 @@ import pytest
 from hourhand.actors.model.flow.fair_order import AGING_STARTS
 from tests.simulation.history import History, LineStep, Step
 from tests.simulation.judged import Run
-from tests.simulation.limit_invariants import what_waits_goes_by_priority
+from tests.simulation.limit_invariants import lines_go_by_priority
 
 
 def judged(*steps: tuple[Step, int, int]) -> list[str]:
@@ -17,7 +17,7 @@ def judged(*steps: tuple[Step, int, int]) -> list[str]:
     for at_ms, (step, number, priority) in enumerate(steps):
         history.add(LineStep(float(at_ms), "a", 0, "mail#1", step, number, priority))
     run: Any = SimpleNamespace(history=history)
-    return list(what_waits_goes_by_priority(cast("Run", run)))
+    return list(lines_go_by_priority(cast("Run", run)))
 
 
 def flood(starts: int) -> list[tuple[Step, int, int]]:

@@ -1,1 +1,1 @@
-"""The execution of a task: its attempts, what follows from their ends, and the classes of users."""
+"""The execution of a task: its attempts, the effects of their ends, and the classes of users."""

@@ -1,1 +1,1 @@
-"""Limits, priorities and fair shares: what kinds declare, and who goes next."""
+"""Limits, priorities and fair shares: what kinds may declare, and which flow goes next."""

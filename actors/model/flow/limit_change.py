@@ -13,9 +13,11 @@ from hourhand.actors.model.flow.flow import REST, Limit, value_text
 from hourhand.actors.model.values.display import shown
 from hourhand.actors.model.values.errors import InvalidExecutor, InvalidTask
 
-RATE_MAX = 1e9
-COUNT_MAX = 1_000_000_000
-PER_MS_MAX = 366 * 86_400_000
+CHANGED_RATE_MAX = 1e9
+"""Greatest rate that an operator may set, in starts of each ``per``."""
+CHANGED_COUNT_MAX = 1_000_000_000
+"""Greatest burst and concurrency that an operator may set."""
+CHANGED_PER_MS_MAX = 366 * 86_400_000
 
 
 class LimitChange(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -82,23 +84,7 @@ class LimitChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
         A change adds no rate or concurrency to a limit that has none.
         """
-        if 0 in (self.rate, self.concurrency, *self.rates.values()):
-            raise InvalidTask(
-                f"a limit of 0 would let nothing of {self.limit} start: pause the ordering ids, a"
-                " partition or everything instead"
-            )
-        for name, number, most in (
-            ("rate", self.rate, RATE_MAX),
-            ("per", self.per_ms, PER_MS_MAX),
-            ("burst", self.burst, COUNT_MAX),
-            ("concurrency", self.concurrency, COUNT_MAX),
-            *((f"rate of {shown(value)}", rate, RATE_MAX) for value, rate in self.rates.items()),
-        ):
-            if number is not None and not 0 < number <= most:
-                raise InvalidTask(
-                    f"{name} of {self.limit} cannot be {shown(number)}: more than 0 and at most"
-                    f" {most:g} is needed"
-                )
+        self._refuse_numbers()
         of_a_rate = self.rate, self.per_ms, self.burst, self.rates
         if declared.rate is None and of_a_rate != (None, None, None, {}):
             raise InvalidTask(
@@ -121,3 +107,26 @@ class LimitChange(msgspec.Struct, frozen=True, omit_defaults=True):
             ).with_rates({**declared.named_rates, **self.rates})
         except InvalidExecutor as error:
             raise InvalidTask(f"{self.limit}: {error}") from None
+
+    def _refuse_numbers(self) -> None:
+        """Raise InvalidTask for a number that no limit can have."""
+        if 0 in (self.rate, self.concurrency, *self.rates.values()):
+            raise InvalidTask(
+                f"a limit of 0 would let nothing of {self.limit} start: pause the ordering ids, a"
+                " partition or everything instead"
+            )
+        for name, number, most in (
+            ("rate", self.rate, CHANGED_RATE_MAX),
+            ("per", self.per_ms, CHANGED_PER_MS_MAX),
+            ("burst", self.burst, CHANGED_COUNT_MAX),
+            ("concurrency", self.concurrency, CHANGED_COUNT_MAX),
+            *(
+                (f"rate of {shown(value)}", rate, CHANGED_RATE_MAX)
+                for value, rate in self.rates.items()
+            ),
+        ):
+            if number is not None and not 0 < number <= most:
+                raise InvalidTask(
+                    f"{name} of {self.limit} cannot be {shown(number)}: more than 0 and at most"
+                    f" {most:g} is needed"
+                )

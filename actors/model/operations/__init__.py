@@ -1,1 +1,1 @@
-"""The decisions of operators and what they are told: pauses, events, owners, reports and counts."""
+"""The decisions of operators and their view: pauses, events, owners, reports and counts."""

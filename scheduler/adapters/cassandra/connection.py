@@ -127,11 +127,16 @@ def open_connection(settings: CassandraSettings) -> Connection:
         raise StoreUnavailable(_unreachable(settings, error)) from None
     finally:
         opener.shutdown(wait=False)
-    session.client_protocol_handler = PackedProtocol
+    return Connection(cluster, with_protocol(session, PackedProtocol))
+
+
+def with_protocol(session: Any, protocol: Any) -> Any:
+    """Return a session of the driver, whose requests one handler encodes and decodes."""
+    session.client_protocol_handler = protocol
     # A write without a time of its own gets the server's. The driver would give it that of a clock
     # that was ahead once for as long as it was ahead, and complain each second.
     session.use_client_timestamp = False
-    return Connection(cluster, session)
+    return session
 
 
 def serial_level(settings: CassandraSettings) -> int:

@@ -16,7 +16,11 @@ from typing import Any, TypeVar
 import tenacity
 
 from hourhand.actors.model.values.errors import NodeStopped
-from hourhand.scheduler.adapters.cassandra.connection import Connection, serial_level
+from hourhand.scheduler.adapters.cassandra.connection import (
+    Connection,
+    serial_level,
+    with_protocol,
+)
 from hourhand.scheduler.adapters.cassandra.faults import PASSING, REFUSALS, refused, unavailable
 from hourhand.scheduler.adapters.cassandra.joining import Joiner, is_small
 from hourhand.scheduler.adapters.cassandra.sender import REQUESTS_IN_FLIGHT_MAX, Failure, send
@@ -190,10 +194,7 @@ class CassandraSession:
 
     def _connect_with(self, protocol: Any) -> Any:
         """Return a further session of the driver: each has one handler for all its requests."""
-        session = self._cluster.connect()
-        session.client_protocol_handler = protocol
-        session.use_client_timestamp = False
-        return session
+        return with_protocol(self._cluster.connect(), protocol)
 
     def _run(
         self,

@@ -102,15 +102,10 @@ class EmbeddedDefinitions:
 
 
 def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    write_rows(connection, _insertion, list(map(sealed, rows)))
+    write_rows(connection, _upserts, list(map(sealed, rows)))
 
 
-@cache
-def _insertion(count: int) -> str:
-    """Return the statement that writes ``count`` sealed rows."""
-    marks = ", ".join([f"({', '.join('?' * len(DEFINITION.names))})"] * count)
-    columns = ", ".join(DEFINITION.names)
-    return f"INSERT INTO definition ({columns}) VALUES {marks} {DEFINITION.unless_later}"
+_upserts = cache(DEFINITION.upserts)
 
 
 @cache

@@ -41,8 +41,16 @@ class Table(NamedTuple):
     @property
     def upsert(self) -> str:
         """The statement that writes a sealed row unless a later version is there."""
-        columns, marks = ", ".join(self.names), ", ".join("?" * len(self.names))
-        return f"INSERT INTO {self.name} ({columns}) VALUES ({marks}) {self.unless_later}"
+        return self.upserts(1)
+
+    def upserts(self, count: int) -> str:
+        """Return the statement that writes ``count`` sealed rows, as ``upsert`` writes one."""
+        columns, marks = ", ".join(self.names), self.marks(count)
+        return f"INSERT INTO {self.name} ({columns}) VALUES {marks} {self.unless_later}"
+
+    def marks(self, count: int) -> str:
+        """Return the places for the values of ``count`` rows."""
+        return ", ".join([f"({', '.join('?' * len(self.names))})"] * count)
 
     @property
     def unless_later(self) -> str:
@@ -114,8 +122,7 @@ def insert_rows(
 @cache
 def _insertion(table: Table, tombstone_kind: str, count: int) -> str:
     """Return the statement that writes ``count`` sealed rows of a table; see ``insert_rows``."""
-    columns = ", ".join(table.names)
-    marks = ", ".join([f"({', '.join('?' * len(table.names))})"] * count)
+    columns, marks = ", ".join(table.names), table.marks(count)
     partition_column, time_column, version_column = (
         f"column{table.names.index(name) + 1}"
         for name in ("partition", "scheduled_ms", "write_time")

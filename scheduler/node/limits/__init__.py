@@ -1,1 +1,1 @@
-"""Limits while a node runs: who waits for an allowance, and the shares and loans of partitions."""
+"""Limits while a node runs: lines for allowances, and the shares and loans of partitions."""

@@ -3,7 +3,7 @@
 A request and the reports of its members make the row of a group, whichever comes first.  They are
 tasks of the group's ordering id, so they come one after the other, and the number of a member
 counts once.  Decides when the follower is sent, and what it is told; never how a single task brings
-its follower (``links``), nor what can be a group (``records.grouping``).
+its follower (``links``), nor which tasks can be a group (``tasks.grouping``).
 
 The follower is in the log before the row says so, and has the key that was given, so a report that
 is run again after a crash sends the same task.  Once the request has come, the row has no expiry
