@@ -4,15 +4,16 @@ from pathlib import Path
 
 from tests.tidy.source import ROOT
 
-_NEVER_USED = (29, 40, 45, 46)
-
 
 def decisions_page() -> str:
     """Return docs/adr/README.md: every decision with its status.
 
     A decision is accepted, unless a line below its title begins with ``Status:``.
     """
-    numbers = ", ".join(map(str, _NEVER_USED[:-1])) + f" and {_NEVER_USED[-1]}"
+    paths = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
+    used = {int(path.name[:4]) for path in paths}
+    *unused, last = (str(number) for number in range(1, max(used)) if number not in used)
+    numbers = f"{', '.join(unused)} and {last}"
     lines = [
         "# Decisions",
         "",
@@ -21,7 +22,7 @@ def decisions_page() -> str:
         "`make docs` writes this page.",
         "",
     ]
-    lines += [_row(path) for path in sorted((ROOT / "docs/adr").glob("[0-9]*.md"))]
+    lines += [_row(path) for path in paths]
     return "\n".join(lines) + "\n"
 
 
