@@ -70,7 +70,7 @@ def audit(history: History, rules: Rules) -> Findings:
         attempts=len(history.attempts),
         by_kind={
             "lost": [
-                Finding(_told_offer(view.offers[task_id]))
+                Finding(_told_offer(view.offers[task_id]), _put_off(view, task_id))
                 for task_id in sorted(accepted - view.done_us.keys())
             ],
             "early": [
@@ -133,6 +133,15 @@ class _View:
             >= lead_us
             for each in (earlier, later)
         )
+
+
+def _put_off(view: _View, task_id: str) -> str | None:
+    """Name a clock that was ahead as an attempt asked for the next one."""
+    for each in view.by_task[task_id] if view.offers[task_id].work == "retry" else ():
+        clock = view.causes.clock_of(each)
+        if clock is not None and clock.ahead_us > 0:
+            return f"to be tried again by a wrong clock: {clock.kind}"
+    return None
 
 
 def told(attempt: Attempt) -> str:

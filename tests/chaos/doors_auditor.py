@@ -3,7 +3,8 @@
 It reads what the load wrote down and nothing else, and shares no code with the engine.  A
 repetition is excused only where a fault struck between its first time and it, or just before; a
 callback after a deletion only where it was due, and may have been under way, when a node was
-frozen; an early one only while a clock was ahead.
+frozen; an early one only while a clock was ahead, or of a timer that a node with a wrong clock
+made; a missing one only of a timer that such a node made.
 """
 
 from collections import defaultdict
@@ -41,7 +42,10 @@ def audit_doors(history: DoorsHistory, faults: Sequence[Fault]) -> dict[str, lis
             if each.number not in by_number
         ],
         "relay: early": [
-            Finding(f"message {each.number}, {each.due_wall_ms - first.produced_wall_ms} ms early")
+            Finding(
+                f"message {each.number}, {each.due_wall_ms - first.produced_wall_ms} ms early",
+                _ahead(first, faults),
+            )
             for each in history.sent
             for first in by_number.get(each.number, ())[:1]
             if first.produced_wall_ms < each.due_wall_ms
@@ -52,7 +56,7 @@ def audit_doors(history: DoorsHistory, faults: Sequence[Fault]) -> dict[str, lis
             for earlier, later in pairwise(arrivals)
         ],
         "relay: out of order": list(_disorder(history, by_number, faults)),
-        "timers: missing": list(_missing(history.timers, pops)),
+        "timers: missing": list(_missing(history.timers, pops, faults)),
         "timers: early": list(_early(history.timers, pops, faults)),
         "timers: doubled": list(_doubled(pops, faults)),
         "timers: out of order": list(_turned_round(pops)),
@@ -85,14 +89,17 @@ def _disorder(
                 yield Finding(told, _cause(other.at_us, one.at_us, faults))
 
 
-def _missing(timers: Sequence[Timer], pops: Mapping[int, Sequence[Pop]]) -> Iterator[Finding]:
+def _missing(
+    timers: Sequence[Timer], pops: Mapping[int, Sequence[Pop]], faults: Sequence[Fault]
+) -> Iterator[Finding]:
     for timer in timers:
         if not timer.accepted or timer.deleted_us is not None:
             continue
         there = {pop.sequence for pop in pops.get(timer.number, ())}
         missing = sorted(set(range(1, timer.pops + 1)) - there)
         if missing:
-            yield Finding(f"timer {timer.number}: pops {missing} of {timer.pops}")
+            told = f"timer {timer.number}: pops {missing} of {timer.pops}"
+            yield Finding(told, _made_under(timer, faults))
 
 
 def _early(
@@ -103,13 +110,19 @@ def _early(
             due_ms = _due_ms(timer, pop)
             if pop.at_wall_ms < due_ms:
                 told = f"timer {timer.number}: pop {pop.sequence} {due_ms - pop.at_wall_ms}"
-                yield Finding(told, _ahead(pop, faults))
+                yield Finding(told, _made_under(timer, faults) or _ahead(pop, faults))
 
 
-def _ahead(pop: Pop, faults: Sequence[Fault]) -> str | None:
-    """Name a clock that was ahead as a callback came: its node's, as far as its target knows."""
+def _made_under(timer: Timer, faults: Sequence[Fault]) -> str | None:
+    """Name the wrong clock by which a timer's times were counted."""
+    clock = timer.clock_of(faults)
+    return clock and f"made by {clock.target} during: {clock.kind}"
+
+
+def _ahead(arrived: Pop | Arrived, faults: Sequence[Fault]) -> str | None:
+    """Name a clock that was ahead as this came: its node's, as far as its target knows."""
     for fault in faults:
-        if fault.ahead_us > 0 and fault.from_us <= pop.at_us <= fault.to_us + _UNDER_WAY_US:
+        if fault.ahead_us > 0 and fault.from_us <= arrived.at_us <= fault.to_us + _UNDER_WAY_US:
             return f"{fault.kind} of {fault.target}"
     return None
 

@@ -7,6 +7,11 @@ imported.  A moment is microseconds of CLOCK_BOOTTIME; only ``*_wall_ms`` is the
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tests.chaos.history import Fault
+
+_ANSWERED_WITHIN_US = 3_000_000
+"""A request is answered so soon after its time was read, unless it has to be made again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
@@ -46,6 +51,18 @@ class Timer:
     """True if it was answered with 200; else it may be there or not."""
     deleted_us: int | None = None
     """Time at which its deletion was answered."""
+    node: int = 0
+    """The node that answered; 0 if none did."""
+    answered_us: int = 0
+    """Time at which it was answered."""
+
+    def clock_of(self, faults: Sequence[Fault]) -> Fault | None:
+        """Return the wrong clock by which its times are counted, if there was one."""
+        for fault in faults:
+            is_meanwhile = fault.from_us <= self.answered_us <= fault.to_us + _ANSWERED_WITHIN_US
+            if fault.ahead_us and fault.target == f"node {self.node}" and is_meanwhile:
+                return fault
+        return None
 
 
 @dataclass(frozen=True, slots=True)

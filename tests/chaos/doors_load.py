@@ -20,6 +20,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, Producer
 
 from tests.chaos.doors_history import Arrived, DoorsHistory, Pop, Sent, Timer
+from tests.chaos.history import Fault
 from tests.chaos.records import now_us, wall_us
 
 MESSAGES_PER_S = 20
@@ -39,11 +40,15 @@ class DoorsLoad:
     """Offers from ``start`` to ``stop``, and takes what arrives until ``close``."""
 
     def __init__(
-        self, bootstrap_servers: str, topics: tuple[str, str], ports: Sequence[int], seed: int
+        self,
+        bootstrap_servers: str,
+        topics: tuple[str, str],
+        ports: Mapping[int, int],
+        seed: int,
     ) -> None:
-        """``topics`` are in-topic and out-topic; ``ports`` those of the timer services."""
+        """``topics`` are in-topic and out-topic; ``ports`` those of the timer services, by node."""
         self._in_topic, out_topic = topics
-        self._ports = ports
+        self._ports = list(ports.items())
         self._rng = random.Random(seed)
         self._lock = threading.Lock()
         self._sent: dict[int, Sent] = {}
@@ -84,11 +89,11 @@ class DoorsLoad:
         self._pool.shutdown()
         self._producer.flush(_ANSWERS_S)
 
-    def wait_for_all(self, timeout_s: float) -> bool:
-        """Wait until all that was accepted has arrived."""
+    def wait_for_all(self, faults: Sequence[Fault], timeout_s: float) -> bool:
+        """Wait until all that was accepted has arrived, timers of a clock that was wrong left out."""
         until_us = now_us() + round(timeout_s * 1e6)
         while now_us() < until_us:
-            if self._is_complete():
+            if self._is_complete(faults):
                 return True
             self._closed.wait(1.0)
         return False
@@ -116,11 +121,12 @@ class DoorsLoad:
                 pops=list(self._pops),
             )
 
-    def _is_complete(self) -> bool:
+    def _is_complete(self, faults: Sequence[Fault]) -> bool:
         with self._lock:
             pops = {(pop.number, pop.sequence) for pop in self._pops}
             timers = [t for t in self._timers.values() if t.accepted and t.deleted_us is None]
-            wanted = {(t.number, n) for t in timers for n in range(1, t.pops + 1)}
+            timely = [t for t in timers if t.clock_of(faults) is None]
+            wanted = {(t.number, n) for t in timely for n in range(1, t.pops + 1)}
             return self._sent.keys() <= self._seen and wanted <= pops
 
     # Offering.
@@ -164,10 +170,13 @@ class DoorsLoad:
         timer = Timer(number, INTERVAL_S * 1_000, POPS, asked_ms, accepted=False)
         timing = {"interval": INTERVAL_S, "repeat-for": INTERVAL_S * POPS}
         body = {"timing": timing, "callback": {"http": {"uri": self._uri, "opaque": str(number)}}}
-        location = self._ask("POST", "/timers", json.dumps(body))
+        answer = self._ask("POST", "/timers", json.dumps(body))
+        if answer is not None:
+            node, location = answer
+            timer = replace(timer, accepted=True, node=node, answered_us=now_us())
         with self._lock:
-            self._timers[number] = replace(timer, accepted=location is not None)
-        if location is not None and lot < _DELETED_SHARE:
+            self._timers[number] = timer
+        if answer is not None and lot < _DELETED_SHARE:
             self._ended.wait(1.5 * INTERVAL_S)
             if self._ask("DELETE", location, "") is not None:
                 with self._lock:
@@ -177,13 +186,15 @@ class DoorsLoad:
                 with self._lock:
                     self._timers[number] = replace(self._timers[number], accepted=False)
 
-    def _ask(self, method: str, path: str, body: str) -> str | None:
-        """Ask any of the services until one answers; None where none did for long.
+    def _ask(self, method: str, path: str, body: str) -> tuple[int, str] | None:
+        """Ask any of the services until one answers: its node, and the location it tells.
+
+        None where none answered for long.
 
         What was asked and not answered may be done anyway, so it is asked no further.
         """
         for attempt in range(_TRIES):
-            port = self._ports[(attempt + self._rng.randrange(8)) % len(self._ports)]
+            node, port = self._ports[(attempt + self._rng.randrange(8)) % len(self._ports)]
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_HTTP_TIMEOUT_S)
             try:
                 connection.connect()
@@ -199,7 +210,7 @@ class DoorsLoad:
                 return None
             finally:
                 connection.close()
-            return answer.headers["Location"] if answer.status == HTTPStatus.OK else None
+            return (node, answer.headers["Location"]) if answer.status == HTTPStatus.OK else None
         return None
 
     # Taking what arrives.

@@ -67,6 +67,19 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """A record of the topic of outcomes."""
+
+    task_id: str
+    ordering_id: str
+    result: str
+    partition: int
+    offset: int
+    at_us: int
+    """Time at which it was read."""
+
+
+@dataclass(frozen=True, slots=True)
 class Blow:
     """A fault that struck one node process."""
 
@@ -117,3 +130,5 @@ class History:
     faults: Sequence[Fault]
     wall_minus_boot_us: int
     """Difference of the wall clock and the boot clock when the run began."""
+    told: Sequence[Told] = ()
+    """Records of the topic of outcomes, in the order in which they were read."""

@@ -16,7 +16,7 @@ from typing import Literal
 from hourhand import Settings
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.kafka.topics import topic_warnings
-from hourhand.scheduler.configuration.door_settings import RelaySettings
+from hourhand.scheduler.configuration.door_settings import OutcomeSettings, RelaySettings
 from hourhand.scheduler.configuration.settings import (
     CassandraSettings,
     GroupSettings,
@@ -127,6 +127,7 @@ def install(
         relay=RelaySettings(
             in_topic=f"{name}-in", out_topic=f"{name}-out", group_id=f"{name}-relay"
         ),
+        outcomes=OutcomeSettings(topic=f"{name}-outcomes"),
         cassandra=CassandraSettings(
             contact_points=tuple(cassandra.addresses),
             port=cassandra.port,
@@ -144,7 +145,8 @@ def install(
 
 def _make_known(kafka: KafkaServer, settings: Settings) -> None:
     """Wait until every broker knows the topics, those of the relay too."""
-    for topic in (settings.topic.name, settings.topic.dead_letter):
+    for topic in (settings.topic.name, settings.topic.dead_letter, settings.outcomes.topic):
+        assert topic is not None, "a run has a topic of outcomes"
         kafka.wait_until_known(topic)
     warnings = topic_warnings(settings)
     assert not warnings, warnings
@@ -162,7 +164,7 @@ def node_variables(settings: Settings) -> dict[str, str]:
             f"HOURHAND_{group}__{name}".upper(): value
             if isinstance(value, str)
             else json.dumps(value)
-            for group in ("topic", "group", "kafka", "cassandra", "relay")
+            for group in ("topic", "group", "kafka", "cassandra", "relay", "outcomes")
             for name, value in getattr(settings, group)
             .model_dump(mode="json", exclude_defaults=True)
             .items()

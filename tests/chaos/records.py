@@ -15,10 +15,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.history import Attempt, Blow, Fault, History, Offer
+from tests.chaos.history import Attempt, Blow, Fault, History, Offer, Told
 
 OFFERS_FILE = "offers.jsonl"
 JOURNAL_FILE = "journal.jsonl"
+OUTCOMES_FILE = "outcomes.jsonl"
 ATTEMPTS_PATTERN = "attempts-*.jsonl"
 
 
@@ -122,6 +123,11 @@ def write_offer(file: Appender, offer: Offer) -> None:
     file.write(asdict(offer))
 
 
+def write_told(file: Appender, told: Told) -> None:
+    """Write down one record of the topic of outcomes."""
+    file.write(asdict(told))
+
+
 def read_history(folder: Path) -> History:
     """Read everything a run wrote; a line that was cut off by a kill is left out."""
     faults, offset_us = _read_journal(folder / JOURNAL_FILE)
@@ -134,6 +140,7 @@ def read_history(folder: Path) -> History:
         ],
         faults=faults,
         wall_minus_boot_us=offset_us,
+        told=[Told(**line) for line in _lines(folder / OUTCOMES_FILE)],
     )
 
 
@@ -185,6 +192,8 @@ def _read_journal(path: Path) -> tuple[list[Fault], int]:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.exists():
+        return
     with path.open("rb") as file:
         for line in file:
             if line.endswith(b"\n"):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hourhand.scheduler.configuration.door_settings import OutcomeSettings
 from hourhand.scheduler.configuration.settings import Settings
 from tests.chaos.doors_history import DoorsHistory
 from tests.chaos.doors_load import DoorsLoad
@@ -15,6 +16,7 @@ from tests.chaos.fleet import Fleet
 from tests.chaos.history import Fault, History
 from tests.chaos.installation import GroupProtocol, Installation, node_variables
 from tests.chaos.load import LoadGenerator, LoadPlan
+from tests.chaos.outcomes_reader import OutcomesReader
 from tests.chaos.plan import Extent, make_plan
 from tests.chaos.records import Journal, SuccessReader, now_us, read_history, wall_us
 from tests.chaos.striker import Striker
@@ -36,7 +38,8 @@ class Chaos:
     lead_s: float
     """Time by which most of the load is offered before it is due."""
     doors: bool = True
-    """True if nodes are relays and timer services as well, under a small load of their own."""
+    """True if nodes are relays and timer services as well, under a small load of their own, and
+    tell outcomes."""
     protocol: GroupProtocol = "classic"
     """Protocol between the groups' members and the brokers."""
 
@@ -66,6 +69,7 @@ def run_chaos(
     settings = installation.settings
     fleet = _make_fleet(chaos, installation, folder, journal)
     doors = _open_doors(chaos, settings, fleet)
+    outcomes = _read_outcomes(chaos, settings, folder)
     load = LoadGenerator(settings, LoadPlan(chaos.tasks_per_s, chaos.lead_s, chaos.seed), folder)
     began_us = now_us()
     try:
@@ -73,22 +77,28 @@ def run_chaos(
         load.start()
         if doors is not None:
             doors.start()
+        if outcomes is not None:
+            outcomes.start()
         say(f"{chaos.extent.nodes} nodes run; {chaos.tasks_per_s} tasks/s are offered")
-        _disturb(chaos, Striker(installation, fleet, journal), say)
+        faults = _disturb(chaos, Striker(installation, fleet, journal), say)
         load.stop()
         if doors is not None:
             doors.stop()
         seconds = (now_us() - began_us) / 1e6
         say(f"{load.offered:,} tasks were offered, {len(load.accepted):,} accepted")
-        _wait_for_the_rest(load, folder, say)
+        run = _wait_for_the_rest(load, folder, say)
         if doors is not None:
-            doors.wait_for_all(_LAST_WAIT_S)
+            doors.wait_for_all(faults, _LAST_WAIT_S)
+        if outcomes is not None:
+            outcomes.wait_for(run, _LAST_WAIT_S)
         fleet.look()
     finally:
         load.stop()
         fleet.stop()
         if doors is not None:
             doors.close()
+        if outcomes is not None:
+            outcomes.close()
     told = None if doors is None else doors.history()
     return Evidence(
         read_history(folder), seconds, fleet.ended_alone, settings, told, fleet.doubts()
@@ -96,9 +106,12 @@ def run_chaos(
 
 
 def _make_fleet(chaos: Chaos, installation: Installation, folder: Path, journal: Journal) -> Fleet:
+    settings = installation.settings
+    if not chaos.doors:
+        settings = settings.model_copy(update={"outcomes": OutcomeSettings()})
     return Fleet(
         chaos.extent.nodes,
-        node_variables(installation.settings),
+        node_variables(settings),
         folder,
         journal,
         doors=chaos.doors,
@@ -110,12 +123,19 @@ def _open_doors(chaos: Chaos, settings: Settings, fleet: Fleet) -> DoorsLoad | N
     if not chaos.doors:
         return None
     topics = settings.relay.in_topic, settings.relay.out_topic
-    servers, ports = settings.kafka.bootstrap_servers, tuple(fleet.ports.values())
-    return DoorsLoad(servers, topics, ports, chaos.seed)
+    return DoorsLoad(settings.kafka.bootstrap_servers, topics, fleet.ports, chaos.seed)
 
 
-def _disturb(chaos: Chaos, striker: Striker, say: Callable[[str], None]) -> None:
-    moment = threading.Event()
+def _read_outcomes(chaos: Chaos, settings: Settings, folder: Path) -> OutcomesReader | None:
+    if not chaos.doors:
+        return None
+    assert settings.outcomes.topic is not None, "a run has a topic of outcomes"
+    return OutcomesReader(settings.kafka.bootstrap_servers, settings.outcomes.topic, folder)
+
+
+def _disturb(chaos: Chaos, striker: Striker, say: Callable[[str], None]) -> list[Fault]:
+    """Carry out the plan; return its faults."""
+    moment, faults = threading.Event(), []
     moment.wait(chaos.lead_s + chaos.extent.quiet_s[0])
     began_us = now_us()
     for step in make_plan(chaos.seed, chaos.extent):
@@ -124,17 +144,22 @@ def _disturb(chaos: Chaos, striker: Striker, say: Callable[[str], None]) -> None
         manner = f": {step.manner}" if step.manner else ""
         say(f"{seconds:5.0f} s  {step.kind}{manner}, for {step.lasts_s:.1f} s")
         fault = striker.strike(step)
+        faults.append(fault)
         say(f"         {fault.target} is back" + _times(fault))
     left_s = chaos.extent.seconds - (now_us() - began_us) / 1e6
     moment.wait(max(left_s, chaos.extent.quiet_s[1]))
+    return faults
 
 
 def _times(fault: Fault) -> str:
     return "" if fault.met is None else f"; it was met {fault.met:,} times"
 
 
-def _wait_for_the_rest(load: LoadGenerator, folder: Path, say: Callable[[str], None]) -> None:
-    """Wait until every accepted task has run, but not for ever: what is missing then is lost."""
+def _wait_for_the_rest(load: LoadGenerator, folder: Path, say: Callable[[str], None]) -> set[str]:
+    """Wait until every accepted task has run, but not for ever: what is missing then is lost.
+
+    Return those that have run.
+    """
     moment, done = threading.Event(), SuccessReader(folder)
     until_us = load.last_due_us + round(_LAST_WAIT_S * 1e6)
     while True:
@@ -145,3 +170,4 @@ def _wait_for_the_rest(load: LoadGenerator, folder: Path, say: Callable[[str], N
         moment.wait(_LOOK_S)
     say(f"{len(load.accepted) - len(missing):,} of them have run")
     moment.wait(_AFTER_ALL_S)
+    return load.accepted - missing

@@ -70,6 +70,34 @@ def test_a_pop_may_be_early_only_while_a_clock_is_ahead() -> None:
         assert _kinds(early, [other]) == {"timers: early"}
 
 
+@pytest.mark.parametrize("ahead_us", [-1, 1])
+def test_a_timer_of_a_wrong_clock_has_times_of_its_own(ahead_us: int) -> None:
+    """They are days later or over; a timer of another node, or of before, has no excuse."""
+    made = replace(_TIMERS[0], node=2, answered_us=1_000_000)
+    clock = replace(FAULT, target="node 2", harm="clock", from_us=1, to_us=2, ahead_us=ahead_us)
+    never = replace(GOOD, timers=[made], pops=[])
+    at_once = replace(GOOD, timers=[made], pops=[replace(_POPS[0], at_wall_ms=1_001), _POPS[1]])
+
+    assert _kinds(never, [clock]) == _kinds(at_once, [clock]) == set()
+    for other in (
+        replace(clock, target="node 1"),
+        replace(clock, from_us=5_000_000, to_us=5_000_001),
+        replace(clock, ahead_us=0),
+    ):
+        assert _kinds(never, [other]) == {"timers: missing"}
+        assert _kinds(at_once, [other]) == {"timers: early"}
+
+
+def test_a_message_may_be_early_only_while_a_clock_is_ahead() -> None:
+    """A relay takes it for due by its own clock."""
+    early = replace(_ARRIVED[0], produced_wall_ms=9_999)
+    history = replace(GOOD, arrived=[early, *_ARRIVED[1:]])
+    clock = replace(FAULT, from_us=early.at_us - 1, to_us=early.at_us + 1, ahead_us=1)
+
+    assert _kinds(history, [clock]) == set()
+    assert _kinds(history, [replace(clock, ahead_us=-1)]) == {"relay: early"}
+
+
 @pytest.mark.parametrize(
     "history",
     [replace(GOOD, arrived=[*_ARRIVED, _ARRIVED[0]]), replace(GOOD, pops=[*_POPS, _POPS[1]])],

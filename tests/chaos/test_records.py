@@ -2,16 +2,18 @@
 
 from pathlib import Path
 
-from tests.chaos.history import Blow, Fault, Offer
+from tests.chaos.history import Blow, Fault, Offer, Told
 from tests.chaos.records import (
     JOURNAL_FILE,
     OFFERS_FILE,
+    OUTCOMES_FILE,
     Appender,
     AttemptRecorder,
     Journal,
     SuccessReader,
     read_history,
     write_offer,
+    write_told,
 )
 
 OFFER = Offer("task-1", "id", 5_000_000, "plain", "accepted", 1_000_000, partition=3)
@@ -34,11 +36,14 @@ def test_offers_attempts_and_faults_are_read_back(tmp_path: Path) -> None:
     first = recorder.start("task-1", "id", 5_000_000, number=1, fence=9)
     second = recorder.start("task-1", "id", 5_000_000, number=1, fence=9)
     recorder.end(first, "task-1", succeeded=True)
+    outcome = Told("task-1", "id", "success", partition=2, offset=7, at_us=9)
+    write_told(Appender(tmp_path / OUTCOMES_FILE), outcome)
 
     history = read_history(tmp_path)
 
     assert history.offers == [OFFER]
     assert history.faults == [fault]
+    assert history.told == [outcome]
     assert second != first
     ended, running = history.attempts
     assert (ended.node, ended.fence, ended.succeeded) == (4, 9, True)

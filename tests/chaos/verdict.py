@@ -13,6 +13,7 @@ from tests.chaos.doors_auditor import audit_doors
 from tests.chaos.history import Fault, History
 from tests.chaos.limits_auditor import BURST, audit_limit, most_within, starts_by_tenant
 from tests.chaos.measures import Measures
+from tests.chaos.outcomes_auditor import audit_outcomes
 from tests.chaos.plan import Kind
 from tests.chaos.run import Chaos, Evidence
 
@@ -164,7 +165,7 @@ def _around(history: History, limits: Limits) -> Iterator[Check]:
 
 
 def _doors(evidence: Evidence) -> Iterator[Check]:
-    """Yield the checks of relay and timers, where there were any."""
+    """Yield the checks of relay, timers and outcomes, where there were any."""
     history = evidence.doors
     if history is None:
         return
@@ -173,6 +174,10 @@ def _doors(evidence: Evidence) -> Iterator[Check]:
     there = bool(history.sent and accepted and history.pops)
     yield Check("messages, timers and pops", "some", seen, there)
     for kind, found in audit_doors(history, evidence.history.faults).items():
+        yield _none(kind, found)
+    told = len({each.task_id for each in evidence.history.told})
+    yield Check("tasks whose outcome was told", "some", f"{told:,}", told > 0)
+    for kind, found in audit_outcomes(evidence.history).items():
         yield _none(kind, found)
 
 
