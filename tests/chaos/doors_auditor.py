@@ -116,7 +116,7 @@ def _early(
 def _made_under(timer: Timer, faults: Sequence[Fault]) -> str | None:
     """Name the wrong clock by which a timer's times were counted."""
     clock = timer.clock_of(faults)
-    return clock and f"made by {clock.target} during: {clock.kind}"
+    return f"made by {clock.target} during: {clock.kind}" if clock else None
 
 
 def _ahead(arrived: Pop | Arrived, faults: Sequence[Fault]) -> str | None:
