@@ -140,7 +140,9 @@ def _wrong_sets(
         if not each.applied:
             continue
         renewed_ms = max(renewed_ms, each.asked_ms)
-        if not is_renewal:
+        if not is_renewal and "rules" not in each.data:
+            yield f"the set renewed at {each.asked_ms} was not in force, and nobody has its rules"
+        elif not is_renewal:
             replaced.add(digest)
             replaced.discard(asked)
             digest, rules = asked, each.data["rules"]
