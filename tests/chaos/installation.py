@@ -32,8 +32,8 @@ GroupProtocol = Literal["classic", "consumer"]
 PARTITIONS = 16
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 250
-_GATHERED_FETCHES = {"fetch.min.bytes": "100000", "fetch.wait.max.ms": "50"}
-"""Records of 50 ms are fetched together: with a few at a time, ten processes on two cores would
+_GATHERED_FETCHES = {"fetch.min.bytes": "100000", "fetch.wait.max.ms": "200"}
+"""Records of 200 ms are fetched together: with a few at a time, ten processes on two cores would
 spend their time on waking each other."""
 
 
