@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/concepts.md as SVG: the pieces, a task's life, the tree.
+"""Draws pictures as SVG, and those of docs/concepts.md: the pieces, a task's life, the tree.
 
 Written by a program so that the tree is the one of the import contracts, and so that a browser
 needs no script and no network to show it.
@@ -20,7 +20,7 @@ _STYLE = (
 _HEIGHT = 34
 _ROW = 46
 _INDENT = 46
-_LETTER = 7
+LETTER = 7
 """No letter of small words is wider, on average."""
 
 
@@ -33,14 +33,23 @@ class Picture:
         self._width = 0
         self._height = 0
 
-    def box(self, x: int, y: int, text: str, *, width: int = 150, kind: str = "") -> None:
-        """Draw a box with its name in the middle."""
+    def box(
+        self,
+        x: int,
+        y: int,
+        text: str,
+        *,
+        width: int = 150,
+        height: int = _HEIGHT,
+        kind: str = "",
+    ) -> None:
+        """Draw a box with its name in the middle of its first line."""
         marked = f' class="{kind}"' if kind else ""
         self._parts.append(
-            f'<rect x="{x}" y="{y}" width="{width}" height="{_HEIGHT}" rx="6"{marked}/>'
+            f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="6"{marked}/>'
         )
         self.words(x + width // 2, y + 22, text, anchor="middle")
-        self._cover(x + width, y + _HEIGHT)
+        self._cover(x + width, y + height)
 
     def words(
         self, x: int, y: int, text: str, *, anchor: str = "start", small: bool = False
@@ -50,7 +59,7 @@ class Picture:
         self._parts.append(
             f'<text x="{x}" y="{y}" text-anchor="{anchor}"{marked}>{escape(text)}</text>'
         )
-        self._cover(x + (_LETTER * len(text) if anchor == "start" else 0), y)
+        self._cover(x + (LETTER * len(text) if anchor == "start" else 0), y)
 
     def line(self, *points: tuple[int, int], arrow: bool = True) -> None:
         """Draw a line through points, with a head at its end."""

@@ -27,6 +27,7 @@ from tests.tidy.drawings import life_drawing, pieces_drawing, tree_drawing
 from tests.tidy.http_page import http_page
 from tests.tidy.metrics_page import metrics_page
 from tests.tidy.openapi_page import openapi_page
+from tests.tidy.rooms_drawing import rooms_drawing
 from tests.tidy.settings_dicts import settings_dicts
 from tests.tidy.source import ROOT, class_named
 
@@ -245,6 +246,7 @@ PAGES = {
     "docs/cli.md": cli_page,
     "docs/drawings/life.svg": life_drawing,
     "docs/drawings/pieces.svg": pieces_drawing,
+    "docs/drawings/rooms.svg": rooms_drawing,
     "docs/drawings/tree.svg": tree_drawing,
     "docs/errors.md": errors_page,
     "docs/http.md": http_page,
