@@ -6,19 +6,16 @@ from tests.tidy.source import ROOT
 
 
 def decisions_page() -> str:
-    """Return docs/adr/README.md: every decision with its status.
-
-    A decision is accepted, unless a line below its title begins with ``Status:``.
-    """
+    """Return docs/adr/README.md: every decision that stands."""
     paths = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
     used = {int(path.name[:4]) for path in paths}
     *unused, last = (str(number) for number in range(1, max(used)) if number not in used)
-    numbers = f"{', '.join(unused)} and {last}"
     lines = [
         "# Decisions",
         "",
-        "Each page is one decision that closes other ways, in at most 300 words. A decision is",
-        f"accepted, unless its line says otherwise. The numbers {numbers} were never used.",
+        "Each page is one decision that closes other ways, in at most 300 words. A decision that",
+        "replaces an earlier one says so in its first line, and the earlier page is deleted. The",
+        f"numbers {', '.join(unused)} and {last} have no page.",
         "`make docs` writes this page.",
         "",
     ]
@@ -27,8 +24,6 @@ def decisions_page() -> str:
 
 
 def _row(path: Path) -> str:
-    title, *rest = path.read_text(encoding="utf-8").splitlines()
+    title, *_ = path.read_text(encoding="utf-8").splitlines()
     number, _, decision = title.removeprefix("# ").partition(". ")
-    found = [line.removeprefix("Status:").strip() for line in rest if line.startswith("Status:")]
-    status = f": {found[0]}" if found else ""
-    return f"- [{number}. {decision}]({path.name}){status}"
+    return f"- [{number}. {decision}]({path.name})"
