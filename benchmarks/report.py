@@ -136,7 +136,7 @@ def _shared(cells: tuple[str, str, str]) -> tuple[str, str, str]:
 
 def _value(row: Row) -> str:
     low, high = row["spread"]
-    spread = "" if row["rounds"] == 1 else f" ({_number(low)} to {_number(high)})"
+    spread = "" if row["rounds"] == 1 else f" ({_number(low)}-{_number(high)})"
     return f"{_number(row['value'])} {row['unit']}{spread}"
 
 
@@ -150,7 +150,10 @@ def _comparison(row: Row) -> str:
 
 
 def _goal(row: Row) -> str:
-    return f"{row['goal'].removeprefix('ratio ')}: {_verdict(row['met'])}" if row["goal"] else ""
+    if not row["goal"]:
+        return ""
+    goal = row["goal"].removeprefix("ratio ")
+    return f"{goal.replace('at least', '≥').replace('at most', '≤')}: {_verdict(row['met'])}"
 
 
 def _commits(rows: Sequence[Row]) -> str:

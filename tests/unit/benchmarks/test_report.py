@@ -66,7 +66,7 @@ def test_the_page_keeps_everything_outside_its_section() -> None:
     assert once.startswith("before\n")
     assert once.endswith("after\n")
     assert "old" not in once
-    assert "| 21,000 tasks/s (20,000 to 25,000) | 5 x awa-pg (4,200), at least 5: met |" in once
+    assert "| 21,000 tasks/s (20,000-25,000) | 5 x awa-pg (4,200), ≥ 5: met |" in once
     assert "![Throughput](images/throughput.svg)" in once
     assert report.fill_page(once, [a_row()], [("Throughput", "images/throughput.svg")]) == once
 
