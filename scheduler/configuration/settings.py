@@ -82,7 +82,7 @@ class TopicSettings(Group):
     dead_letter: str = Field(default="hourhand-dead-letter", pattern=TOPIC_NAME, max_length=249)
     """Topic of dead letters."""
     partitions: int = Field(default=16, ge=1, le=1_024)
-    """Partitions of a new topic or folder, then fixed."""
+    """Partitions of a new topic or folder."""
     replication: int = Field(default=1, ge=1, le=9)
     """Replicas of a new topic."""
 
@@ -97,26 +97,26 @@ class TopicSettings(Group):
 
 
 class GroupSettings(Group):
-    """Membership in the consumer group, and the lease that follows from it."""
+    """Membership in the consumer group, and the lease."""
 
     id: str = Field(default="hourhand", min_length=1)
     """Consumer group of the nodes."""
     protocol: Literal["classic", "consumer"] = "classic"
-    """Group protocol; `consumer` is KIP-848 (Kafka 4.0), whose session in the broker must not be
-    shorter than ``session_timeout_ms``."""
+    """Group protocol; ``consumer`` is KIP-848 (Kafka 4.0), with a session on the broker of at least
+    ``session_timeout_ms``."""
     assignor: Literal["cooperative-sticky", "range", "roundrobin"] = "cooperative-sticky"
     """Assignor of the classic protocol."""
     session_timeout_ms: int = Field(default=8_000, ge=1_000, le=1_800_000)
-    """A node silent for this time loses its partitions; brokers refuse less than their
-    ``group.min.session.timeout.ms``, 6,000."""
+    """A node silent for this time loses its partitions; brokers refuse less than 6,000 by
+    default."""
     heartbeat_interval_ms: int = Field(default=250, ge=50, le=600_000)
-    """Time between two heartbeats."""
+    """Time between heartbeats."""
     max_poll_interval_ms: int = Field(default=300_000, ge=1_000, le=86_400_000)
-    """A node that does not poll for this time loses its partitions."""
+    """A node without a poll for this time loses its partitions."""
     lease_margin_ms: int = Field(default=1_000, ge=0, le=600_000)
     """The lease ends this much before another member could own the partitions."""
     commit_interval_ms: int = Field(default=1_000, ge=50, le=60_000)
-    """Time between two commits of offsets; an accepted commit renews the lease."""
+    """Time between commits of offsets, which renew the lease."""
 
     @model_validator(mode="after")
     def _brokers_assign_under_consumer(self) -> "GroupSettings":
@@ -152,20 +152,20 @@ class KafkaSettings(LoginSettings):
 
     tls: TlsSettings = TlsSettings()
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    """Mechanism of the login with ``username``."""
+    """Login mechanism."""
     oauth: OAuthSettings = OAuthSettings()
     bootstrap_servers: str = Field(default="localhost:9092", min_length=1)
-    """Brokers to connect to first, as `host:port,host:port`."""
+    """Brokers to connect to first."""
     connect_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
     """Longest wait for a first answer."""
     delivery_timeout_ms: int = Field(default=30_000, ge=1_000, le=3_600_000)
     """Longest wait for a record's acknowledgement."""
     consumer_properties: dict[str, str] = Field(default_factory=dict)
-    """librdkafka properties of the consumer, except those that Hourhand sets."""
+    """librdkafka properties of the consumer."""
     producer_properties: dict[str, str] = Field(default_factory=dict)
     """The same for the producer."""
     security_properties: dict[str, SecretStr] = Field(default_factory=dict)
-    """The same for both, never shown, such as ``ssl.crl.location``."""
+    """The same for both, never shown."""
 
     @model_validator(mode="after")
     def _one_login(self) -> "KafkaSettings":
@@ -203,7 +203,7 @@ class CassandraSettings(LoginSettings):
     datacenter: str | None = None
     """Local datacenter; by default the first contact point's."""
     replication: dict[str, int] = Field(default_factory=dict)
-    """Replicas by datacenter of a new keyspace; by default one in the local datacenter."""
+    """Replicas by datacenter of a new keyspace; one in the local one without."""
     consistency: Literal["LOCAL_QUORUM", "QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ONE"] = (
         "LOCAL_QUORUM"
     )
@@ -215,8 +215,7 @@ class CassandraSettings(LoginSettings):
     batch_bytes: int = Field(default=65_536, ge=1_024, le=8_388_608)
     """Same-row batches are cut near this size."""
     completion_segments: Literal["auto", "on", "off"] = "auto"
-    """Many successes of an hour are one row: once all nodes can read it, at once, or never;
-    `hourhand migrate` turns such rows back."""
+    """Many successes of an hour are one row: once all nodes can read it, at once, or never."""
 
 
 _NAME_BYTES_MAX = 255
@@ -230,7 +229,7 @@ class EmbeddedSettings(Group):
     folder: Path = Path("hourhand-data")
     """Folder of the files."""
     completion_segments: bool = True
-    """True to store many successes of an hour as one row; false turns such rows back."""
+    """True to store many successes of an hour as one row."""
 
     @field_validator("folder")
     @classmethod
@@ -244,12 +243,12 @@ class EmbeddedSettings(Group):
 
 
 class ClientSettings(Group):
-    """Limits for the calls of a client."""
+    """A client's calls."""
 
     grace_ms: int = Field(default=10_000, ge=0, le=86_400_000)
     """A task further in the past than this is refused (P11)."""
     record_bytes_max: int = Field(default=1_000_000, ge=1_000, le=100_000_000)
-    """Longest encoded task; keep it below the broker's ``message.max.bytes``."""
+    """Longest encoded task; below the broker's ``message.max.bytes``."""
     bulk_in_flight_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Unacknowledged records of ``schedule_tasks``."""
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from textwrap import indent
+from textwrap import fill, indent
 from typing import Any
 
 import typer
@@ -11,10 +11,12 @@ from typer.core import TyperGroup
 from hourhand.scheduler.cli.cli import app
 
 _COLUMNS = 96
+_UNWRAPPED = 1_000
+"""Columns in which each option has one line, from which words can be left out."""
 _HEAD = """\
 # Commands
 
-Every command with its arguments and options. `hourhand COMMAND -h` adds details and examples.
+Every command of `hourhand` with its arguments and options; `hourhand COMMAND -h` adds examples.
 [Which command when](operations/commands.md) goes by the situation. `make docs` writes this page.
 
 Many commands share these options, which are left out below:
@@ -36,17 +38,17 @@ Many commands share these options, which are left out below:
 | `--log-level LEVEL` | `debug`, `info`, `warning` or `error` |
 | `--master URL`, `--conf NAME=VALUE` | of `pipeline`: Spark's master, a setting of Spark |
 
-Times are RFC 3339, or relative to now: `-2h`, `+7d`. `KEY` is a task's key,
+Times are RFC 3339 with a zone, or relative to now: `-2h`, `+7d`. `KEY` is a task's key,
 `TIME,ORDERING_ID,UNIQUENESS_KEY`, as `schedule` and `list` print it. `TASK` is a key, or
 `ORDERING_ID,UNIQUENESS_KEY` for the one open task that has both.
 
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | a bug in Hourhand; also a demo or an audit that found something wrong |
+| 1 | a bug in Hourhand; a demo or an audit found something wrong |
 | 2 | refused: wrong usage, or an unknown name or key |
-| 3 | the installation is not ready: a setting, a server, or a node that is not healthy |
-| 4 | the command was sent, and no node decided it within `--wait` |
+| 3 | the installation is not ready: a setting, a server, a node |
+| 4 | no node decided the command within `--wait` |
 | 130 | interrupted |
 
 An error is one line on standard error with its [code](errors.md), which is `usage` for a wrong
@@ -62,12 +64,13 @@ _SHARED = re.compile(
 """Begins of the lines that the head of the page, or the name of an argument, explains."""
 
 
-_ELSEWHERE = {"hourhand recurring set": "[The rule](recurring.md#the-rule)"}
+_ELSEWHERE = {"recurring set": "[The rule](recurring.md#the-rule)"}
 """Commands whose options another page explains."""
 _HELP_ALONE = re.compile(
     r"  \[required\]| *\[(?:-?[\d.]+<=)?x[<>]=-?[\d.]+\]|; (?:-?[\d.]+<=)?x[<>]=-?[\d.]+(?=\])"
+    r"|: RFC 3339(?: with a zone)?(?:, [+-]\w+)?(?:, or now)?(?=[.;])|, in RFC 3339 with a zone"
 )
-"""Bounds and marks that only ``-h`` shows."""
+"""Bounds, marks and forms that only ``-h`` shows, or that the head explains."""
 
 
 def cli_page() -> str:
@@ -82,8 +85,8 @@ def _contexts(
     """Yield what is below a command, each before its own; the root says no more than they do."""
     settings = {
         **command.context_settings,
-        "terminal_width": _COLUMNS,
-        "max_content_width": _COLUMNS,
+        "terminal_width": _UNWRAPPED,
+        "max_content_width": _UNWRAPPED,
     }
     context = typer.Context(command, info_name=name, parent=parent, **settings)
     if parent is not None and getattr(command, "invoke_without_command", True):
@@ -97,7 +100,8 @@ def _contexts(
 
 def _section(context: typer.Context) -> str:
     usage, _, text = context.get_help().removeprefix("Usage: ").partition("\n\n")
-    title = " ".join(usage.replace("[OPTIONS]", "").replace("COMMAND [ARGS]...", "").split())
+    words = usage.replace("[OPTIONS]", "").replace("COMMAND [ARGS]...", "").split()
+    title = " ".join(words[1:])
     purpose, _, rest = text.partition("\n\n")
     rows = [
         own
@@ -112,10 +116,14 @@ def _section(context: typer.Context) -> str:
 
 def _own(rows: str) -> Iterator[str]:
     """Yield the rows of arguments or options, without those that the head explains once."""
-    shared = False
     for line in rows.splitlines():
-        # A line that is indented further goes on with the row above it.
-        shared = bool(_SHARED.match(line)) or (shared and line.startswith("   "))
+        if _SHARED.match(line):
+            continue
         row = _HELP_ALONE.sub("", line).removeprefix("  ").rstrip()
-        if row and not shared:
-            yield row
+        column = re.match(r"(\S+(?: \S+)* +)?", row)
+        yield fill(
+            row,
+            _COLUMNS - 4,
+            subsequent_indent=" " * (column.end() if column else 0),
+            break_on_hyphens=False,
+        )

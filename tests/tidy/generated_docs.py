@@ -45,9 +45,8 @@ def errors_page() -> str:
     lines = [
         "# Errors",
         "",
-        "Every error Hourhand raises on purpose is a `HourhandError` with a stable `code`. The",
-        "message says which value was wrong and what to do next. Every class is in",
-        "`hourhand.errors`, the branches are its bases:",
+        "Every error that Hourhand raises on purpose is a `HourhandError` with a stable `code`. Its",
+        "message says which value was wrong and what to do next:",
         "",
         "```python",
         "from hourhand.errors import CallerError, OperatorError, SeveralTasks, TaskNotFound",
@@ -58,7 +57,7 @@ def errors_page() -> str:
         "the handler. `make docs` writes this page.",
     ]
     for branch, title in _BRANCHES.items():
-        lines += ["", f"## {title}", "", f"Catch all of them as `{branch.__name__}`.", ""]
+        lines += ["", f"## {title}", "", f"Catch them as `{branch.__name__}`.", ""]
         lines += [
             f"- `{error.code}`, `{error.__name__}`: {_one_line(inspect.getdoc(error))}"
             for error in _declared_errors()
@@ -106,13 +105,13 @@ def settings_page() -> str:
         ),
         "",
         "A value comes from code (`Settings(topic={...})`), else from the environment, else from",
-        f"the file `{CONFIG_FILE}` in the working folder, else it is the default. `config_file` in",
-        f"code or `{CONFIG_VARIABLE}` in the environment names another file. `hourhand settings`",
+        f"the file `{CONFIG_FILE}` in the working folder or the one that `config_file` in code or",
+        f"`{CONFIG_VARIABLE}` in the environment names, else it is the default. `hourhand settings`",
         "shows what is in effect. A wrong name or value is refused.",
         "",
         "In the file each heading below is a table: `[tree.window]`, then `tick_ms = 200`. In the",
-        "environment that is `HOURHAND_TREE__WINDOW__TICK_MS=200`; a list or a mapping is JSON.",
-        "Each line has name, default, range or choices, and meaning. `make docs` writes this page.",
+        "environment that is `HOURHAND_TREE__WINDOW__TICK_MS=200`; a list or a mapping is JSON. In",
+        "brackets are the range or the choices. `make docs` writes this page.",
     ]
     lines += ["", "## Which log, which store", "", *_list(Settings, "", {})]
     shown: dict[str, str] = {}

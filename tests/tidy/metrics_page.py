@@ -5,6 +5,7 @@ from hourhand.scheduler.observe.metric_catalogue import (
     SECTIONS,
     SUPERVISOR,
     TIMER_TAGS_MAX,
+    Kind,
     Metric,
 )
 
@@ -12,28 +13,28 @@ _HEAD = f"""\
 # Metrics and health
 
 `observe.port` serves both (`hourhand run --metrics-port 9464`), on loopback unless `observe.host`
-says otherwise. Prometheus and [an OpenTelemetry
-collector](observing.md#an-opentelemetry-collector) read them.
+says otherwise, for Prometheus or [an OpenTelemetry
+collector](observing.md#an-opentelemetry-collector).
 
 | path | answer |
 |---|---|
 | `/metrics` | every metric below, in Prometheus' text format |
 | `/livez` | 200 while the polling thread polls and the dispatcher hands out messages; 503 once \
 one of them does nothing for `observe.hang_ms`: restart the process |
-| `/readyz` | 200 while, besides, the node works on its partitions, may start their tasks, and \
-log and store answer; 503 with the reason otherwise |
+| `/readyz` | 200 while the node also has partitions, may start their tasks, and log and store \
+answer; 503 with the reason otherwise |
 | `/healthz?full=1` | the same as JSON, with every check and the partitions held |
 
-`hourhand health` shows the last one; its exit code is 0 where all is well and 3 otherwise. A node
-without partitions is not ready. `hourhand run --processes N` serves one port for all its nodes
-with a label `process`, and is ready when all are.
+`hourhand health` shows the last one; its exit code is 0 where all is well and 3 otherwise. The
+port of `hourhand run --processes N` is for all its nodes, with a label `process`: it is ready when
+all are.
 
-Times are seconds. Labels are bounded: the first {ERROR_CLASSES_MAX} error classes and the first
-{TIMER_TAGS_MAX} tags of timers have their own value, later ones are `other`. Board and alert rules
-are in `docker/prometheus/` and `docker/grafana/`; each alert has a
+Times are seconds. A name that ends in `_total` is a counter. The first {ERROR_CLASSES_MAX} error
+classes and the first {TIMER_TAGS_MAX} tags of timers have a label of their own, later ones are
+`other`. Boards and alert rules are in `docker/grafana/` and `docker/prometheus/`; each alert has a
 [runbook](runbooks/README.md). `make docs` writes this page.
 """
-_SEVERAL = "Of `hourhand run --processes N`, beside all of the above."
+_SEVERAL = "Of `hourhand run --processes N` alone."
 _TAIL = """\
 ## Questions
 
@@ -53,7 +54,7 @@ sum(rate(hourhand_tasks_closed_total[5m]))` |
 | Is the store slow? | `histogram_quantile(0.99, sum by (le, call) \
 (rate(hourhand_store_call_seconds_bucket[5m])))` |
 
-`hourhand_records_enqueued_total` counts on the process that schedules, which need not be a node.
+`hourhand_records_enqueued_total` counts where tasks are scheduled, which need not be a node.
 """
 
 
@@ -67,7 +68,8 @@ def metrics_page() -> str:
 
 
 def _row(metric: Metric) -> str:
-    labels = ", ".join(metric.labels)
     words = f": {', '.join(metric.words)}" if metric.words else ""
-    by = f" by {labels}{words}" if labels else ""
-    return f"- `{metric.full_name}` ({metric.kind.value}{by}): {metric.text}."
+    labels = f"by {', '.join(metric.labels)}{words}" if metric.labels else ""
+    kind = "" if metric.kind is Kind.COUNTER else metric.kind.value
+    shown = " ".join(filter(None, (kind, labels)))
+    return f"- `{metric.full_name}`{f' ({shown})' if shown else ''}: {metric.text}."

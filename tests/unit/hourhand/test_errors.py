@@ -22,7 +22,7 @@ def test_page_module_and_code_name_the_same_errors() -> None:
     """What the page names can be imported, and what can be imported is on the page."""
     page = (ROOT / "docs/errors.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^- `([a-z-]+)`, `(\w+)`:", page, re.MULTILINE))
-    branches = set(re.findall(r"Catch all of them as `(\w+)`", page))
+    branches = set(re.findall(r"Catch them as `(\w+)`", page))
 
     assert set(rows.values()) | branches | {"HourhandError"} == set(hourhand.errors.__all__)
     assert set(hourhand.errors.__all__) == set(DECLARED)
