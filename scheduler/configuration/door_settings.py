@@ -52,7 +52,7 @@ class ObserveSettings(Group):
     traces: bool = False
     """True to trace tasks with OpenTelemetry; needs `hourhand[otel]`."""
     trace_link_after_ms: int = Field(default=60_000, ge=0, le=86_400_000)
-    """An attempt due this long after its task was stored begins a trace, with a link."""
+    """An attempt due this long after it was stored begins a trace."""
     trace_messaging: bool = False
     """True to add the attributes `messaging.*` to spans."""
     hang_ms: int = Field(default=30_000, ge=100, le=3_600_000)
@@ -60,9 +60,9 @@ class ObserveSettings(Group):
     log_format: Literal["text", "json"] = "text"
     """Lines for people, or a JSON object a line."""
     log_task_data: bool = False
-    """True to add a running task's data to its JSON lines."""
+    """True to add a task's data to its JSON lines."""
     self_check_share: float = Field(default=0.01, ge=0, le=1)
-    """Share of the ordering ids that the self-check watches."""
+    """Share of ordering ids for the self-check."""
 
     @model_validator(mode="before")
     @classmethod
@@ -139,8 +139,8 @@ class RelaySettings(Group):
     timing_advance_ms: int = Field(default=0, ge=0, le=60_000)
     """Messages go this long before their deadline."""
     inline_bytes_max: int = Field(default=400_000, ge=0, le=700_000)
-    """Larger messages are stored beside their task; ``client.record_bytes_max`` is above 100,000
-    and at least 1,024 above this."""
+    """Larger messages are stored beside their task; ``client.record_bytes_max`` must be 1,024 above
+    this."""
     in_flight_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Messages read and not yet durable."""
 
@@ -183,10 +183,10 @@ class OutboxSettings(Group):
 
 
 class BucketSettings(Group):
-    """Storage with Kafka alone; `first_ms` to `first_partitions` count at creation."""
+    """Storage with Kafka alone; ``first_ms`` to ``first_partitions`` count at its creation."""
 
     topic: str = Field(default="hourhand-pending", pattern=TOPIC_NAME, max_length=230)
-    """Topic of waiting messages; `…-markers` and `…-layout` are beside it."""
+    """Topic of waiting messages, beside ``…-markers`` and ``…-layout``."""
     group_id: str = Field(default="hourhand-pending", min_length=1)
     """Consumer group of the owners."""
     first_ms: int = Field(default=1_000, ge=100, le=3_600_000)
@@ -200,7 +200,7 @@ class BucketSettings(Group):
     longest_delay_ms: int = Field(default=604_800_000, ge=1_000, le=3_153_600_000_000)
     """A longer delay is refused."""
     outage_ms: int = Field(default=86_400_000, ge=0, le=31_536_000_000)
-    """Longest time without a node; the topic keeps messages for both."""
+    """Longest time without a node, which the topic's retention covers too."""
     split_records_max: int = Field(default=200_000, ge=0, le=1_000_000_000)
     """A bucket with more in one partition is split; 0 splits none."""
     split_check_ms: int = Field(default=10_000, ge=100, le=3_600_000)
@@ -255,7 +255,7 @@ class HttpDoorSettings(Group):
     key_file: Path | None = None
     """Its private key in PEM."""
     connections_max: int = Field(default=1_000, ge=10, le=100_000)
-    """Connections above which requests get a 503."""
+    """With more connections requests get a 503."""
 
     @field_validator("read_tokens", "write_tokens", check_fields=False)
     @classmethod
@@ -280,9 +280,9 @@ class TimerSettings(HttpDoorSettings):
     port: int = Field(default=7253, ge=0, le=65_535)
     """Port for requests; 0: any free one."""
     read_tokens: tuple[SecretStr, ...] = ()
-    """Bearer tokens that may read, of 16 characters or more."""
+    """Tokens that may read, of 16 characters or more."""
     write_tokens: tuple[SecretStr, ...] = ()
-    """Bearer tokens that may do everything."""
+    """Tokens that may do everything."""
     request_bytes_max: int = Field(default=200_000, ge=1_000, le=700_000)
     """Longest body of a request."""
     requests_per_s_max: int = Field(default=5_000, ge=0, le=1_000_000)
@@ -290,7 +290,7 @@ class TimerSettings(HttpDoorSettings):
     requests_burst: int = Field(default=1_000, ge=1, le=1_000_000)
     """Most requests at once."""
     callback_targets: tuple[str, ...] = ("localhost", "127.0.0.0/8", "::1/128")
-    """Host names and networks that callbacks may go to; `*`: all."""
+    """Hosts and networks for callbacks; ``*``: all."""
     callback_timeout_ms: int = Field(default=2_000, ge=10, le=60_000)
     """Longest time of one callback."""
     callback_answer_bytes_max: int = Field(default=65_536, ge=0, le=10_000_000)
@@ -330,7 +330,7 @@ class AdminSettings(HttpDoorSettings):
     port: int = Field(default=7254, ge=0, le=65_535)
     """Port for requests; 0: any free one."""
     read_tokens: dict[str, SecretStr] = Field(default_factory=dict)
-    """Users that may read, each with a bearer token of 16 characters or more."""
+    """Users that may read, each with a token of 16 characters or more."""
     write_tokens: dict[str, SecretStr] = Field(default_factory=dict)
     """Users that may also act."""
     show_data: bool = True

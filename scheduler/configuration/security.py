@@ -90,7 +90,7 @@ class SecretGroup(Group):
 
 
 class TlsSettings(SecretGroup):
-    """Encryption; the server's certificate and its name are always verified."""
+    """Encryption; the server's certificate and name are verified."""
 
     enabled: bool = False
     """True to encrypt."""

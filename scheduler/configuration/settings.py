@@ -78,7 +78,7 @@ class TopicSettings(Group):
     """The log's topics; with the embedded log only ``partitions`` matters."""
 
     name: str = Field(default="hourhand", pattern=TOPIC_NAME, max_length=240)
-    """Topic of the log, one for each installation."""
+    """Topic of the log, one an installation."""
     dead_letter: str = Field(default="hourhand-dead-letter", pattern=TOPIC_NAME, max_length=249)
     """Topic of dead letters."""
     partitions: int = Field(default=16, ge=1, le=1_024)
@@ -199,7 +199,7 @@ class CassandraSettings(LoginSettings):
     port: int = Field(default=9042, ge=1, le=65_535)
     """Port of all nodes."""
     keyspace: str = Field(default="hourhand", pattern=r"^[a-z][a-z0-9_]{0,47}$")
-    """Keyspace of the tables, one for each installation."""
+    """Keyspace, one an installation."""
     datacenter: str | None = None
     """Local datacenter; by default the first contact point's."""
     replication: dict[str, int] = Field(default_factory=dict)
@@ -207,7 +207,7 @@ class CassandraSettings(LoginSettings):
     consistency: Literal["LOCAL_QUORUM", "QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ONE"] = (
         "LOCAL_QUORUM"
     )
-    """Consistency of reads and writes; the promises need a quorum."""
+    """Consistency; the promises need a quorum."""
     connect_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
     """Longest wait for a connection."""
     request_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
@@ -271,9 +271,9 @@ class Settings(BaseSettings):
     )
 
     log: Literal["embedded", "kafka"] = "embedded"
-    """Place of accepted tasks until they are stored: a file of ``embedded.folder``, or Kafka."""
+    """Place of accepted tasks: a file of ``embedded.folder``, or Kafka."""
     store: Literal["embedded", "cassandra", "kafka"] = "embedded"
-    """Place of waiting tasks; `kafka` holds only messages of the relay and of `send_later`."""
+    """Place of waiting tasks; ``kafka`` holds only messages."""
     topic: TopicSettings = TopicSettings()
     group: GroupSettings = GroupSettings()
     kafka: KafkaSettings = KafkaSettings()
@@ -290,7 +290,7 @@ class Settings(BaseSettings):
     observe: ObserveSettings = ObserveSettings()
     tree: TreeSettings = TreeSettings()
     calm_collector: bool = True
-    """True to collect garbage less often in a node's process, which saves up to half its time."""
+    """True to collect garbage less often in a node."""
 
     @model_validator(mode="after")
     def _kafka_stores_for_its_own_log(self) -> "Settings":

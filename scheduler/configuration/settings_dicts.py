@@ -42,7 +42,7 @@ class GroupSettingsDict(TypedDict, total=False):
 
 
 class TlsSettingsDict(TypedDict, total=False):
-    """Encryption; the server's certificate and its name are always verified."""
+    """Encryption; the server's certificate and name are verified."""
 
     enabled: bool
     ca_file: Path | str | None
@@ -144,7 +144,7 @@ class OutboxSettingsDict(TypedDict, total=False):
 
 
 class BucketSettingsDict(TypedDict, total=False):
-    """Storage with Kafka alone; `first_ms` to `first_partitions` count at creation."""
+    """Storage with Kafka alone; ``first_ms`` to ``first_partitions`` count at its creation."""
 
     topic: str
     group_id: str

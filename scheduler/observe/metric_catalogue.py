@@ -346,9 +346,7 @@ SECTIONS: tuple[tuple[str, tuple[Metric, ...]], ...] = (
 )
 """All metrics, in the order in which a task meets them."""
 PROCESS_UP = _gauge("process_up", "1 while a child process is up, else 0", "process")
-PROCESS_RESTARTS = _counter(
-    "process_restarts", "Child processes started again", "process"
-)
+PROCESS_RESTARTS = _counter("process_restarts", "Child processes started again", "process")
 SUPERVISOR: tuple[Metric, ...] = (PROCESS_UP, PROCESS_RESTARTS)
 """Metrics of ``hourhand run --processes`` only; nodes do not count them."""
 CATALOGUE: dict[str, Metric] = {

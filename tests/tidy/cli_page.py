@@ -51,9 +51,9 @@ Times are RFC 3339 with a zone, or relative to now: `-2h`, `+7d`. `KEY` is a tas
 | 4 | no node decided the command within `--wait` |
 | 130 | interrupted |
 
-An error is one line on standard error with its [code](errors.md), which is `usage` for a wrong
-option. With `-o json` it is `{"error":{"code":"…","message":"…","exitCode":2}}`. `NO_COLOR`
-turns colours off.
+An error is one line on standard error with its [code](errors.md), or `usage` for a wrong option.
+With `-o json` it is `{"error":{"code":"…","message":"…","exitCode":2}}`. `NO_COLOR` turns colours
+off.
 """
 _SHARED = re.compile(
     r"  (?:--config|--set|--debug|-o, --output FORMAT +text|-h, --help|-y, --yes|--reason"

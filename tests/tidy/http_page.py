@@ -10,13 +10,12 @@ from tests.tidy.openapi_page import openapi_page
 _HEAD = """\
 # HTTP
 
-The paths of the admin API with their parameters. `GET /api/v1/openapi.json` serves their OpenAPI
-description, which has the fields of each answer; `make docs` writes this page from its file,
-`schema/http/admin.json`. [Admin](admin.md) says who may ask and how an action is confirmed. The
-[timer service](timers.md) describes itself under `/openapi.json`.
+The paths of the admin API with their parameters. `GET /api/v1/openapi.json` also has the fields of
+each answer; `make docs` writes this page from it. [Admin](admin.md) says who may ask and how an
+action is confirmed. The [timer service](timers.md) has its own `/openapi.json`.
 
 Times are RFC 3339, keys have their text form. A refusal is `application/problem+json` with a
-stable `code`. A star marks a value that is required. These mean the same on each path:
+stable `code`. A star marks a required value. These mean the same on each path:
 """
 _SHARED = {
     "dryRun": "true for a preview that changes nothing",
@@ -24,10 +23,10 @@ _SHARED = {
     "reason": "text for the audit log",
     "waitS": "seconds to wait for the outcomes, 0 to 30; 5 without",
     "limit": "the most entries of a page",
-    "state": "one or more states, as `hourhand list --state` takes them ([commands](cli.md))",
+    "state": "one or more states, as in `hourhand list --state` ([commands](cli.md))",
     "states": "the same",
     "after": "the `nextAfter` of the page before; of attempts a number",
-    "data": "true to show data, too, which makes a page as large as that",
+    "data": "true to show data, too",
     "system": "true to list Hourhand's own tasks; those of an `orderingId` are always listed",
 }
 """Fields with one meaning on every path, of which a path repeats only the name."""

@@ -29,10 +29,10 @@ answer; 503 with the reason otherwise |
 port of `hourhand run --processes N` is for all its nodes, with a label `process`: it is ready when
 all are.
 
-Times are seconds. A name that ends in `_total` is a counter. The first {ERROR_CLASSES_MAX} error
-classes and the first {TIMER_TAGS_MAX} tags of timers have a label of their own, later ones are
-`other`. Boards and alert rules are in `docker/grafana/` and `docker/prometheus/`; each alert has a
-[runbook](runbooks/README.md). `make docs` writes this page.
+Times are seconds. A name that ends in `_total` is a counter, any other is a gauge unless it says
+histogram. The first {ERROR_CLASSES_MAX} error classes and {TIMER_TAGS_MAX} tags of timers have
+labels of their own, later ones are `other`. Boards and alert rules are in `docker/grafana/` and
+`docker/prometheus/`; each alert has a [runbook](runbooks/README.md). `make docs` writes this page.
 """
 _SEVERAL = "Of `hourhand run --processes N` alone."
 _TAIL = """\
@@ -40,9 +40,8 @@ _TAIL = """\
 
 | question | query |
 |---|---|
-| Is it late? | `histogram_quantile(0.99, sum by (le) \
+| Is it late, and where (`sum by (le, partition)`)? | `histogram_quantile(0.99, sum by (le) \
 (rate(hourhand_attempt_delay_seconds_bucket[5m])))` |
-| Where? | the same, `sum by (le, partition)` |
 | Is user code slow? | `histogram_quantile(0.99, sum by (le) \
 (rate(hourhand_attempt_seconds_bucket[5m])))` |
 | What is never done? | `max(hourhand_oldest_overdue_seconds)`; `hourhand list --state pending \
@@ -70,6 +69,6 @@ def metrics_page() -> str:
 def _row(metric: Metric) -> str:
     words = f": {', '.join(metric.words)}" if metric.words else ""
     labels = f"by {', '.join(metric.labels)}{words}" if metric.labels else ""
-    kind = "" if metric.kind is Kind.COUNTER else metric.kind.value
+    kind = "histogram" if metric.kind is Kind.HISTOGRAM else ""
     shown = " ".join(filter(None, (kind, labels)))
     return f"- `{metric.full_name}`{f' ({shown})' if shown else ''}: {metric.text}."

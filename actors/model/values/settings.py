@@ -37,7 +37,7 @@ class WindowSettings(Group):
     executing_tasks_max: int = Field(default=2_000, ge=1, le=1_000_000)
     """Due tasks of a partition handed on at a time."""
     ordering_queue_tasks_max: int = Field(default=100, ge=1, le=100_000)
-    """Tasks of an ordering id in memory behind the running one; half the free slots if more."""
+    """Tasks of an ordering id in memory behind the running one."""
     slow_attempt_ms: int = Field(default=1_000, ge=1, le=3_600_000)
     """Behind an attempt that runs longer, tasks stay in the store."""
     memory_bytes_max: int | None = Field(default=None, ge=1_048_576, le=1_099_511_627_776)
@@ -63,7 +63,7 @@ class WatermarkSettings(Group):
     lag_ms: int = Field(default=15_000, ge=0, le=86_400_000)
     """Distance of the watermark behind the wall clock."""
     stragglers_max: int = Field(default=100, ge=0, le=10_000)
-    """Blocked ordering ids that the watermark may pass; with more it waits."""
+    """Blocked ordering ids that the watermark may pass."""
     completion_retention_ms: int = Field(default=14 * 86_400_000, ge=0)
     """Time for which a done key stays done behind its hour's deletion (P5)."""
     failed_retention_ms: int = Field(default=7 * 86_400_000, ge=0)
@@ -116,16 +116,16 @@ class ExecutionSettings(Group):
     memory_bytes_per_process_max: int | None = Field(default=None, ge=16_777_216)
     """Resident memory above which an attempt fails and its process is replaced; Linux only."""
     lend_limits: bool = True
-    """True if nodes lend each other unused rates (P24); the same on all nodes."""
+    """True to lend unused rates (P24); the same on all nodes."""
 
 
 class RecoverySettings(Group):
     """Failures and changes of ownership."""
 
     catch_up_deadline_ms: int = Field(default=30_000, ge=0, le=3_600_000)
-    """Longest wait for the log's end before a partition starts tasks (P4)."""
+    """Longest wait for the log's end before tasks start (P4)."""
     drain_deadline_ms: int = Field(default=10_000, ge=0, le=3_600_000)
-    """Time for running attempts to finish on revocation or stop."""
+    """Time for running attempts to end at a stop or move."""
     persist_deadline_ms: int = Field(default=30_000, ge=1, le=3_600_000)
     """A tree that leaves a batch unanswered is rebuilt."""
     rebuild_pause_min_ms: int = Field(default=100, ge=1, le=3_600_000)
