@@ -6,8 +6,9 @@ never converts anything.
 
 import dataclasses
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 from pydantic import BaseModel
@@ -52,8 +53,15 @@ def _equal(sent: object, arrived: object) -> bool:
     if type(sent) is type(arrived) and type(sent).__eq__ is object.__eq__:
         # Objects without an equality of their own are compared by their parts.
         return difference(getattr(sent, "__dict__", {}), getattr(arrived, "__dict__", {})) is None
+    if _is_aware(sent) and _is_aware(arrived):
+        # A time at which clocks change equals no time of another zone, so instants are compared.
+        return sent - arrived == timedelta(0)
     # Two values that are not a number are not equal to themselves.
     return bool(sent == arrived or (sent != sent and arrived != arrived))  # noqa: PLR0124
+
+
+def _is_aware(value: object) -> TypeGuard[datetime]:
+    return isinstance(value, datetime) and value.utcoffset() is not None
 
 
 @lru_cache(maxsize=1_000)
@@ -65,7 +73,8 @@ def _fields(kind: Any) -> tuple[str, ...] | None:
         names: tuple[str, ...] = kind.__struct_fields__
         return names
     if dataclasses.is_dataclass(kind):
-        return tuple(each.name for each in dataclasses.fields(kind) if each.init)
+        # A field that is neither given nor compared is one of the object's own, such as a cache.
+        return tuple(each.name for each in dataclasses.fields(kind) if each.init or each.compare)
     return None
 
 

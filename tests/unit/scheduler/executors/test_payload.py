@@ -9,6 +9,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal, TypedDict
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -168,6 +169,17 @@ class Same:
     a: int
 
 
+@dataclasses.dataclass
+class Derived:
+    cents: int
+    express: dataclasses.InitVar[bool] = False
+    fee: int = dataclasses.field(init=False)
+    seen: list[int] = dataclasses.field(init=False, compare=False, default_factory=list)
+
+    def __post_init__(self, express: bool) -> None:
+        self.fee = 500 if express else 100
+
+
 @pydantic_dataclass(config=ConfigDict(alias_generator=to_camel))
 class CamelData:
     order_id: int
@@ -192,7 +204,7 @@ class Typed(TypedDict):
     price: Decimal
 
 
-def arrived(annotation: Any, payload: object) -> object:
+def arrived(annotation: Any, payload: object) -> Any:
     """Return what code gets: what is scheduled goes through JSON."""
     data = Payload(annotation).to_data(payload)
     return Payload(annotation).from_data(json.loads(json.dumps(data, allow_nan=False)))
@@ -228,6 +240,7 @@ KEPT: list[tuple[Any, object]] = [
     (dict[str, Any], {}),
     (dict[str, float], {"a": 1.5}),
     (dict[int, str], {7: "x"}),
+    (Derived, Derived(1)),
 ]
 
 
@@ -237,6 +250,20 @@ def test_what_can_be_kept_arrives_as_it_was_sent(annotation: Any, payload: objec
     found = arrived(annotation, payload)
 
     assert found == payload and type(found) is type(payload)
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+@pytest.mark.parametrize("day", [datetime(2026, 10, 25), datetime(2026, 3, 29)])  # noqa: DTZ001
+def test_a_time_at_which_clocks_change_arrives(day: datetime, fold: int) -> None:
+    """Such a time of Berlin equals no time of another zone, also not the same instant."""
+    at = day.replace(hour=2, minute=30, fold=fold, tzinfo=ZoneInfo("Europe/Berlin"))
+
+    for found in (
+        arrived(Data, Data(at)).at,
+        arrived(Struct, Struct(7, at)).at,
+        arrived(Typed, {"at": at, "price": Decimal(1)})["at"],
+    ):
+        assert found.timestamp() == at.timestamp()
 
 
 def test_a_dict_in_the_form_of_an_api_is_the_model() -> None:
@@ -266,6 +293,7 @@ REFUSED: list[tuple[Any, object]] = [
     (Anything, Anything(value=(1, 2))),
     (Anything, Anything(value={1: "x"})),
     (Score, Score(value=float("nan"))),
+    (Derived, Derived(1, True)),
     (dict[str, float], {"a": float("inf")}),
     (dict[str, datetime | str], {"a": "2026-02-09T01:41:00Z"}),
     (list[int], [1]),
