@@ -2,7 +2,8 @@
 
 Decides when a node declares them: at its start, again while they are in force, and when a newer set
 that held them back is no longer declared by anybody. A store or log that does not answer delays
-that and nothing else: the node runs meanwhile. The owner's task decides which set is in force.
+that and nothing else: the node runs meanwhile. No application waits for another one. The owner's
+task decides which set is in force.
 """
 
 import logging
@@ -10,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Event, Thread
+from typing import Any
 
-from hourhand.actors.model.values.errors import CallerError
+from hourhand.actors.model.values.display import message_of, shown
+from hourhand.actors.model.values.errors import CallerError, InvalidTask
 from hourhand.actors.model.values.instant import format_instant
 from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.client.system_requests import SystemRequests
@@ -40,11 +43,16 @@ def sets_of(executors: object) -> "list[DeclaredSet]":
     if not isinstance(executors, Hourhand):
         return []
     return [
-        DeclaredSet(
-            f"{APPLICATIONS}{name}", {each: rule_of(each, **given) for each, given in rules.items()}
-        )
+        DeclaredSet(f"{APPLICATIONS}{name}", {each: _rule(each, rules[each]) for each in rules})
         for name, rules in executors.recurring_by_application().items()
     ]
+
+
+def _rule(name: str, given: Mapping[str, Any]) -> RecurringRule:
+    try:
+        return rule_of(name, **given)
+    except InvalidTask as error:
+        raise InvalidTask(f"the recurring schedule {shown(name)}: {error}") from None
 
 
 def due_declaration(
@@ -86,7 +94,9 @@ class Declaring:
         self._declarations: dict[str, Declaration] = {}
         """By owner; sealed once, as each sealing gives another text."""
         self._told: set[str] = set()
-        """Owners whose set was held back, or could not be declared, and whose log has it."""
+        """Owners whose set was held back, which the log says."""
+        self._failing: set[str] = set()
+        """Owners whose set could not be declared yet, which the log says."""
 
     def start(self) -> None:
         """Begin to declare in a thread of its own, if there is anything to declare."""
@@ -100,7 +110,7 @@ class Declaring:
     def declare(self) -> None:
         """Declare every set; raises what the log or the store raises."""
         for each in self._sets:
-            self._declare(each.owner, self._declaration_of(each))
+            self._begin(each)
 
     def look(self) -> None:
         """Renew each set that is in force, and declare each one that nothing holds back."""
@@ -135,27 +145,35 @@ class Declaring:
         self._requests.declare_recurring(owner, declaration).result(_ACKNOWLEDGED_S)
 
     def _run(self) -> None:
-        pause_s, act = 0.0, self.declare
-        while not self._stopping.wait(pause_s):
-            try:
-                act()
-            except CallerError as error:
-                text = "the recurring schedules of this node cannot be declared: %s"
-                logger.error(text, error)  # noqa: TRY400 - the error says it all
-                return
-            except Exception as error:  # noqa: BLE001 - codecs are user code, and may work later
-                self._tell_failure(error)
-                pause_s = AGAIN_S
-                continue
-            act, pause_s = self.look, RENEW_MS / 1000
-            self._told.discard("")
+        sets, pause_s = list(self._sets), 0.0
+        begun: set[str] = set()
+        while sets and not self._stopping.wait(pause_s):
+            pause_s = RENEW_MS / 1000
+            for ours in list(sets):
+                act = self._look_at if ours.owner in begun else self._begin
+                try:
+                    act(ours)
+                except CallerError as error:
+                    text = "the recurring schedules of %s cannot be declared: %s"
+                    logger.error(text, ours.owner, error)  # noqa: TRY400 - it says it all
+                    sets.remove(ours)
+                except BaseException as error:  # noqa: BLE001 - codecs are user code, and may
+                    self._tell_failure(ours.owner, error)  # work later
+                    pause_s = AGAIN_S
+                else:
+                    begun.add(ours.owner)
+                    self._failing.discard(ours.owner)
 
-    def _tell_failure(self, error: Exception) -> None:
-        if "" not in self._told:
-            self._told.add("")
+    def _begin(self, ours: DeclaredSet) -> None:
+        self._declare(ours.owner, self._declaration_of(ours))
+
+    def _tell_failure(self, owner: str, error: BaseException) -> None:
+        if owner not in self._failing:
+            self._failing.add(owner)
             logger.warning(
-                "the recurring schedules of this node cannot be declared yet: %s; it tries again"
-                " each %d s",
-                error,
+                "the recurring schedules of %s cannot be declared yet: %s; it tries again each"
+                " %d s",
+                owner,
+                message_of(error) or type(error).__name__,
                 timedelta(seconds=AGAIN_S).seconds,
             )

@@ -272,6 +272,12 @@ class Hourhand(ExecutorRegistry):
         taken and for a class of another registry; a node that opens raises it for data that does
         not fit a function, and InvalidTask for a rule that is not valid.
         """
+        given_name: object = name
+        if not isinstance(given_name, str):
+            raise InvalidExecutor(
+                f"{shown(given_name)} is not the name of a recurring schedule: write"
+                " @app.recurring('name', …) above the function"
+            )
         given = {
             "cron": cron,
             "every": every,

@@ -190,6 +190,7 @@ class RecurringRule(BaseModel):
 def checked_rule(**values: object) -> RecurringRule:
     """Return a new rule after validation; the text of InvalidTask says what is wrong."""
     rule = read_rule(**values)
+    encode_object(rule.data)
     if not is_same_everywhere(rule.time_zone):
         raise InvalidTask(
             f"invalid recurring schedule: time_zone: {rule.time_zone} is another time zone on"

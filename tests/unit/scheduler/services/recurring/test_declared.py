@@ -27,7 +27,7 @@ from hourhand.payloads import AesGcm, PayloadCodecs
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.client.client import ClientPorts, SchedulerClient
 from hourhand.scheduler.client.declaring import Declaring, sets_of
-from hourhand.scheduler.services.recurring.declared import LEASE_MS, RENEW_MS
+from hourhand.scheduler.services.recurring.declared import LEASE_MS, RENEW_MS, Declaration
 from hourhand.scheduler.services.recurring.state import (
     Change,
     ChangeRequest,
@@ -394,6 +394,59 @@ def test_a_node_tries_until_the_log_takes_its_declaration_and_says_so_once(
     assert "cannot be declared: all of them together" in caplog.text
     assert Pauses.taken == [0]
     assert world.names() == {"a"}
+
+
+def test_an_application_that_cannot_be_declared_keeps_no_other_one_from_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether it never can, or its codec ends its thread; what is in force is looked at on."""
+
+    class Pauses(Event):
+        taken: ClassVar[list[float]] = []
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.taken.append(timeout or 0.0)
+            return len(self.taken) > 3
+
+    world = World()
+    systems = world.kit.client._systems
+    declare = systems.declare_recurring
+    failures: dict[str, BaseException] = {
+        "app:large": TaskTooLarge("all of them together"),
+        "app:odd": SystemExit(),
+    }
+    asked: list[str] = []
+
+    def failing(owner: str, declaration: Declaration) -> Any:
+        asked.append(owner)
+        if owner in failures:
+            raise failures[owner]
+        return declare(owner, declaration)
+
+    monkeypatch.setattr(systems, "declare_recurring", failing)
+    names = ("large", "odd", "billing")
+    sets = [each for name in names for each in sets_of(an_app(name, **{name: HOURLY}))]
+    Declaring(sets, systems, world.kit.clock, Pauses())._run()
+    world.kit.run_due()
+
+    # Nothing is in force yet, so what could be declared is declared again at each look.
+    assert asked == ["app:large", *["app:odd", "app:billing"] * 3]
+    assert Pauses.taken == [0, 15, 15, 15]
+    assert "of app:odd cannot be declared yet: SystemExit; it tries" in caplog.text
+    assert world.names() == {"billing"}
+
+
+@pytest.mark.parametrize("data", [{"a": float("nan")}, {"a": "\ud800"}, {"a": 10**5000}])
+def test_data_that_no_record_can_hold_is_refused_before_a_node_opens(data: Any) -> None:
+    """The error names the schedule; the others could not be declared beside it."""
+    with pytest.raises(InvalidTask, match="the recurring schedule 'bad': .*not JSON"):
+        sets_of(an_app(good=HOURLY, bad={**HOURLY, "data": data}))
+
+
+def test_a_decorator_without_a_name_says_how_it_is_written() -> None:
+    """A function in place of the name is the usual mistake."""
+    with pytest.raises(InvalidExecutor, match=r"write @app.recurring\('name', …\)"):
+        Hourhand(name="billing").recurring(_nothing)  # type: ignore[arg-type]
 
 
 def test_a_process_that_dies_between_the_row_and_its_changes_is_followed_by_another(
