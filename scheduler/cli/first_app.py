@@ -9,6 +9,8 @@ from pathlib import Path
 
 from hourhand.actors.model.values.errors import InvalidInput
 
+_NEEDED = frozenset({"hourhand", "pytest"})
+"""Packages that the program needs, whose name it cannot have."""
 _TASKS = """\
 from hourhand import Hourhand
 
@@ -72,6 +74,8 @@ def write_first_app(folder: Path) -> list[str]:
     written.
     """
     name = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-") or "first-app"
+    if name in _NEEDED:
+        name = f"{name}-app"
     texts = {
         "tasks.py": _TASKS,
         "test_tasks.py": _TEST,

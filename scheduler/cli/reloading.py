@@ -34,8 +34,11 @@ from hourhand.scheduler.scheduler import Scheduler
 Watch = Callable[[], AsyncIterator[Sequence[str]]]
 """Yields the paths of files that changed, until it is closed."""
 _NAMED_MAX = 3
+_SUFFIXES = frozenset({".py", ".pyx", ".pyd"})
 _STACK_CHARS_MAX = 8_000
-_SKIPPED_FOLDERS = ("venv", "env", "site-packages", "build", "dist")
+_SKIPPED_FOLDERS = frozenset(
+    {"venv", "env", "site-packages", "build", "dist", "node_modules", "__pycache__"}
+)
 """Folders below the working folder that hold no code of the user's, beside those that begin with
 a dot."""
 
@@ -59,12 +62,26 @@ async def python_changes(folder: Path) -> AsyncIterator[Sequence[str]]:
 
     Needs watchfiles.
     """
-    from watchfiles import PythonFilter, awatch
+    from watchfiles import awatch
 
-    chosen = PythonFilter()
-    chosen.ignore_dirs = (*chosen.ignore_dirs, *_SKIPPED_FOLDERS)
-    async for changes in awatch(folder, watch_filter=chosen):
+    def is_chosen(_change: object, path: str) -> bool:
+        changed = Path(path)
+        return changed.is_relative_to(folder) and is_code(changed.relative_to(folder))
+
+    async for changes in awatch(folder, watch_filter=is_chosen):
         yield sorted({str(Path(path).relative_to(folder)) for _, path in changes})
+
+
+def is_code(path: Path) -> bool:
+    """True for the path of a Python file that a program may have, from its working folder on.
+
+    The folders above the working folder may have any name.
+    """
+    *folders, name = path.parts
+    # Editors write such files beside the one that is edited.
+    is_temporary = name.startswith((".", "flycheck_"))
+    is_skipped = any(each.startswith(".") or each in _SKIPPED_FOLDERS for each in folders)
+    return path.suffix in _SUFFIXES and not is_temporary and not is_skipped
 
 
 async def no_changes() -> AsyncIterator[Sequence[str]]:

@@ -76,7 +76,7 @@ def read_schedule_file(path: Path) -> ScheduleFile:
             text = file.read(_FILE_BYTES_MAX + 1)
         if len(text) > _FILE_BYTES_MAX:
             raise InvalidInput(f"{path} is longer than {_FILE_BYTES_MAX:,} bytes")
-        content = tomllib.loads(text.decode())
+        content = tomllib.loads(text.decode("utf-8-sig"))
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

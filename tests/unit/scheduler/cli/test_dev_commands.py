@@ -2,11 +2,16 @@
 cannot run.
 """
 
+import asyncio
 import tomllib
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import watchfiles
 
+from hourhand.scheduler.cli.reloading import python_changes
 from tests.command_line import run
 
 NAMES = {"tasks.py", "test_tasks.py", "pyproject.toml", "README.md"}
@@ -37,6 +42,15 @@ def test_a_first_program_is_written(
     assert done.stderr.splitlines()[-1] == f"hourhand: next: {following}"
     project = tomllib.loads((folder / place / "pyproject.toml").read_text())["project"]
     assert project["name"] == (folder / place).resolve().name.replace("_", "-")
+
+
+@pytest.mark.parametrize("name", ["hourhand", "pytest"])
+def test_a_program_has_another_name_than_what_it_needs(name: str) -> None:
+    """No package may need one of its own name."""
+    run("init", name)
+
+    project = tomllib.loads((Path(name) / "pyproject.toml").read_text())["project"]
+    assert project["name"] == f"{name}-app"
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
@@ -78,3 +92,36 @@ def test_one_process_is_reloaded() -> None:
 
     assert done.exit_code == 2
     assert "--reload is for one process: leave --processes out" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "is_watched"),
+    [
+        ("tasks.py", True),
+        ("shop/mails.py", True),
+        ("shop/fast.pyx", True),
+        ("README.md", False),
+        (".#tasks.py", False),
+        (".venv/lib/x.py", False),
+        ("venv/lib/python3.12/x.py", False),
+        ("shop/node_modules/x.py", False),
+        ("build/lib/tasks.py", False),
+    ],
+)
+@pytest.mark.parametrize("place", ["project", "build/project", ".work/env/project"])
+def test_changes_of_code_are_noticed_wherever_the_project_is(
+    monkeypatch: pytest.MonkeyPatch, place: str, path: str, is_watched: bool
+) -> None:
+    """What is skipped is skipped below the working folder only."""
+    folder = Path("/home/ann", place)
+
+    async def watch(_folder: Path, watch_filter: Callable[[object, str], bool]) -> Any:
+        if watch_filter(None, str(folder / path)):
+            yield {(None, str(folder / path))}
+
+    monkeypatch.setattr(watchfiles, "awatch", watch)
+
+    async def noticed() -> list[Sequence[str]]:
+        return [paths async for paths in python_changes(folder)]
+
+    assert asyncio.run(noticed()) == ([[path]] if is_watched else [])

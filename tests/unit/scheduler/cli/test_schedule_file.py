@@ -86,12 +86,24 @@ def test_a_file_says_all_that_the_library_does(tmp_path: Path) -> None:
         ),
         ("name = 'n'\n[schedules.a]\ncron = '@daily'\nexcept_dates = 1", "except_dates: a list"),
         ("name = 'n'\n[schedules.a]\ncron = '@daily'\ndata = 1", "data"),
+        (
+            "name = 'n'\n[schedules.a]\ncron = '@daily'\ndata = {a = nan}",
+            "schedules.a: .*data is not JSON",
+        ),
     ],
 )
 def test_an_error_names_the_place(tmp_path: Path, text: str, told: str) -> None:
     """The complaint names the member, and says what to write."""
     with pytest.raises(InvalidInput, match=told):
         read_schedule_file(written(tmp_path, text))
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_the_file(tmp_path: Path) -> None:
+    """Some editors write it."""
+    path = tmp_path / "schedules.toml"
+    path.write_text(FILE, encoding="utf-8-sig")
+
+    assert read_schedule_file(path) == read_schedule_file(written(tmp_path, FILE))
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
