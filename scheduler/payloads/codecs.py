@@ -38,7 +38,12 @@ from hourhand.actors.model.values.errors import (
     TaskTooLarge,
 )
 from hourhand.actors.model.values.public import public
-from hourhand.scheduler.payloads.codec import OpenedTooLarge, PayloadCodec, bounded_form
+from hourhand.scheduler.payloads.codec import (
+    EncodedPayload,
+    OpenedTooLarge,
+    PayloadCodec,
+    bounded_form,
+)
 from hourhand.scheduler.payloads.open_budget import SMALL_BYTES, NoRoom, OpenBudget, OpenedHere
 
 Bound = Literal["task", "recurring"]
@@ -50,6 +55,7 @@ OPENED_BYTES_MAX = 16 * 1024 * 1024
 OPEN_BYTES_MAX = 64 * 1024 * 1024
 """Default limit for the large data that a node has open at once."""
 
+_BYTES = (bytes, bytearray, memoryview)
 _is_name = re.compile(r"[a-z0-9][a-z0-9-]{0,31}").fullmatch
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
@@ -276,7 +282,7 @@ class PayloadCodecs:
         steps: list[SealingStep] = []
         for codec in codecs:
             try:
-                encoded = codec.encode(data, bound_to)
+                encoded = _checked(codec.encode(data, bound_to))
             except HourhandError:
                 raise
             except Exception as error:
@@ -340,9 +346,32 @@ class PayloadCodecs:
                 data = codec.decode(data, step.key, bound_to)
             else:
                 data = bounded.decode_within(data, step.key, bound_to, bytes_max)
+            given: object = data
+            if not isinstance(given, _BYTES):
+                raise TypeError(
+                    f"the payload codec {codec.name} decodes to bytes, got {shown(given)}"
+                )
             if len(data) > bytes_max:
                 raise OpenedTooLarge
         return data
+
+
+def _checked(encoded: object) -> EncodedPayload | None:
+    """Return what a codec gave; TypeError where nobody would open it."""
+    if encoded is None:
+        return None
+    if (
+        not isinstance(encoded, EncodedPayload)
+        or not isinstance(encoded.data, _BYTES)
+        or not isinstance(encoded.key_id, str | None)
+    ):
+        raise TypeError(
+            "encode returns EncodedPayload(data, key_id), which are bytes and a text or None, or it"
+            f" returns None, got {shown(encoded)}"
+        )
+    if encoded.key_id is not None:
+        encoded.key_id.encode()
+    return encoded
 
 
 def _by_name(codecs: Sequence[PayloadCodec]) -> dict[str, PayloadCodec]:

@@ -260,6 +260,41 @@ def test_a_codec_that_fails_refuses_the_task() -> None:
         PayloadCodecs(Failing()).sealed(a_task())
 
 
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        b"plain bytes",
+        (b"a tuple", None),
+        EncodedPayload("text"),  # type: ignore[arg-type]
+        EncodedPayload(b"", 7),  # type: ignore[arg-type]
+        EncodedPayload(b"", "\ud800"),
+    ],
+)
+def test_what_a_codec_gives_and_nobody_would_open_refuses_the_task(encoded: Any) -> None:
+    """The producer hears it; else the task would fail when it runs, as damaged."""
+
+    class Odd(Reversed):
+        def encode(self, data: bytes, bound_to: bytes) -> EncodedPayload | None:
+            odd: EncodedPayload = encoded
+            return odd
+
+    with pytest.raises(PayloadUnavailable, match="the payload codec reversed failed: "):
+        PayloadCodecs(Odd()).sealed(a_task())
+
+
+def test_a_codec_that_decodes_to_something_else_is_named() -> None:
+    """Its author has to mend it: the data is not damaged."""
+
+    class Odd(Reversed):
+        def decode(self, data: bytes, key_id: str | None, bound_to: bytes) -> bytes:
+            odd: Any = None
+            return odd  # type: ignore[no-any-return]
+
+    sealed = PayloadCodecs(Reversed()).sealed(a_task(data=SECRET))
+    with pytest.raises(TypeError, match="the payload codec reversed decodes to bytes, got None"):
+        PayloadCodecs(Odd()).opened(_row(sealed).to_task())
+
+
 def test_codecs_are_told_apart_by_name() -> None:
     """An envelope finds its codecs by it."""
     with pytest.raises(SettingsInvalid, match="two payload codecs have the name deflate"):
