@@ -19,7 +19,6 @@ from hourhand.actors.model.execution.task_state import Phase
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.task import StoredTask
 from hourhand.actors.model.window.ordering_queue import OrderingQueue
-from hourhand.actors.model.window.ordering_state import MODES_AFTER, OrderingMode
 from hourhand.actors.ports.log import Position
 from hourhand.actors.ports.runner import Executable
 from hourhand.actors.runs import TaskRun
@@ -36,7 +35,8 @@ class OrderingExecutor(msgspec.Struct, eq=False):
 
     turn: Turn
     ordering_id: str
-    mode: OrderingMode = OrderingMode.RUNNING
+    is_paused: bool = False
+    """No attempt may begin: an operator paused the id, or the partition is given up."""
     executors: ExecutorsOfKinds = msgspec.field(default_factory=ExecutorsOfKinds)
     front: TaskExecutorRole | None = None
     """The task at hand, of those that have an order."""
@@ -50,16 +50,11 @@ class OrderingExecutor(msgspec.Struct, eq=False):
     # State.
 
     @property
-    def is_ending(self) -> bool:
-        """True if no attempt may begin any more."""
-        return self.mode is not OrderingMode.RUNNING
-
-    @property
     def is_slow(self) -> bool:
         """True if the id is paused, or a task at hand takes long or waits for a retry or an
         operator.
         """
-        if self.mode is OrderingMode.PAUSED:
+        if self.is_paused:
             return True
         front, unordered = self.front, self.unordered
         return (front is not None and front.is_slow) or (
@@ -68,13 +63,13 @@ class OrderingExecutor(msgspec.Struct, eq=False):
 
     @property
     def is_over(self) -> bool:
-        """True if the id has nothing more to do, in memory or in the store.  An id that is ending
-        is over as soon as none of its tasks runs or is being recorded.
+        """True if the id has nothing more to do, in memory or in the store.  A paused id is
+        over as soon as none of its tasks runs or is being recorded.
         """
         if self.front is not None or self.run:
             return False
         queue, unordered = self.queue, self.unordered
-        if self.is_ending:
+        if self.is_paused:
             return unordered is None or not unordered.is_busy
         return (queue is None or queue.is_empty) and (unordered is None or unordered.is_idle)
 
@@ -129,7 +124,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         turn, front, size_bytes = self.turn, self.front, task.size_bytes
         self.counted_tasks += 1
         self.counted_bytes += size_bytes
-        is_plain = self.unordered is None and self.mode is OrderingMode.RUNNING
+        is_plain = self.unordered is None and not self.is_paused
         if is_plain and front is None and self.queue is None and not turn.gathers(task):
             self.front = TaskExecutorRole(self, turn, task, self.executors)
             self.front.begin()
@@ -137,7 +132,6 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         # Nothing else follows from a new task behind others.
         if is_plain and front is not None and self._queued(task, size_bytes, front):
             return
-        assert self.mode is not OrderingMode.DRAINING, "a partition given up is handed nothing"
         turn.touched[self.ordering_id] = None
         if self.update(task):
             return
@@ -145,7 +139,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self._known_unordered().accept(task)
             return
         queue = self._known_queue()
-        is_slow = self.is_ending or (self.front is not None and self.front.is_slow)
+        is_slow = self.is_paused or (self.front is not None and self.front.is_slow)
         if is_slow or queue.reading is not None:
             # Behind a slow task, in a pause and during a read, all further tasks are in the store.
             queue.spill_key(task.key)
@@ -241,7 +235,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         return self.front is not None or not self.is_over
 
     def _go_on(self) -> None:
-        is_running = self.mode is OrderingMode.RUNNING and not self.turn.is_catching_up
+        is_running = not self.is_paused and not self.turn.is_catching_up
         if is_running and self.unordered is not None:
             self.unordered.go_on()
         while self.front is None:
@@ -275,7 +269,7 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             return True
         queue = self._known_queue()
         run.give_back(queue)
-        if self.is_ending:
+        if self.is_paused:
             queue.spill_all()
         return False
 
@@ -349,8 +343,8 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             self.front = None
             return
         is_again = role.is_withdrawn or (role.is_doubted and not is_closed)
-        # A task that ends during a pause or a drain may still be open.
-        is_left = not is_closed and self.is_ending
+        # A task that ends during a pause may still be open.
+        is_left = not is_closed and self.is_paused
         if role.is_unordered:
             self._known_unordered().end(role, is_left=is_again or is_left)
             return
@@ -426,10 +420,10 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             result = self._withdraw_following(role, withdrawal)
         elif self.queue is not None:
             result = self.queue.withdraw(key, withdrawal)
-        if result is WithdrawalResult.WITHDRAWN and may_stay_open and not self.is_ending:
+        if result is WithdrawalResult.WITHDRAWN and may_stay_open and not self.is_paused:
             self._known_queue().spill_from(key)
         if result is WithdrawalResult.ABSENT and self.unordered is not None:
-            result = self.unordered.withdraw(message, is_ending=self.is_ending)
+            result = self.unordered.withdraw(message, is_paused=self.is_paused)
         if role is None and found is not None and found.withdraw_foreign(message):
             result = WithdrawalResult.RUNNING
         running = found.attempt if found and result is WithdrawalResult.RUNNING else None
@@ -445,27 +439,13 @@ class OrderingExecutor(msgspec.Struct, eq=False):
             run.give_back(self._known_queue(), role.task.key)
         return result
 
-    def drain(self) -> None:
-        """Let the tasks at hand end, because the partition is given up."""
-        if self.mode is not OrderingMode.DRAINING:
-            self._end(OrderingMode.DRAINING)
-
     def pause(self) -> None:
-        """Let the task at hand end, and leave all others to the store."""
-        if self.mode is OrderingMode.RUNNING:
-            self._end(OrderingMode.PAUSED)
-
-    def resume(self) -> None:
-        """End a pause: the id reads the tasks that were left to the store."""
-        if self.mode is OrderingMode.PAUSED:
-            self._enter(OrderingMode.RUNNING)
-            self.turn.touched[self.ordering_id] = None
-
-    def _end(self, mode: OrderingMode) -> None:
-        """Begin nothing more, leave the waiting tasks to the store, and ignore the answer of a read
-        that is under way.
+        """Let the tasks at hand end, begin nothing more, leave the waiting tasks to the store, and
+        ignore the answer of a read that is under way.
         """
-        self._enter(mode)
+        if self.is_paused:
+            return
+        self.is_paused = True
         self.turn.touched[self.ordering_id] = None
         queue = self.queue
         if queue is not None:
@@ -474,10 +454,12 @@ class OrderingExecutor(msgspec.Struct, eq=False):
                 queue.stop_reading()
             queue.spill_all()
         if self.unordered is not None:
-            self.unordered.drain()
+            self.unordered.pause()
         if self.front is not None:
-            self.front.drain()
+            self.front.pause()
 
-    def _enter(self, mode: OrderingMode) -> None:
-        assert mode in MODES_AFTER[self.mode], f"{mode.name} after {self.mode.name}"
-        self.mode = mode
+    def resume(self) -> None:
+        """End a pause: the id reads the tasks that were left to the store."""
+        if self.is_paused:
+            self.is_paused = False
+            self.turn.touched[self.ordering_id] = None

@@ -38,7 +38,6 @@ from hourhand.actors.model.operations.ownership import Ownership, Straggler, str
 from hourhand.actors.model.operations.pauses import NOT_PAUSED, PartitionPause
 from hourhand.actors.model.task.key import first_key_at
 from hourhand.actors.model.task.task import StoredTask
-from hourhand.actors.model.window.ordering_state import OrderingMode
 from hourhand.actors.ordering_executor import OrderingExecutor
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.turn import AttemptDue, AttemptsEnded, LetterAcknowledged, LookAgain, Turn
@@ -152,7 +151,7 @@ class PartitionExecutor(Actor):
         ordering_id = ordering.ordering_id
         del self._orderings[ordering_id]
         self._turn.occupy(ordering_id, -ordering.counted_tasks, -ordering.counted_bytes)
-        if ordering.mode is not OrderingMode.RUNNING and ordering.first_ms() is not None:
+        if ordering.is_paused and ordering.first_ms() is not None:
             if ordering.queue is not None:
                 # Tasks that followed in a batch may have come back to it.
                 ordering.queue.spill_all()
@@ -178,9 +177,7 @@ class PartitionExecutor(Actor):
             if ordering is None:
                 ordering = OrderingExecutor(self._turn, ordering_id)
             self._orderings[ordering_id] = ordering
-            if self._draining:
-                ordering.drain()
-            elif self._is_paused(ordering_id):
+            if self._is_paused(ordering_id):
                 ordering.pause()
         return ordering
 
@@ -329,18 +326,19 @@ class PartitionExecutor(Actor):
         for ordering in chain(self._orderings.values(), self._stored.values()):
             first_ms, ordering_id = ordering.first_ms(), ordering.ordering_id
             if first_ms is not None:
-                yield ordering_id, first_ms, ordering.is_slow or ordering_id in self._slow_ids
+                # A drain pauses all ids, which are not slow for that.
+                is_slow = ordering_id in self._slow_ids if self._draining else ordering.is_slow
+                yield ordering_id, first_ms, is_slow
 
-    # Paused ids: their tasks are left to the store, and read when they may run again.
+    # Paused ids: their tasks are left to the store, and read when they may run again.  A drain is a
+    # pause of all ids that only the next owner ends.
 
     def _is_paused(self, ordering_id: str) -> bool:
-        return self._pause.whole or ordering_id in self._pause.ordering_ids
+        pause = self._pause
+        return self._draining or pause.whole or ordering_id in pause.ordering_ids
 
     def _take_pause(self, pause: PartitionPause) -> None:
         self._pause = pause
-        if self._draining:
-            # All waiting tasks are left to the next owner: an id that begins now would end late.
-            return
         for ordering_id, ordering in self._orderings.items():
             if self._is_paused(ordering_id):
                 ordering.pause()
@@ -351,9 +349,8 @@ class PartitionExecutor(Actor):
                 self._busy(ordering_id).resume()
 
     def _drain(self) -> None:
+        self._slow_ids = frozenset(each for each, _, is_slow in self._open() if is_slow)
         self._draining = True
-        orderings = self._orderings
-        self._slow_ids = frozenset(each for each in orderings if orderings[each].is_slow)
-        for ordering in orderings.values():
-            ordering.drain()
+        for ordering in self._orderings.values():
+            ordering.pause()
         self._take_ended()

@@ -174,7 +174,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
 
     def proceed(self) -> None:
         """Start the next attempt, wait for its time, or give up."""
-        if self.fate is not Fate.OPEN or self.parent.is_ending:
+        if self.fate is not Fate.OPEN or self.parent.is_paused:
             self._end()
             return
         task, setback = self.task, self.setback
@@ -324,7 +324,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
     def _watch_expiry(self) -> None:
         """Close the task at its expiry, unless its code has been called by then."""
         expires_ms = self.turn.effects.expires_ms_of(self.task)
-        if expires_ms is None or self.fate is not Fate.OPEN or self.parent.is_ending:
+        if expires_ms is None or self.fate is not Fate.OPEN or self.parent.is_paused:
             return
         left_ms = expires_ms - self.turn.clock.now_ms()
         if left_ms > 0:
@@ -400,7 +400,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         refused = ended.ending is Ending.NOT_STARTED
         if refused and not self._is_past(attempt.expires_ms):
             self.turn.emit(AttemptRefused(attempt.partition, attempt.task.key))
-        is_over = self.parent.is_ending or self.fate is Fate.FINAL
+        is_over = self.parent.is_paused or self.fate is Fate.FINAL
         foreign = not ownership.continues(attempt.epoch)
         if is_over or foreign or (self.is_doubted and not refused):
             self._end()
@@ -650,7 +650,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
             withdrawal, setback.withdrawal = setback.withdrawal, None
             if self._withdraw_idle(withdrawal):
                 return
-        if setback.is_held and not self.parent.is_ending:
+        if setback.is_held and not self.parent.is_paused:
             self._block()
         else:
             self.proceed()
@@ -671,7 +671,7 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
                 self.turn.answer(setback.withdrawal, WithdrawalResult.ABSENT)
         self.parent.end(self, is_closed=is_closed)
 
-    # Interruptions of the steps: later records, commands, and the end of the id.
+    # Interruptions of the steps: later records, commands, and pauses.
 
     def merge(self, task: StoredTask) -> bool:
         """Use a later record for the next attempt (P6); return True if it is newer."""
@@ -770,8 +770,8 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         self.attempt = None
         return True
 
-    def drain(self) -> None:
-        """Begin no further attempt, because the ordering id ends."""
+    def pause(self) -> None:
+        """Begin no further attempt, because the ordering id is paused."""
         if self.phase in (Phase.CHECKING, Phase.WAITING, Phase.LETTER, Phase.BLOCKED):
             self._end()
 

@@ -15,8 +15,8 @@ class TaskParent(Protocol[RoleT_contra]):
     """The receiver of those steps of a task that concern other tasks of its ordering id."""
 
     @property
-    def is_ending(self) -> bool:
-        """True if no attempt may begin any more."""
+    def is_paused(self) -> bool:
+        """True if no attempt may begin: the id is paused, or its partition is given up."""
 
     def begin_run(self, role: RoleT_contra, executable: Executable) -> None:
         """Begin the tasks that may share a batch with a task, behind it."""

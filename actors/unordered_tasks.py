@@ -106,7 +106,7 @@ class UnorderedTasks:
         """Add a task that does not wait here; a task whose key is at hand is read again later."""
         assert not self._waits(task.key), "a later record of a key that waits updates it"
         if task.key not in self._at_hand:
-            self._of(task.kind).tasks.enqueue(task, 0 if self._ordering.is_ending else self._most)
+            self._of(task.kind).tasks.enqueue(task, 0 if self._ordering.is_paused else self._most)
 
     def update(self, task: StoredTask) -> bool:
         """Use a later record of a key; return True if the key waits in memory."""
@@ -249,21 +249,21 @@ class UnorderedTasks:
         _, of_kind = self._at_hand[role.task.key]
         of_kind.slow += 1
 
-    def withdraw(self, message: WithdrawTask, *, is_ending: bool) -> WithdrawalResult:
+    def withdraw(self, message: WithdrawTask, *, is_paused: bool) -> WithdrawalResult:
         """Withdraw a key that waits, for a command."""
         for of_kind in self._kinds.values():
             result = of_kind.tasks.withdraw(message.key, message.withdrawal)
             if result is WithdrawalResult.ABSENT:
                 continue
             may_stay_open = message.withdrawal is not Withdrawal.CLOSE
-            if result is WithdrawalResult.WITHDRAWN and may_stay_open and not is_ending:
+            if result is WithdrawalResult.WITHDRAWN and may_stay_open and not is_paused:
                 of_kind.tasks.spill_key(message.key)
             return result
         return WithdrawalResult.ABSENT
 
-    # The end.
+    # A pause.
 
-    def drain(self) -> None:
+    def pause(self) -> None:
         """Let the tasks at hand end, leave the others to the store, and ignore the answer of a read
         that is under way.
         """
@@ -271,7 +271,7 @@ class UnorderedTasks:
             of_kind.tasks.stop_reading()
             of_kind.tasks.spill_all()
         for role in tuple(self._roles()):
-            role.drain()
+            role.pause()
 
     def _roles(self) -> Iterator[TaskExecutorRole]:
         return (role for role, _ in self._at_hand.values())

@@ -5,6 +5,7 @@ only to name it, by what the id has.
 """
 
 import random
+import re
 from enum import Enum, auto
 
 from hypothesis import given
@@ -23,9 +24,9 @@ from hourhand.actors.model.execution.attempts import Ending
 from hourhand.actors.model.execution.commands import Withdrawal
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.task import StoredTask
-from hourhand.actors.model.window.ordering_state import MODES_AFTER, OrderingMode
 from hourhand.actors.ordering_executor import OrderingExecutor
 from tests.builders import NOW_MS, an_attempt
+from tests.tidy.source import ROOT
 from tests.unit.actors.execution_bench import ID, Bench, task_named
 from tests.unit.fakes import SLOW_MS
 from tests.unit.probes import EPOCH, Probe
@@ -86,12 +87,7 @@ class Conversation:
         if adopts:
             self.stored[task.key] = task
         self.phases: set[tuple[OrderingPhase, OrderingPhase]] = set()
-        self.modes: set[tuple[OrderingMode, OrderingMode]] = set()
-        self._last: tuple[OrderingPhase, OrderingExecutor | None, OrderingMode] = (
-            phase_of(self.ordering),
-            self.ordering,
-            OrderingMode.RUNNING if self.ordering is None else self.ordering.mode,
-        )
+        self._last = phase_of(self.ordering)
 
     @property
     def ordering(self) -> OrderingExecutor | None:
@@ -103,13 +99,9 @@ class Conversation:
         getattr(self, f"_{step}")(number)
         started = self.bench.runner.started
         assert len(started) <= 1, "P3: one at a time"
-        phase, ordering = phase_of(self.ordering), self.ordering
-        before, known, mode = self._last
-        if phase is not before:
-            self.phases.add((before, phase))
-        if ordering is not None and ordering is known and ordering.mode is not mode:
-            self.modes.add((mode, ordering.mode))
-        self._last = phase, ordering, mode if ordering is None else ordering.mode
+        before, self._last = self._last, phase_of(self.ordering)
+        if self._last is not before:
+            self.phases.add((before, self._last))
         tasks, size = self.bench.slots, self.bench.budget.due_bytes
         assert tasks >= 0 and (tasks == 0) == (size == 0), "P13: what is here is counted"
         if self.stored and not self.is_draining:
@@ -239,17 +231,24 @@ def test_p3_p8_an_ordering_id_runs_all_it_was_handed(
     assert talk.bench.is_drained if talk.is_draining else not talk.stored
 
 
-def test_every_transition_of_the_tables_happens_and_no_other() -> None:
+def test_every_transition_of_the_table_happens_and_no_other() -> None:
     """A state that nothing reaches, or a way that nothing takes, does not belong there."""
-    phases, modes = set(), set()
+    phases = set()
     for seed in range(250):
         rng = random.Random(seed)
         talk = Conversation(adopts=seed % 3 == 0)
         for _ in range(60):
             talk.do(rng.choice(STEPS), rng.randrange(len(NAMES)))
         phases |= talk.phases
-        modes |= talk.modes
 
     assert phases == {(a, b) for a, after in PHASES_AFTER.items() for b in after}
-    wanted = {(a, b) for a, after in MODES_AFTER.items() for b in after}
-    assert modes == wanted
+
+
+def test_the_architecture_page_draws_the_table() -> None:
+    """One row for each phase, also for one that nothing follows."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    drawn = dict(re.findall(r"^\| ([a-z ]+) \| [^|]+ \| ([a-z, ]*?) *\|$", page, re.MULTILINE))
+
+    assert set(PHASES_AFTER) == set(OrderingPhase)
+    for phase, after in PHASES_AFTER.items():
+        assert drawn[phase.name.lower()] == ", ".join(each.name.lower() for each in after)

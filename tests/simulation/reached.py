@@ -284,6 +284,8 @@ def _of_tree(member: Member, partition: int | None) -> Iterator[str]:
                     yield "a drain"
                 for ordering in actor._orderings.values():
                     yield from _of_ordering(ordering)
+                    if ordering.is_paused and not actor._draining:
+                        yield "a paused id"
 
 
 def _of_operation(operation: Operation | None) -> Iterator[str]:
@@ -304,8 +306,6 @@ def _of_ordering(ordering: OrderingExecutor) -> Iterator[str]:
             yield "a snoozed task"
     if ordering.run:
         yield "phase following"
-    if ordering.mode.name == "PAUSED":
-        yield "a paused id"
     if queue is not None and queue.reading is not None:
         yield "a read of one id"
     if queue is not None and queue.stored is not None:
