@@ -42,7 +42,6 @@ TIDY_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Makefile", ("tests/tidy/test_docs.py",)),
     (".ci/*", ("tests/tidy/test_docs.py",)),
     (".github/*", ("tests/tidy/test_docs.py", "tests/tidy/test_security.py")),
-    ("schema/http/*", ("tests/tidy/test_docs.py", "tests/tidy/test_openapi.py")),
     ("scheduler/admin/*.py", ("tests/tidy/test_openapi.py",)),
     ("scheduler/admin/dashboard/*", ("tests/tidy/test_glossary.py",)),
     ("scheduler/admin/dashboard/*", ("tests/unit/scheduler/admin/test_pages.py",)),

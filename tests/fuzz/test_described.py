@@ -27,7 +27,7 @@ from hourhand.scheduler.configuration.settings import EmbeddedSettings, Settings
 from hourhand.scheduler.scheduler import Scheduler
 from hourhand.scheduler.services.timers.service import TimerService
 from hourhand.scheduler.services.timers.timer import TimerRule
-from tests.tidy.openapi_page import described_admin, described_timers
+from tests.tidy.openapi_descriptions import described_admin, described_timers
 from tests.waiting import until
 
 EXAMPLES = 6

@@ -26,7 +26,6 @@ from tests.tidy.deploy_files import board_copy, board_object, rules_copy, rules_
 from tests.tidy.drawings import life_drawing, pieces_drawing, tree_drawing
 from tests.tidy.http_page import http_page
 from tests.tidy.metrics_page import metrics_page
-from tests.tidy.openapi_page import openapi_page
 from tests.tidy.rooms_drawing import rooms_drawing
 from tests.tidy.settings_dicts import settings_dicts
 from tests.tidy.source import ROOT, class_named
@@ -240,7 +239,6 @@ PAGES = {
     "deploy/helm/hourhand/files/rules.yml": rules_copy,
     "deploy/kubernetes/monitoring/board.yaml": board_object,
     "deploy/kubernetes/monitoring/prometheusrule.yaml": rules_object,
-    "schema/http/admin.json": openapi_page,
     "docs/adr/README.md": decisions_page,
     "docs/cli.md": cli_page,
     "docs/drawings/life.svg": life_drawing,

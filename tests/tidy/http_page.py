@@ -1,11 +1,11 @@
-"""Writes docs/http.md from ``schema/http/admin.json``, which is written from the code."""
+"""Writes docs/http.md from the admin API's OpenAPI description, as the code has it."""
 
 import json
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from tests.tidy.openapi_page import openapi_page
+from tests.tidy.openapi_descriptions import described_admin
 
 _HEAD = """\
 # HTTP
@@ -55,7 +55,7 @@ _TOLD_FORMATS = {"date-time", "task-key"}
 
 def http_page() -> str:
     """Return the page: a section for each path and method, then the parts of bodies."""
-    described = json.loads(openapi_page())
+    described = described_admin()
     schemas = described["components"]["schemas"]
     lines = [_HEAD, *(f"- `{name}`: {meaning}" for name, meaning in _SHARED.items()), ""]
     bodies = []
@@ -97,7 +97,7 @@ def _fields(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterato
 
 
 def _properties(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, each in schema["properties"].items():
+    for name, each in sorted(schema["properties"].items()):
         required = name in schema.get("required", [])
         yield _name(name, required=required), _shape(each, each.get("description", ""), schemas)
 

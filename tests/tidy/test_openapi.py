@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import fields
 
 from hourhand.scheduler.admin.answers import Answer
-from tests.tidy.openapi_page import described_admin, described_timers
+from tests.tidy.openapi_descriptions import described_admin, described_timers
 from tests.tidy.source import report, sources
 
 UNTYPED_MAX = 4

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
-from tests.tidy.openapi_page import described_admin
+from tests.tidy.openapi_descriptions import described_admin
 
 
 def as_described(answer: httpx.Response) -> None:

@@ -1,6 +1,5 @@
-"""Writes ``schema/http/admin.json``: the admin API's OpenAPI description, as the code has it."""
+"""The OpenAPI descriptions of the admin API and of the timer service, as the code has them."""
 
-import json
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -48,9 +47,3 @@ def described_timers() -> dict[str, Any]:
         RecurringService(appender, book, clock),
     )
     return build_routes(service, recurring, CollectorRegistry()).openapi()
-
-
-def openapi_page() -> str:
-    """Return it as text."""
-    described = described_admin()
-    return json.dumps(described, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
