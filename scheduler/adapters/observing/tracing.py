@@ -631,12 +631,8 @@ class _Wrapped:
 
     def _begin_immediate(self, work: ImmediateWork) -> "Future[Outcome | None]":
         span = self._call.begin()
-        with use_span(span, record_exception=False, set_status_on_exception=False):
-            try:
-                answer = work()
-            except BaseException as error:
-                self._call.fail(span, error)
-                raise
+        with self._current(span):
+            answer = work()
         answer.add_done_callback(partial(self._acknowledged, span))
         return answer
 
@@ -649,14 +645,20 @@ class _Wrapped:
 
     async def _awaited(self, span: Span, outcome: Awaitable[Outcome | None]) -> Outcome | None:
         """Await the result of user code, inside its span."""
+        with self._current(span):
+            ended = await outcome
+        self._call.end(span, ended)
+        return ended
+
+    @contextmanager
+    def _current(self, span: Span) -> Iterator[None]:
+        """Have a span current for user code, whose error ends it."""
         with use_span(span, record_exception=False, set_status_on_exception=False):
             try:
-                ended = await outcome
+                yield
             except BaseException as error:
                 self._call.fail(span, error)
                 raise
-        self._call.end(span, ended)
-        return ended
 
 
 class _SentExecutor(_Wrapped):
@@ -675,12 +677,8 @@ class _Blocking(_Wrapped):
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
         """Run the task once, inside its span."""
         span = self._call.begin()
-        with use_span(span, record_exception=False, set_status_on_exception=False):
-            try:
-                outcome = self._inner.execute(task)
-            except BaseException as error:
-                self._call.fail(span, error)
-                raise
+        with self._current(span):
+            outcome = self._inner.execute(task)
         if inspect.isawaitable(outcome):
             return self._awaited(span, outcome)
         self._call.end(span, outcome)
@@ -693,13 +691,9 @@ class _Async(_Wrapped):
     async def execute(self, task: Task) -> Outcome | None:
         """Run the task once, inside its span."""
         span = self._call.begin()
-        with use_span(span, record_exception=False, set_status_on_exception=False):
-            try:
-                outcome = self._inner.execute(task)
-                if inspect.isawaitable(outcome):
-                    outcome = await outcome
-            except BaseException as error:
-                self._call.fail(span, error)
-                raise
+        with self._current(span):
+            outcome = self._inner.execute(task)
+            if inspect.isawaitable(outcome):
+                outcome = await outcome
         self._call.end(span, outcome)
         return outcome
