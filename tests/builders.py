@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from hourhand.actors.model.execution.attempts import Attempt
 from hourhand.actors.model.execution.outcome import Outcome
+from hourhand.actors.model.execution.task_executor import TaskExecutor
 from hourhand.actors.model.task.checkpoint_value import NO_ATTEMPT, AttemptCheckpoints
 from hourhand.actors.model.task.codec import CommandKind, Headers, LogRecord, encode_task
 from hourhand.actors.model.task.key import TaskKey
@@ -23,6 +24,13 @@ NOW_MS = 1_770_601_272_959
 """``NOW`` in UTC milliseconds."""
 CHANGING = tuple(kind for kind in CommandKind if kind is not CommandKind.REPLACE)
 """The commands that change a task and bring no new one."""
+
+
+class Idle(TaskExecutor):
+    """User code that does nothing, and ends well."""
+
+    def execute(self, task: Task) -> None:
+        """Do nothing."""
 
 
 def a_key(

@@ -11,22 +11,16 @@ from typing import Any
 
 import pytest
 
-from hourhand import Scheduler, Settings, Task, TaskExecutor
+from hourhand import Scheduler, Settings
 from hourhand.scheduler.configuration.door_settings import ObserveSettings
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from tests.builders import Idle
 from tests.servers.ports import free_ports
 from tests.servers.process import ServerProcess
 from tests.servers.prometheus import PrometheusMissing, prometheus_program
 
 FOLDER = Path(__file__).parents[2] / "docker" / "prometheus"
 PATIENCE_S = 120
-
-
-class Nothing(TaskExecutor):
-    """Does nothing."""
-
-    def execute(self, task: Task) -> None:
-        """Run."""
 
 
 @pytest.fixture
@@ -41,7 +35,7 @@ def nodes(tmp_path: Path) -> Iterator[list[Scheduler]]:
                         topic=TopicSettings(partitions=4),
                         observe=ObserveSettings(port=0),
                     ),
-                    executor=Nothing,
+                    executor=Idle,
                 )
             )
             for number in (1, 2, 3)

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from hourhand import Scheduler, Task
-from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand import Scheduler
 from hourhand.actors.model.operations.ownership import Straggler, initial_watermark
 from hourhand.actors.model.task.status import AttemptRecord, AttemptResult
 from hourhand.actors.model.values.bucket import HOUR_MS
@@ -17,7 +16,7 @@ from hourhand.actors.model.values.errors import FolderLocked
 from hourhand.scheduler.pipeline.archive import ArchivePlan, run_archive
 from hourhand.scheduler.pipeline.job import JobOptions
 from hourhand.scheduler.pipeline.options import Options
-from tests.builders import a_completion
+from tests.builders import Idle, a_completion
 from tests.pipeline.installation import PARTITIONS, Installation, key_at, settings_of
 
 pytestmark = pytest.mark.integration
@@ -113,13 +112,6 @@ def test_a_run_that_was_stopped_is_finished_by_the_next(
     # These were written again after they were copied, and have the higher write time.
     assert left(installation)[0] == [0, 1, 2, 3, 4, 5]
     assert spark.read.parquet(str(folder / "tasks")).count() == 3
-
-
-class Idle(TaskExecutor):
-    """Is never given anything."""
-
-    def execute(self, task: Task) -> None:
-        """Accept the task."""
 
 
 def test_an_embedded_node_must_be_stopped(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hourhand import Scheduler, Settings, Task
-from hourhand.actors.model.execution.task_executor import TaskExecutor
+from hourhand import Scheduler, Settings
 from hourhand.scheduler import wiring
+from tests.builders import Idle
 from tests.documents.blocks import blocks
 from tests.documents.page import Page
 from tests.pipeline.installation import settings_of
@@ -17,13 +17,6 @@ from tests.tidy.source import ROOT
 pytestmark = pytest.mark.integration
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "pipeline_notebook.py"
-
-
-class Idle(TaskExecutor):
-    """Is given nothing before tomorrow."""
-
-    def execute(self, task: Task) -> None:
-        """Accept the task."""
 
 
 def test_the_notebook_shows_the_tasks_it_wrote(

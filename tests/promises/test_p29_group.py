@@ -6,7 +6,6 @@ import json
 import random
 import sqlite3
 import string
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
 from datetime import timedelta
@@ -39,6 +38,7 @@ from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.tasks.grouping import MEMBERS_MAX, GroupRecords, group_of
 from hourhand.scheduler.testing import VirtualScheduler
 from hourhand.testing import TaskEnd
+from tests.failing_once import fail_once
 
 Told = tuple[TaskEnd, ...]
 
@@ -242,20 +242,7 @@ def test_p29_a_crash_at_any_await_loses_no_follower(
 ) -> None:
     """Before and after it was durable; another node goes on."""
     bench = Bench()
-    real: Callable[..., Future[Any]] = getattr(owner, name)
-    calls: list[str] = []
-
-    def fails_once(own: object, *asked: object) -> Future[Any]:
-        calls.append(name)
-        if len(calls) != before + 1:
-            return real(own, *asked)
-        if takes_effect:
-            real(own, *asked)
-        failed = Future[Any]()
-        failed.set_exception(StoreUnavailable("the node died here"))
-        return failed
-
-    monkeypatch.setattr(owner, name, fails_once)
+    calls = fail_once(monkeypatch, owner, name, before, takes_effect=takes_effect)
     bench.group(2)
     bench.scheduler.run_due()
     for _ in range(4):

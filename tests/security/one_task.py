@@ -11,13 +11,6 @@ from hourhand.actors.model.execution.task_executor import TaskExecutor
 WAIT_S = 60.0
 
 
-class Idle(TaskExecutor):
-    """For nodes that never get so far."""
-
-    def execute(self, task: Task) -> None:
-        """Do nothing."""
-
-
 def a_task() -> Task:
     """Return a task that is due."""
     return Task(

@@ -13,6 +13,7 @@ from hourhand import Scheduler, SchedulerClient, Settings, Task
 from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.scheduler import wiring
 from hourhand.scheduler.adapters.kafka import tokens
+from tests.builders import Idle
 from tests.security.authority import CLIENT, SECRET
 from tests.security.authorization_server import (
     AUDIENCE,
@@ -20,7 +21,7 @@ from tests.security.authorization_server import (
     authorization_server,
 )
 from tests.security.kafka_rights import NODE_RIGHTS, grant
-from tests.security.one_task import WAIT_S, Idle, a_task, run_one_task
+from tests.security.one_task import WAIT_S, a_task, run_one_task
 from tests.security.test_secrets import Heard, heard
 from tests.servers.kafka import KafkaServer
 from tests.servers.process import SHORT_LIVED

@@ -24,11 +24,12 @@ from hourhand import Scheduler, SchedulerClient, Settings
 from hourhand.actors.model.values.errors import OperatorError
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.security import TlsSettings
+from tests.builders import Idle
 from tests.security.authority import CLIENT, SECRET, Authority
 from tests.security.cassandra_rights import cassandra_settings
 from tests.security.clients import login, with_certificate
 from tests.security.kafka_rights import NODE_RIGHTS, grant, make_scram_user
-from tests.security.one_task import Idle, run_one_task
+from tests.security.one_task import run_one_task
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 

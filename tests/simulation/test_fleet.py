@@ -1,23 +1,14 @@
 """A small fleet through what many nodes meet; ``make sim-fleet`` takes a hundred."""
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from tests.simulation.fleet import PLANS, Fleet
 from tests.simulation.history import Happened
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 NODES = 6
 PARTITIONS = 24
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """A node that was expelled logs it."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -1,8 +1,6 @@
 """The real workers under a virtual clock: hostile user code breaks no promise, and replays."""
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,16 +8,10 @@ from tests.simulation.scenario import load_scenarios
 from tests.simulation.simulate import simulate
 from tests.simulation.task_maker import HARM
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 GUESTS = load_scenarios()["guests"]
 SEEDS = 25
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """User code that fails is what these runs are about."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

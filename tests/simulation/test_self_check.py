@@ -3,8 +3,7 @@
 The group runs as in any other run; the checks look at its store without disturbing it.
 """
 
-import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -26,6 +25,8 @@ from tests.simulation.history import Progress, Sampled, Step
 from tests.simulation.member import Member, MemberObserver
 from tests.simulation.scenario import load_scenarios
 from tests.simulation.world import World
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 SCENARIOS = load_scenarios()
 WEATHER = (
@@ -158,14 +159,6 @@ class _LosingStatus:
 def _losing(stores: Stores) -> Stores:
     status: Any = _LosingStatus(stores.status)
     return msgspec.structs.replace(stores, status=status)
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Failing trees are part of the weather."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

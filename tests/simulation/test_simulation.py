@@ -1,12 +1,10 @@
 """Many seeds of every scenario, the ones that failed before, and that a replay is exact."""
 
-import logging
 import os
 import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from inspect import isfunction, signature
 from pathlib import Path
 
@@ -21,6 +19,8 @@ from tests.simulation.scenario import load_scenarios
 from tests.simulation.simulate import judge, simulate
 from tests.simulation.world import World
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 SCENARIOS = load_scenarios()
 NAMES = sorted(SCENARIOS)
 SEEDS_TO_MEET_ALL = 12
@@ -33,14 +33,6 @@ def _known_bad_seeds() -> list[tuple[str, int]]:
     lines = (FOLDER / "seeds.txt").read_text().splitlines()
     pairs = [line.split() for line in lines if line and not line.startswith("#")]
     return [(name, int(seed)) for name, seed in pairs]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """A failing tree is what the simulation is about; its log would bury the verdict."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize(("name", "seed"), _known_bad_seeds())

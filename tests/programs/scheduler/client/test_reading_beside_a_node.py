@@ -12,20 +12,13 @@ from hourhand import (
     SchedulerClient,
     Settings,
     Task,
-    TaskExecutor,
     TaskState,
 )
 from hourhand.actors.model.values.errors import NodeStopped, OperatorError, StoreUnavailable
 from hourhand.scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from tests.builders import Idle
 
 WAIT_S = 120.0
-
-
-class Job(TaskExecutor):
-    """Ends well."""
-
-    def execute(self, task: Task) -> None:
-        """Do nothing."""
 
 
 def a_task(uniqueness_key: str, due_in: timedelta = timedelta(0)) -> Task:
@@ -48,7 +41,7 @@ def test_what_a_node_does_is_read_beside_it(tmp_path: Path) -> None:
         client.schedule_task(a_task("later", timedelta(days=1))).result(timeout=WAIT_S)
         assert client.find_task(now).absence is Absence.NOT_STORED_YET
 
-        with Scheduler(settings, executor=Job) as node:
+        with Scheduler(settings, executor=Idle) as node:
             assert client.wait_task(now, WAIT_S).state is TaskState.SUCCESS
             assert node.find_task(now.key).data == {"invoice": 42}
 

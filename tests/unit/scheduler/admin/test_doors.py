@@ -6,21 +6,14 @@ from typing import Any
 import pytest
 
 from hourhand import Hourhand
-from hourhand.actors.model.execution.task_executor import TaskExecutor
 from hourhand.actors.model.task.task import Task
 from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler.services.recurring.declared import LEASE_MS
 from hourhand.scheduler.testing import VirtualScheduler
+from tests.builders import Idle
 from tests.unit.scheduler.admin.world import Api
 from tests.unit.scheduler.services.relay.relay_bench import RelayBench
 from tests.unit.scheduler.services.timers.timers_bench import URI, TimersBench
-
-
-class Nothing(TaskExecutor):
-    """Succeeds at once."""
-
-    def execute(self, task: Task) -> None:
-        """Do nothing."""
 
 
 def api_of(scheduler: VirtualScheduler, **admin: object) -> Api:
@@ -43,7 +36,7 @@ def pages(api: Api, path: str, what: str, **asked: Any) -> list[list[Any]]:
 
 def test_recurring_schedules_come_in_pages() -> None:
     """Each of them once, whichever partition it lies in."""
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     names = [f"name/{number}" for number in range(25)]
     for name in names:
         scheduler.client.schedule_recurring(name, every=timedelta(hours=1)).result()
@@ -59,7 +52,7 @@ def test_recurring_schedules_come_in_pages() -> None:
 
 def test_a_recurring_schedule_is_shown_with_its_next_times_and_last_runs() -> None:
     """What it made is shown with what became of it."""
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     rule: dict[str, Any] = {"cron": "*/10 * * * *", "time_zone": "Europe/Berlin"}
     scheduler.client.schedule_recurring("n", **rule, data={"a": 1}).result()
     scheduler.advance(minutes=25)
@@ -107,7 +100,7 @@ def test_a_recurring_schedule_is_shown_with_its_owner_until_it_is_an_orphan() ->
 
 def test_past_times_of_a_recurring_schedule_are_made() -> None:
     """After a look at them; what is there is not made again."""
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     scheduler.client.schedule_recurring("n", cron="@hourly").result()
     scheduler.advance(minutes=90)
     api = api_of(scheduler)
@@ -127,7 +120,7 @@ def test_past_times_of_a_recurring_schedule_are_made() -> None:
 
 def test_recurring_schedules_are_paused_resumed_triggered_and_ended() -> None:
     """After a look at what is meant; a name that nobody has is told, and nothing is sent for it."""
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     scheduler.client.schedule_recurring("n", every=timedelta(minutes=1)).result()
     scheduler.run_due()
     api = api_of(scheduler)
@@ -169,7 +162,7 @@ def test_recurring_schedules_are_paused_resumed_triggered_and_ended() -> None:
 
 def test_a_change_is_told_with_what_its_owner_made_of_it() -> None:
     """Of two that end one schedule, the second finds none."""
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     scheduler.client.schedule_recurring("n", every=timedelta(minutes=1)).result()
     scheduler.run_due()
     api = api_of(scheduler)
@@ -267,7 +260,7 @@ def test_a_page_of_messages_looks_at_so_many_tasks_and_no_more(
 ) -> None:
     """It may be empty, and says where to go on."""
     monkeypatch.setattr("hourhand.scheduler.admin.relayed.LOOKED_MAX", 3)
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     for number in range(5):
         task = Task(
             ordering_id=f"user-{number}",
@@ -330,7 +323,7 @@ def test_messages_are_cancelled_by_key_and_nothing_else_is() -> None:
 
 def test_the_installation_that_is_looked_at_has_a_name() -> None:
     """A door of other settings keeps its own elsewhere, and an operator can tell."""
-    told = api_of(VirtualScheduler(Nothing)).get("/doors")[1]
+    told = api_of(VirtualScheduler(Idle)).get("/doors")[1]
 
     assert told["installation"]["topic"] == "hourhand"
     assert told["installation"]["folder"] == "hourhand-data"
@@ -356,7 +349,7 @@ def test_services_that_keep_something_are_in_use() -> None:
 @pytest.mark.parametrize("path", ["/recurring/pause", "/timers/delete", "/relay/cancel"])
 def test_a_token_that_may_only_read_changes_nothing(path: str) -> None:
     """As on every other path that acts."""
-    api = api_of(VirtualScheduler(Nothing), read_tokens={"wall": "r" * 16})
+    api = api_of(VirtualScheduler(Idle), read_tokens={"wall": "r" * 16})
     api.tokens = {"Authorization": f"Bearer {'r' * 16}"}
 
     assert api.get("/recurring")[0] == 200

@@ -7,19 +7,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hourhand import Hourhand, Task, TaskExecutor
+from hourhand import Hourhand
 from hourhand.errors import InvalidExecutor, InvalidTask
 from hourhand.testing import Execution, VirtualScheduler
+from tests.builders import Idle
 
 NIGHT = "30 2 * * *"
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Default(TaskExecutor):
-    """Runs what has no kind."""
-
-    def execute(self, task: Task) -> None:
-        """Do nothing."""
 
 
 @pytest.fixture
@@ -80,7 +74,7 @@ def test_a_schedule_of_a_known_kind_runs(scheduler: VirtualScheduler) -> None:
 
 def test_a_default_executor_runs_what_has_no_kind(app: Hourhand) -> None:
     """It is not refused where it runs."""
-    with VirtualScheduler(Default, executors=app, now=START) as scheduler:
+    with VirtualScheduler(Idle, executors=app, now=START) as scheduler:
         scheduler.client.schedule_recurring("nightly", cron=NIGHT).result(timeout=5)
 
         assert len(_nights(scheduler, 3)) == 3
@@ -88,7 +82,7 @@ def test_a_default_executor_runs_what_has_no_kind(app: Hourhand) -> None:
 
 def test_a_client_without_executors_takes_every_kind() -> None:
     """It knows of no kinds."""
-    with VirtualScheduler(Default, now=START) as scheduler:
+    with VirtualScheduler(Idle, now=START) as scheduler:
         accepted = scheduler.client.schedule_recurring("nightly", cron=NIGHT, kind="others")
 
         assert accepted.result(timeout=5).key

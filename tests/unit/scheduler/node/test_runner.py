@@ -1,7 +1,7 @@
 """NodeRunner: real threads and a real loop, each attempt ended exactly once."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 import pytest
@@ -20,14 +20,6 @@ from tests.unit.scheduler.node.runner_bench import (
     Waiting,
     task_of,
 )
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    """A runner that is closed afterwards."""
-    made = Bench()
-    yield made
-    made.close()
 
 
 def test_a_blocking_attempt_runs_on_a_worker_and_knows_its_number(bench: Bench) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -87,14 +87,6 @@ class _Raising:
         loop.call_soon(woken.set_result, None)
         await woken
         raise self.error
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    """A runner that is closed afterwards."""
-    made = Bench()
-    yield made
-    made.close()
 
 
 def _expect_all_workers(bench: Bench, make: Callable[[], Executable]) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from queue import SimpleQueue
 
 import pytest
@@ -33,14 +33,6 @@ class Awaiting(Blocking):
     async def execute(self, task: Task) -> None:  # type: ignore[override]
         """Wait for the work."""
         await asyncio.to_thread(self.work)
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    """A runner that is closed afterwards."""
-    made = Bench()
-    yield made
-    made.close()
 
 
 def test_p3_a_second_attempt_of_an_ordering_id_is_refused(bench: Bench) -> None:

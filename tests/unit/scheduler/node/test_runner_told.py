@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -32,14 +32,6 @@ from tests.unit.scheduler.node.runner_bench import (
     Waiting,
     task_of,
 )
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    """A runner that is closed afterwards."""
-    made = Bench()
-    yield made
-    made.close()
 
 
 def fail() -> None:

@@ -1,18 +1,18 @@
 """The last of several calls makes its task, once they have ended, whatever fails meanwhile."""
 
-from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from hourhand import Hourhand, Receipt, Task, TaskExecutor, TaskState
-from hourhand.actors.model.values.errors import InvalidTask, StoreUnavailable, TaskInThePast
+from hourhand import Hourhand, Receipt, Task, TaskState
+from hourhand.actors.model.values.errors import InvalidTask, TaskInThePast
 from hourhand.scheduler.services.system.debounced_tasks import debounced_call
 from hourhand.scheduler.services.system.definition_book import DefinitionBook
 from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.testing import VirtualScheduler
+from tests.builders import Idle
+from tests.failing_once import fail_once
 
 MINUTE = timedelta(minutes=1)
 NOT_A_TIMEDELTA: Any = 60
@@ -24,21 +24,15 @@ PIECES: tuple[tuple[type, str, int], ...] = (
     (TaskAppender, "_append", 2),
     (DefinitionBook, "save_all", 2),
 )
+
 """What two calls and the ends of their windows wait for, and how many of those come before."""
-
-
-class DebouncedJob(TaskExecutor):
-    """Ends well."""
-
-    def execute(self, task: Task) -> None:
-        """Do nothing."""
 
 
 class DebounceBench:
     """Calls for the same ids, each with a number of its own, due at once."""
 
     def __init__(self) -> None:
-        self.scheduler = VirtualScheduler(executors={"mail": DebouncedJob}, executor=DebouncedJob)
+        self.scheduler = VirtualScheduler(executors={"mail": Idle}, executor=Idle)
         self.client = self.scheduler.client
 
     def call(self, number: int, window: timedelta = MINUTE, **fields: Any) -> Receipt:
@@ -218,20 +212,7 @@ def test_a_crash_at_any_await_loses_no_last_call(
 ) -> None:
     """Before and after what was waited for was durable; another node goes on."""
     bench = DebounceBench()
-    real: Callable[..., Future[Any]] = getattr(owner, name)
-    calls: list[str] = []
-
-    def fails_once(own: object, *asked: object) -> Future[Any]:
-        calls.append(name)
-        if len(calls) != before + 1:
-            return real(own, *asked)
-        if takes_effect:
-            real(own, *asked)
-        failed = Future[Any]()
-        failed.set_exception(StoreUnavailable("the node died here"))
-        return failed
-
-    monkeypatch.setattr(owner, name, fails_once)
+    calls = fail_once(monkeypatch, owner, name, before, takes_effect=takes_effect)
     bench.call(1)
     bench.call(2)
     bench.scheduler.run_due()
@@ -265,7 +246,7 @@ def test_a_registered_function_and_bulk_debounce_as_well() -> None:
     def index(payload: dict[str, Any]) -> None:
         del payload
 
-    scheduler = VirtualScheduler(executors=app, executor=DebouncedJob)
+    scheduler = VirtualScheduler(executors=app, executor=Idle)
     for number in range(3):
         index.schedule(
             {"number": number}, ordering_id="page-7", uniqueness_key="index", debounce=MINUTE

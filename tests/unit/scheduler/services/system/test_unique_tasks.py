@@ -1,19 +1,19 @@
 """One task of some ids in a window, whatever its time, and whatever fails meanwhile."""
 
-from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from hourhand import Hourhand, Receipt, Task, TaskExecutor, TaskState
+from hourhand import Hourhand, Receipt, Task, TaskState
 from hourhand.actors.model.task.key import TaskKey
-from hourhand.actors.model.values.errors import InvalidTask, StoreUnavailable, TaskInThePast
+from hourhand.actors.model.values.errors import InvalidTask, TaskInThePast
 from hourhand.scheduler.services.system.definition_book import DefinitionBook
 from hourhand.scheduler.services.system.unique_tasks import unique_request
 from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.testing import VirtualScheduler
+from tests.builders import Idle
+from tests.failing_once import fail_once
 
 HOUR = timedelta(hours=1)
 NOT_A_TIMEDELTA: Any = 3_600
@@ -26,18 +26,11 @@ PIECES: tuple[tuple[type, str, int], ...] = (
 """What a request waits for, in this order, and how many of those come before."""
 
 
-class Job(TaskExecutor):
-    """Ends well."""
-
-    def execute(self, task: Task) -> None:
-        """Do nothing."""
-
-
 class Bench:
     """Requests for the same ids, each for a time of its own."""
 
     def __init__(self) -> None:
-        self.scheduler = VirtualScheduler(executors={"mail": Job, "call": Job}, executor=Job)
+        self.scheduler = VirtualScheduler(executors={"mail": Idle, "call": Idle}, executor=Idle)
         self.client = self.scheduler.client
 
     def ask(self, number: int, window: timedelta = HOUR, **fields: Any) -> Receipt:
@@ -162,20 +155,7 @@ def test_a_crash_at_any_await_neither_loses_nor_doubles(
     """Before and after what was waited for was durable; another node goes on."""
     bench = Bench()
     owner, name, before = PIECES[piece]
-    real: Callable[..., Future[Any]] = getattr(owner, name)
-    calls: list[str] = []
-
-    def fails_once(own: object, *asked: object) -> Future[Any]:
-        calls.append(name)
-        if len(calls) != before + 1:
-            return real(own, *asked)
-        if takes_effect:
-            real(own, *asked)
-        failed = Future[Any]()
-        failed.set_exception(StoreUnavailable("the node died here"))
-        return failed
-
-    monkeypatch.setattr(owner, name, fails_once)
+    calls = fail_once(monkeypatch, owner, name, before, takes_effect=takes_effect)
     first, second = bench.ask(1), bench.ask(2)
     bench.scheduler.run_due()
     bench.scheduler.crash()

@@ -2,18 +2,12 @@
 
 import pytest
 
-from hourhand import Task, TaskExecutor, TaskState
+from hourhand import Task, TaskState
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.services.timers.executor import change_key, timer_name
 from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.testing import VirtualScheduler
-
-
-class OtherJob(TaskExecutor):
-    """Ends well."""
-
-    def execute(self, task: Task) -> None:
-        """Do nothing."""
+from tests.builders import Idle
 
 
 @pytest.mark.parametrize("fresh", [False, True])
@@ -29,7 +23,7 @@ def test_a_timer_with_times_that_no_client_sends_is_dropped(
     times: dict[str, int], *, fresh: bool
 ) -> None:
     """One with an interval below zero would pop for ever, and one without an end be tried so."""
-    kit = VirtualScheduler(OtherJob, partitions=1)
+    kit = VirtualScheduler(Idle, partitions=1)
     task = Task.model_construct(
         ordering_id=timer_name("x").ordering_id,
         scheduled_time=kit.now,
