@@ -8,7 +8,7 @@ from typing import Any
 from typer.testing import Result
 
 from hourhand import Scheduler
-from tests.unit.scheduler.admin.test_doors import Nothing
+from tests.builders import Idle
 from tests.unit.scheduler.cli.commands import answer, invoke, settings_of
 from tests.waiting import until
 
@@ -44,7 +44,7 @@ class _File:
 def test_a_file_creates_changes_and_removes_its_own_schedules(tmp_path: Path) -> None:
     """Schedules of others stay, paused ones stay paused, and a dry run changes nothing."""
     file = _File(tmp_path)
-    with Scheduler(settings_of(file.folder), executor=Nothing) as node:
+    with Scheduler(settings_of(file.folder), executor=Idle) as node:
         node.schedule_recurring("by_hand", every=timedelta(hours=1)).result(30)
         file.write(kept='every = "1h"', changed='every = "1h"', removed='every = "1h"')
         first = file.apply()
@@ -77,7 +77,7 @@ def test_a_file_creates_changes_and_removes_its_own_schedules(tmp_path: Path) ->
 def test_a_backfill_is_shown_agreed_and_made(tmp_path: Path) -> None:
     """Each past time once."""
     folder = tmp_path / "data"
-    with Scheduler(settings_of(folder), executor=Nothing) as node:
+    with Scheduler(settings_of(folder), executor=Idle) as node:
         node.schedule_recurring("nightly", cron="@daily").result(30)
         until(lambda: node.find_recurring("nightly") is not None)
         span = ("recurring", "backfill", "nightly", "--from", "-72h")

@@ -15,9 +15,9 @@ from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.tasks.receipt import Receipt
 from hourhand.scheduler.tasks.task_state import TaskState
 from hourhand.scheduler.testing import VirtualScheduler
-from tests.builders import NOW_MS
+from tests.builders import NOW_MS, Idle
 from tests.unit.scheduler.admin.test_acting import audited, state_of
-from tests.unit.scheduler.admin.test_doors import Nothing, api_of
+from tests.unit.scheduler.admin.test_doors import api_of
 from tests.unit.scheduler.admin.world import Api, World, due
 
 TASK: dict[str, Any] = {
@@ -38,7 +38,7 @@ def untouched() -> World:
 @pytest.fixture(scope="module")
 def scheduleless() -> Api:
     """Have one scheduler refuse every recurring schedule: it has none in the end either."""
-    return api_of(VirtualScheduler(Nothing))
+    return api_of(VirtualScheduler(Idle))
 
 
 def test_a_task_is_scheduled_and_runs_at_its_time() -> None:
@@ -72,7 +72,7 @@ def test_a_task_of_a_kind_is_scheduled() -> None:
 @pytest.mark.parametrize("priority", [0, -7])
 def test_a_priority_is_told_of_a_task_and_of_a_schedule(priority: int) -> None:
     """And written down; 0 is one as any other."""
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     api = api_of(scheduler)
     at = format_instant(to_millis(scheduler.now) + 60_000)
 
@@ -92,7 +92,7 @@ def test_a_priority_is_told_of_a_task_and_of_a_schedule(priority: int) -> None:
 
 def test_an_expiry_is_told_of_a_task_and_of_a_schedule() -> None:
     """As the instant that it comes to; what is not one is refused."""
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     api = api_of(scheduler)
     due_ms = to_millis(scheduler.now) + 60_000
     body = {**TASK, "scheduledTime": format_instant(due_ms)}
@@ -112,7 +112,7 @@ def test_an_expiry_is_told_of_a_task_and_of_a_schedule() -> None:
 @pytest.mark.parametrize(("window", "ran"), [("uniqueForMs", 1), ("debounceMs", 2)])
 def test_calls_in_a_window_are_one_task(window: str, ran: int) -> None:
     """The first one's or the last one's; the receipt is that of the request."""
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     api = api_of(scheduler)
     due = format_instant(to_millis(scheduler.now))
 
@@ -131,7 +131,7 @@ def test_calls_in_a_window_are_one_task(window: str, ran: int) -> None:
 
 def test_a_task_takes_the_place_of_another() -> None:
     """Whatever its time was; what it came to is asked for by the receipt."""
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     api = api_of(scheduler)
     for number in (1, 2):
         due = format_instant(to_millis(scheduler.now) + number * 60_000)
@@ -151,7 +151,7 @@ def test_a_task_takes_the_place_of_another() -> None:
 
 def test_a_task_brings_another_one_and_both_name_each_other() -> None:
     """In what is sent, shown and written down."""
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     api = api_of(scheduler)
     due = format_instant(to_millis(scheduler.now) + 60_000)
     then = {"orderingId": "mails", "scheduledTime": due, "uniquenessKey": "receipt", "on": "any"}
@@ -173,7 +173,7 @@ def test_a_task_brings_another_one_and_both_name_each_other() -> None:
 
 def test_a_group_brings_its_follower() -> None:
     """After a preview; in what is sent, shown and written down."""
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     api = api_of(scheduler)
     due = format_instant(to_millis(scheduler.now) + 60_000)
     task = {"scheduledTime": due, "uniquenessKey": "may"}
@@ -282,7 +282,7 @@ def test_sealed_data_of_a_schedule_stays_with_its_kind() -> None:
 
 def test_a_recurring_schedule_is_made_and_replaced() -> None:
     """After a preview of its next times; without data that of the one before stays."""
-    scheduler = VirtualScheduler(Nothing)
+    scheduler = VirtualScheduler(Idle)
     api = api_of(scheduler)
 
     def post(**body: object) -> Any:
