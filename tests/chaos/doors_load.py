@@ -1,5 +1,7 @@
 """The steady load of the doors: messages to the relay's in-topic, timers asked for over HTTP.
 
+The topic of outcomes is a door without a load of its own: it is read.
+
 It offers at a fixed rate what has a fixed time, and writes down what was acknowledged and what
 arrived.  Nothing of the engine is used: a Kafka producer and consumer, and plain HTTP.
 """
@@ -21,6 +23,7 @@ from confluent_kafka import Consumer, Message, Producer
 
 from tests.chaos.doors_history import Arrived, DoorsHistory, Pop, Sent, Timer
 from tests.chaos.history import Fault
+from tests.chaos.outcomes_reader import OutcomesReader
 from tests.chaos.records import now_us, wall_us
 
 MESSAGES_PER_S = 20
@@ -44,11 +47,13 @@ class DoorsLoad:
         bootstrap_servers: str,
         topics: tuple[str, str],
         ports: Mapping[int, int],
+        outcomes: OutcomesReader,
         seed: int,
     ) -> None:
         """``topics`` are in-topic and out-topic; ``ports`` those of the timer services, by node."""
         self._in_topic, out_topic = topics
         self._ports = list(ports.items())
+        self._outcomes = outcomes
         self._rng = random.Random(seed)
         self._lock = threading.Lock()
         self._sent: dict[int, Sent] = {}
@@ -78,6 +83,7 @@ class DoorsLoad:
 
     def start(self) -> None:
         """Begin to offer."""
+        self._outcomes.start()
         for thread in self._threads:
             thread.start()
 
@@ -89,11 +95,14 @@ class DoorsLoad:
         self._pool.shutdown()
         self._producer.flush(_ANSWERS_S)
 
-    def wait_for_all(self, faults: Sequence[Fault], timeout_s: float) -> bool:
-        """Wait until all that was accepted has arrived, timers of a clock that was wrong left out."""
+    def wait_for_all(self, faults: Sequence[Fault], run: set[str], timeout_s: float) -> bool:
+        """Wait until all that was accepted has arrived, and the tasks that have run are told.
+
+        Timers of a clock that was wrong are left out.
+        """
         until_us = now_us() + round(timeout_s * 1e6)
         while now_us() < until_us:
-            if self._is_complete(faults):
+            if self._is_complete(faults) and self._outcomes.are_told(run):
                 return True
             self._closed.wait(1.0)
         return False
@@ -110,6 +119,7 @@ class DoorsLoad:
                 thread.join()
         self._sink.server_close()
         self._consumer.close()
+        self._outcomes.close()
 
     def history(self) -> DoorsHistory:
         """Return everything that was written down."""

@@ -68,8 +68,7 @@ def run_chaos(
     journal.begin(chaos.seed)
     settings = installation.settings
     fleet = _make_fleet(chaos, installation, folder, journal)
-    doors = _open_doors(chaos, settings, fleet)
-    outcomes = _read_outcomes(chaos, settings, folder)
+    doors = _open_doors(chaos, settings, fleet, folder)
     load = LoadGenerator(settings, LoadPlan(chaos.tasks_per_s, chaos.lead_s, chaos.seed), folder)
     began_us = now_us()
     try:
@@ -77,8 +76,6 @@ def run_chaos(
         load.start()
         if doors is not None:
             doors.start()
-        if outcomes is not None:
-            outcomes.start()
         say(f"{chaos.extent.nodes} nodes run; {chaos.tasks_per_s} tasks/s are offered")
         faults = _disturb(chaos, Striker(installation, fleet, journal), say)
         load.stop()
@@ -88,17 +85,13 @@ def run_chaos(
         say(f"{load.offered:,} tasks were offered, {len(load.accepted):,} accepted")
         run = _wait_for_the_rest(load, folder, say)
         if doors is not None:
-            doors.wait_for_all(faults, _LAST_WAIT_S)
-        if outcomes is not None:
-            outcomes.wait_for(run, _LAST_WAIT_S)
+            doors.wait_for_all(faults, run, _LAST_WAIT_S)
         fleet.look()
     finally:
         load.stop()
         fleet.stop()
         if doors is not None:
             doors.close()
-        if outcomes is not None:
-            outcomes.close()
     told = None if doors is None else doors.history()
     return Evidence(
         read_history(folder), seconds, fleet.ended_alone, settings, told, fleet.doubts()
@@ -119,18 +112,14 @@ def _make_fleet(chaos: Chaos, installation: Installation, folder: Path, journal:
     )
 
 
-def _open_doors(chaos: Chaos, settings: Settings, fleet: Fleet) -> DoorsLoad | None:
+def _open_doors(chaos: Chaos, settings: Settings, fleet: Fleet, folder: Path) -> DoorsLoad | None:
     if not chaos.doors:
         return None
     topics = settings.relay.in_topic, settings.relay.out_topic
-    return DoorsLoad(settings.kafka.bootstrap_servers, topics, fleet.ports, chaos.seed)
-
-
-def _read_outcomes(chaos: Chaos, settings: Settings, folder: Path) -> OutcomesReader | None:
-    if not chaos.doors:
-        return None
+    servers = settings.kafka.bootstrap_servers
     assert settings.outcomes.topic is not None, "a run has a topic of outcomes"
-    return OutcomesReader(settings.kafka.bootstrap_servers, settings.outcomes.topic, folder)
+    outcomes = OutcomesReader(servers, settings.outcomes.topic, folder)
+    return DoorsLoad(servers, topics, fleet.ports, outcomes, chaos.seed)
 
 
 def _disturb(chaos: Chaos, striker: Striker, say: Callable[[str], None]) -> list[Fault]:
