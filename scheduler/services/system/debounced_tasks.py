@@ -22,7 +22,6 @@ from hourhand.actors.model.execution.outcome import Drop
 from hourhand.actors.model.task.codec import encode_json
 from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
 from hourhand.actors.model.task.key import TaskKey
-from hourhand.actors.model.task.sealed import envelope_in
 from hourhand.actors.model.task.task import StoredTask, Task
 from hourhand.actors.model.values.errors import InvalidKey
 from hourhand.actors.model.values.instant import from_millis
@@ -32,8 +31,8 @@ from hourhand.scheduler.services.system.requested_tasks import (
     DecideRequested,
     RequestDecision,
     RequestedTask,
-    expires_text,
-    name_of,
+    request_task,
+    task_members,
     window_ms,
 )
 
@@ -74,21 +73,8 @@ def debounced_call(task: Task, debounce: timedelta, asked_ms: int, unique: str) 
     """Return the request of a call; InvalidTask where ``debounce`` is not a window."""
     until_ms = asked_ms + window_ms("debounce", debounce)
     key = task.key._replace(scheduled_ms=max(task.key.scheduled_ms, until_ms))
-    request = DebouncedCall(
-        key=str(key),
-        task_data=task.data,
-        seal=envelope_in(task.data),
-        kind=task.kind,
-        priority=task.priority,
-        expires=expires_text(task),
-        until_ms=until_ms,
-    )
-    return Task.model_construct(
-        ordering_id=name_of(DefinitionKind.DEBOUNCED, task).ordering_id,
-        scheduled_time=from_millis(asked_ms),
-        uniqueness_key=unique,
-        data=request.as_data(),
-    )
+    request = DebouncedCall(**task_members(task, key), until_ms=until_ms)
+    return request_task(DefinitionKind.DEBOUNCED, task, request, asked_ms, unique)
 
 
 _decode_request = msgspec.json.Decoder(DebouncedCall).decode

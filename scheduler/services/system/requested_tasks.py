@@ -25,10 +25,11 @@ from hourhand.actors.model.task.definition import (
 from hourhand.actors.model.task.expiry import read_expiry
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.priority import PRIORITY_MAX
-from hourhand.actors.model.task.sealed import SealedData, sealed_with
+from hourhand.actors.model.task.sealed import SealedData, envelope_in, sealed_with
 from hourhand.actors.model.task.task import StoredTask, Task
 from hourhand.actors.model.values.display import shown
 from hourhand.actors.model.values.errors import InvalidTask
+from hourhand.actors.model.values.instant import from_millis
 from hourhand.scheduler.node.system_executor import TaskEnds
 from hourhand.scheduler.runtime.steps import Steps
 from hourhand.scheduler.services.system.stepped_executor import SteppedExecutor
@@ -83,9 +84,28 @@ def window_ms(what: str, duration: object) -> int:
     return duration_ms
 
 
-def expires_text(task: Task) -> str | None:
-    """Return the text of a task's own expiry."""
-    return None if task.expiry is None else str(task.expiry)
+def task_members(task: Task, key: TaskKey) -> dict[str, Any]:
+    """Return the members of a request that say which task is asked for, under this key."""
+    return {
+        "key": str(key),
+        "task_data": task.data,
+        "seal": envelope_in(task.data),
+        "kind": task.kind,
+        "priority": task.priority,
+        "expires": None if task.expiry is None else str(task.expiry),
+    }
+
+
+def request_task(
+    kind: DefinitionKind, task: Task, request: RequestedTask, asked_ms: int, unique: str
+) -> Task:
+    """Return the task that asks for another one, by the row of that one's ids."""
+    return Task.model_construct(
+        ordering_id=name_of(kind, task).ordering_id,
+        scheduled_time=from_millis(asked_ms),
+        uniqueness_key=unique,
+        data=request.as_data(),
+    )
 
 
 def name_of(kind: DefinitionKind, task: Task) -> DefinitionName:

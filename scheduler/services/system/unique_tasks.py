@@ -20,10 +20,9 @@ from hourhand.actors.model.execution.outcome import Drop
 from hourhand.actors.model.task.codec import encode_json
 from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
 from hourhand.actors.model.task.key import TaskKey
-from hourhand.actors.model.task.sealed import envelope_in
 from hourhand.actors.model.task.task import StoredTask, Task
 from hourhand.actors.model.values.errors import InvalidKey
-from hourhand.actors.model.values.instant import INSTANT_MAX_MS, format_instant, from_millis
+from hourhand.actors.model.values.instant import INSTANT_MAX_MS, format_instant
 from hourhand.scheduler.node.system_executor import offset_above
 from hourhand.scheduler.services.system.requested_tasks import (
     ROW_KEPT_MS,
@@ -31,8 +30,8 @@ from hourhand.scheduler.services.system.requested_tasks import (
     DecideRequested,
     RequestDecision,
     RequestedTask,
-    expires_text,
-    name_of,
+    request_task,
+    task_members,
     window_ms,
 )
 
@@ -50,21 +49,8 @@ class UniqueRequest(RequestedTask, frozen=True):
 def unique_request(task: Task, unique_for: timedelta, asked_ms: int, unique: str) -> Task:
     """Return the request for a task; InvalidTask if ``unique_for`` is not a valid window."""
     duration_ms = window_ms("unique_for", unique_for)
-    request = UniqueRequest(
-        key=str(task.key),
-        task_data=task.data,
-        seal=envelope_in(task.data),
-        kind=task.kind,
-        priority=task.priority,
-        expires=expires_text(task),
-        window_ms=duration_ms,
-    )
-    return Task.model_construct(
-        ordering_id=name_of(DefinitionKind.UNIQUE, task).ordering_id,
-        scheduled_time=from_millis(asked_ms),
-        uniqueness_key=unique,
-        data=request.as_data(),
-    )
+    request = UniqueRequest(**task_members(task, task.key), window_ms=duration_ms)
+    return request_task(DefinitionKind.UNIQUE, task, request, asked_ms, unique)
 
 
 class UniqueMade(msgspec.Struct, frozen=True):
