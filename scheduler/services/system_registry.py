@@ -5,6 +5,7 @@ the partition of a timer or a message. Resources that only some need are opened 
 and closed with the node.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -40,7 +41,7 @@ from hourhand.scheduler.services.system.system_tasks import (
 )
 from hourhand.scheduler.services.system.unique_tasks import DecideUnique
 from hourhand.scheduler.services.timers.calls import CALL, CallBack
-from hourhand.scheduler.services.timers.executor import Caller, RunTimer
+from hourhand.scheduler.services.timers.executor import LOOKS_MAX, Caller, RunTimer
 from hourhand.scheduler.tasks.appending import TaskAppender
 
 
@@ -123,7 +124,9 @@ class SystemTaskRegistry:
             ),
             DefinitionKind.DECLARED.value: partial(DecideDeclared, dependencies),
             CLAIMS: partial(DecideClaims, dependencies, status, decided, kept_ms),
-            DefinitionKind.TIMER.value: partial(RunTimer, dependencies, status, caller, timers),
+            DefinitionKind.TIMER.value: partial(
+                RunTimer, dependencies, status, caller, timers, asyncio.Semaphore(LOOKS_MAX)
+            ),
             DefinitionKind.UNIQUE.value: partial(DecideUnique, dependencies),
             DefinitionKind.DEBOUNCED.value: partial(DecideDebounced, dependencies),
             DefinitionKind.GROUP.value: partial(CountGroup, dependencies),

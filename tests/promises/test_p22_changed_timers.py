@@ -1,5 +1,6 @@
 """P22: once a change of a timer is answered, no pop of its earlier state begins."""
 
+import asyncio
 import math
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +14,7 @@ from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.configuration.door_settings import TimerSettings
 from hourhand.scheduler.services.system.definition_book import DefinitionBook
 from hourhand.scheduler.services.system.system_tasks import LeaseEnded, SystemDependencies
-from hourhand.scheduler.services.timers.executor import LOOK_MS_MAX, LookTooOld, RunTimer
+from hourhand.scheduler.services.timers.executor import LOOK_MS_MAX, LOOKS_MAX, LookTooOld, RunTimer
 from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.testing import execute_task
 from tests.builders import an_attempt
@@ -125,7 +126,9 @@ def _pop_that_freezes(frozen_ms: int, lease_ms: float, calls: _Calls) -> None:
 
     def attempt() -> None:
         note_attempt(an_attempt())
-        execute_task(RunTimer(dependencies, kit.stores.status, calls, TimerSettings()), pop)
+        looking = asyncio.Semaphore(LOOKS_MAX)
+        timer = RunTimer(dependencies, kit.stores.status, calls, TimerSettings(), looking)
+        execute_task(timer, pop)
 
     copy_context().run(attempt)
 
@@ -157,3 +160,47 @@ def test_p22_what_was_looked_up_a_moment_ago_is_called() -> None:
     _pop_that_freezes(LOOK_MS_MAX, math.inf, calls)
 
     assert calls.made == 1
+
+
+class _TogetherBook(DefinitionBook):
+    """Definitions that are read for all who asked in one turn of the event loop."""
+
+    def find(self, name: DefinitionName) -> "Future[Definition | None]":
+        """Read one row."""
+        found: Future[Definition | None] = Future()
+        asyncio.get_running_loop().call_soon(found.set_result, super().find(name).result())
+        return found
+
+
+def test_p22_pops_that_are_due_at_once_are_called_by_their_first_looks() -> None:
+    """Each takes 5 ms of the event loop before it lets another one go on."""
+    bench = TimersBench()
+    kit, made = bench.scheduler, list[str]()
+    bench.made(10, 100)
+    bench.advance(5)
+    (pop,) = kit.all_scheduled()
+    kit.stop()
+    kit.clock.advance(5_000)
+
+    class Calls(_Calls):
+        async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
+            await super().call(uri, body, sequence_number, of)
+            kit.clock.advance(5)
+            made.append(of)
+
+    dependencies = SystemDependencies(
+        TaskAppender(MemoryWriter(kit.broker), len(kit.broker.partitions)),
+        _TogetherBook(kit.stores.definitions, len(kit.broker.partitions), kit.clock),
+        kit.clock,
+        kit.telemetry,
+        lambda: math.inf,
+    )
+
+    async def all_at_once() -> None:
+        note_attempt(an_attempt())
+        given = dependencies, kit.stores.status, Calls(), TimerSettings()
+        looking = asyncio.Semaphore(LOOKS_MAX)
+        await asyncio.gather(*(RunTimer(*given, looking).execute(pop) for _ in range(1_000)))
+
+    copy_context().run(asyncio.run, all_at_once())
+    assert len(made) == 1_000

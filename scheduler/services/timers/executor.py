@@ -5,6 +5,7 @@ back, and makes the next pop after success, before it ends. So a crash between t
 neither, and repeats at most the callback that was under way, with the same number.
 """
 
+import asyncio
 from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
@@ -39,6 +40,9 @@ fails."""
 
 LOOK_MS_MAX = 2_000
 """A callback needs a look at its timer that is at most this old."""
+LOOKS_MAX = 100
+"""Looks of a node that are under way at once: others wait before they begin, so that none is too
+old when its turn in the event loop comes."""
 
 _CHANGE = "change:"
 _encode = msgspec.json.Encoder().encode
@@ -157,8 +161,11 @@ class RunTimer(SystemExecutor):
         status: StatusStore,
         caller: Caller,
         settings: TimerSettings,
+        looking: asyncio.Semaphore,
     ) -> None:
+        """``looking`` bounds the looks of all executors of a node."""
         self._dependencies = dependencies
+        self._looking = looking
         self._status = status
         self._tries = Tries(dependencies.appender, status, settings.callback_tries_max)
         self._caller = caller
@@ -180,15 +187,17 @@ class RunTimer(SystemExecutor):
     async def execute(self, task: Task) -> Outcome | None:
         """Run the task, unless it was done before or belongs to an earlier state."""
         timer_id = task.ordering_id.rpartition(":")[2]
-        looked_ms = self._dependencies.clock.monotonic_ms()
-        found = await settled(self._dependencies.definitions.find(timer_name(timer_id)))
+        async with self._looking:
+            looked_ms = self._dependencies.clock.monotonic_ms()
+            found = await settled(self._dependencies.definitions.find(timer_name(timer_id)))
+            if "pop" in task.data:
+                self._check_look(looked_ms)
         state = None
         if found is not None and not found.ended:
             state = msgspec.json.decode(found.rule, type=TimerState)
         try:
             if "pop" in task.data:
                 pop = msgspec.convert(task.data, TimerPop)
-                self._check_look(looked_ms)
                 return await self._pop(task, found, state, pop)
             change = msgspec.convert(task.data, TimerChange)
         except msgspec.ValidationError as error:
