@@ -384,6 +384,9 @@ class LineStep:
     id: int
     """The attempt among those that came to a line, in order; -1 for one that did not wait."""
     priority: int
+    value: str = ""
+    """The value that takes turns with others by fair shares; empty without these."""
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ nothing of how nodes share it out.  It yields one sentence for each violation, a
 import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hourhand.actors.model.flow.fair_order import AGING_STARTS
@@ -143,7 +143,7 @@ def _extreme(limits: Sequence[Limit], choose: Callable[[Iterable[float]], float]
 
 def p24_limits_are_kept(run: Run) -> Complaints:
     """In any time and for each value no more attempts start than rate and burst allow, no more run
-    at once than ``concurrency`` does, and what waits goes by priority.
+    at once than ``concurrency`` does, and what waits goes by priority and fair share.
     """
     yield from lines_go_by_priority(run)
     holdings = _Holdings(run)
@@ -220,11 +220,11 @@ def _is_over(run: Run, earlier: Started, later: Started) -> bool:
 
 
 def lines_go_by_priority(run: Run) -> Complaints:
-    """Attempts that wait on a node for one limit and value go by priority, then by arrival; a lower
-    priority goes before higher ones after ``AGING_STARTS`` starts of these, and not earlier.
+    """Attempts that wait on a node for one limit and value go by priority, then by fair share, then
+    by arrival; a lower priority goes before higher ones after ``AGING_STARTS`` starts of these, and
+    not earlier.
 
-    Looks at kinds with one limit and no fair share: attempts that wait for several are in one line
-    after the other.
+    Looks at kinds with one limit: attempts that wait for several are in one line after the other.
     """
     lines: dict[tuple[int, str], _Line] = defaultdict(_Line)
     for step in run.history.of(LineStep):
@@ -241,6 +241,7 @@ class _Line:
         """For each priority, starts of higher ones since its last one, or since nobody waited."""
         self._kept_waiting: Counter[int] = Counter()
         """The same, and since it waits."""
+        self._shares = _Shares()
 
     def take(self, step: LineStep) -> Iterator[str]:
         """Follow one step; yield its faults."""
@@ -252,6 +253,8 @@ class _Line:
         self._waiting.pop(step.id, None)
         if step.step == "goes":
             yield from self._judge(step)
+            yield from self._shares.count(step, self._waiting.values())
+        self._shares.forget_absent(step, self._waiting.values())
         if not self._waiting:
             self._passed.clear()
 
@@ -261,7 +264,8 @@ class _Line:
         earlier = [each for each in waiting if each.at_ms < step.at_ms]
         if step.id < 0 and earlier:
             yield f"was passed by one that did not wait, of the priority {own}"
-        if any(each.priority == own and 0 < each.id < step.id for each in waiting):
+        alike = (each for each in waiting if (each.priority, each.value) == (own, step.value))
+        if any(0 < each.id < step.id for each in alike):
             yield f"was passed by one that came later, of its priority {own}"
         higher = [each.priority for each in earlier if each.priority > own]
         if higher and self._passed[own] < AGING_STARTS:
@@ -274,3 +278,43 @@ class _Line:
             # Those of several priorities may be due at once.
             if self._kept_waiting[lower] > AGING_STARTS + len(levels):
                 yield f"with {lower} waited through {self._kept_waiting[lower]} starts"
+
+
+class _Shares:
+    """The starts of values of one priority while they wait beside each other."""
+
+    def __init__(self) -> None:
+        self._apart: dict[tuple[int, str, str], tuple[float, float, float]] = {}
+        """For two values, by how many starts, each over its weight, the first one is ahead: now, at
+        least and at most since both wait."""
+
+    def count(self, step: LineStep, waiting: Collection[LineStep]) -> Iterator[str]:
+        """Count a start; yield which values it takes more than their shares from.
+
+        No two values that wait are ever further apart than one start of each.
+        """
+        beside = {
+            each.value: each.weight
+            for each in waiting
+            if each.priority == step.priority and each.at_ms < step.at_ms
+        }
+        beside.pop(step.value, None)
+        for value, weight in beside.items() if step.id > 0 else ():
+            first, second = sorted((step.value, value))
+            gain = (1 if first == step.value else -1) / step.weight
+            pair = step.priority, first, second
+            now, least, most = self._apart.get(pair, (0.0, 0.0, 0.0))
+            now += gain
+            least, most = min(least, now), max(most, now)
+            self._apart[pair] = now, least, most
+            if most - least > 1 / step.weight + 1 / weight + _ROUNDING:
+                yield f"of {value} gave more than a share to {step.value}"
+
+    def forget_absent(self, step: LineStep, waiting: Collection[LineStep]) -> None:
+        """Begin anew with a value of which nothing waits any more."""
+        own = step.priority, step.value
+        if any((each.priority, each.value) == own for each in waiting):
+            return
+        gone = [pair for pair in self._apart if pair[0] == step.priority and step.value in pair[1:]]
+        for pair in gone:
+            del self._apart[pair]

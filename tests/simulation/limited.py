@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping
 from datetime import timedelta
 
-from hourhand.actors.model.flow.flow import FlowRule, FlowRules, Limit
+from hourhand.actors.model.flow.flow import FairShare, FlowRule, FlowRules, Limit
 from hourhand.actors.model.task.key import TaskKey
 
 MAIL, REPORT, RENDER = "mail", "report", "render"
@@ -28,6 +28,8 @@ LENT: Limits = {
     ),
 }
 """Limits whose rates nodes lend each other."""
+FAIR = {FETCH: FairShare(key="tenant", weights={"t1": 3})}
+"""The fair shares of kinds with limits."""
 _KINDS = (None, MAIL, MAIL, REPORT, RENDER, RENDER)
 _LENT_KINDS = (None, FETCH, FETCH, FETCH, BILL, BILL)
 
@@ -39,7 +41,7 @@ def limits_of(*, limits: bool, lend: bool) -> Limits:
 
 def rules_of(limits: Limits) -> FlowRules:
     """Return what a run's kinds declare."""
-    return FlowRules({kind: FlowRule(each) for kind, each in limits.items()})
+    return FlowRules({kind: FlowRule(each, fair=FAIR.get(kind)) for kind, each in limits.items()})
 
 
 def kind_of(key: TaskKey, *, lend: bool) -> str | None:

@@ -44,6 +44,7 @@ from tests.simulation.history import (
     Started,
     Step,
 )
+from tests.simulation.limited import FAIR
 from tests.simulation.member import Member
 from tests.simulation.pretending import complaint_of
 from tests.simulation.progress import found_by
@@ -240,7 +241,8 @@ class Recorder(StoreRecorder):
             self._lined_up += 1
             self._in_line[running] = self._lined_up
         waited = self._in_line.get(running) if step == "waits" else self._in_line.pop(running, -1)
-        value = _tenant_of(task) if limits[0].key else ""
+        value, fair = _tenant_of(task) if limits[0].key else "", FAIR.get(task.kind or "")
+        sharing = "" if fair is None else _tenant_of(task)
         self._history.add(
             LineStep(
                 at_ms=self._now_ms(),
@@ -250,6 +252,8 @@ class Recorder(StoreRecorder):
                 step=step,
                 id=-1 if waited is None else waited,
                 priority=task.priority or 0,
+                value=sharing,
+                weight=1.0 if fair is None else fair.weights.get(sharing, 1.0),
             )
         )
 
