@@ -1,8 +1,8 @@
-"""The first stage of what a schedule makes ahead: the first attempt of an occurrence that is late.
+"""The first stage of what a schedule makes ahead: the first attempt of an occurrence.
 
-Such an occurrence was made before it was due, so it is known only now whether it overlaps with an
-earlier one.  An occurrence that is on time finds all earlier ones ended, as its ordering id runs
-one task at a time, and passes.  Decides which attempts a judge is asked about, never the answer.
+It was made before it was due, so it is known only now whether it overlaps with an earlier one.  An
+occurrence that is on time finds all earlier ones ended, where its ordering id runs one task at a
+time, and passes.  Decides which attempts a judge is asked about, never the answer.
 """
 
 import threading
@@ -18,11 +18,12 @@ from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.stages import Following
 
 Judge = Callable[[StoredTask, int, int], "Future[str | None]"]
-"""Gets a late task, its partition, and the wall time in milliseconds since which this node owns
+"""Gets a task that may overlap, its partition, and the wall time in milliseconds since which this node owns
 that; answers why the task is left out, or None if it may run."""
 
 LATE_MS = 50
-"""An occurrence that can start within this time of its time overlaps with nothing."""
+"""An occurrence that starts within this time of its time, alone in its ordering id, overlaps with
+nothing."""
 _INSTANT_CHARS = len("2026-02-09T01:41:12.959Z")
 
 
@@ -51,12 +52,14 @@ class MadeAhead:
         self._judged: set[RunningAttempt] = set()
 
     def enter(self, attempts: Sequence[RunningAttempt]) -> None:
-        """Hand attempts on; those of late occurrences once it is known that they may run."""
+        """Hand attempts on; those of occurrences that may overlap once it is known that they may
+        run.
+        """
         if self.judge is not None:
-            late = [each for each in attempts if self._is_late(each)]
-            if late:
-                attempts = [each for each in attempts if each not in late]
-                for running in late:
+            unsure = [each for each in attempts if self._may_overlap(each)]
+            if unsure:
+                attempts = [each for each in attempts if each not in unsure]
+                for running in unsure:
                     self._ask(running, self.judge)
         self._following(attempts)
 
@@ -87,14 +90,17 @@ class MadeAhead:
                 self._calls.registry.discard(running)
             self._calls.refuse(running)
 
-    def _is_late(self, running: RunningAttempt) -> bool:
+    def _may_overlap(self, running: RunningAttempt) -> bool:
         task = running.attempt.task
         key = task.key.uniqueness_key
         # Asked for each task: nearly no key has this form.
         if key[-1:] != "Z" or task.attempts.last:
             return False
         due_ms = occurrence_ms(key)
-        return due_ms is not None and self._calls.clock.now_ms() - due_ms > LATE_MS
+        if due_ms is None:
+            return False
+        is_late = self._calls.clock.now_ms() - due_ms > LATE_MS
+        return is_late or running.attempt.is_beside_others
 
     def _ask(self, running: RunningAttempt, judge: Judge) -> None:
         attempt, clock = running.attempt, self._calls.clock

@@ -324,7 +324,7 @@ class DoorWorkload:
         if rng.random() < 0.3:
             values["cron"] = f"*/{rng.choice((1, 2, 5))} * * * * *"
         else:
-            values["every_ms"] = self._paced(rng.choice((700, 1_000, 2_500)))
+            values["every_ms"] = self._paced(rng.choice((700, 1_000, 2_500, 11_000)))
         if rng.random() < 0.2:
             values["count_max"] = rng.randrange(1, 6)
         if rng.random() < 0.2:

@@ -6,7 +6,6 @@ It yields one sentence for each violation, as those of ``invariants`` do.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from hourhand.actors.model.operations.events import PartitionAssigned
 from hourhand.actors.model.task.codec import LogRecord
@@ -75,8 +74,11 @@ def p23_each_occurrence_comes_once(run: Run) -> Complaints:
             own_ticked = [each for each in own if not each.ahead]
             sets = (c for c in changes if c.kind == "set" and c.offset > life.set_by.offset)
             replaced_ms = min((c.asked_ms for c in sets), default=NEVER_MS)
-            yield from _ahead_against_policy(facts, life.rule, own_ahead, own, replaced_ms)
+            late = list(_started_late(facts, own_ahead, replaced_ms))
+            yield from _ahead_against_policy(facts, life.rule, late, own)
+            yield from _ahead_though_missed(facts, life.rule, late, occurrences, ticks[name])
             yield from _against_policy(run, life.rule, own_ticked, ticks[name], facts.closed_ms)
+            yield from _more_than_asked_for(life.rule, own)
 
 
 def _occurrences(
@@ -297,9 +299,7 @@ def _against_policy(
     ticks: Sequence[Started],
     closed_ms: Callable[[TaskKey], float],
 ) -> Iterator[str]:
-    """Find tasks of one rule that were made beside too many open ones, too late, or more than
-    asked for.
-    """
+    """Find tasks of one rule that were made beside too many open ones, or too late."""
     allowed = {"allow": 10**9, "skip": 1, "buffer_one": 2}[rule.overlap]
     for each in own:
         attempts = _makers(ticks, each.due_ms)
@@ -319,53 +319,89 @@ def _against_policy(
         ]
         if min(beside) >= allowed:
             yield f"{each.key} ({rule.overlap}) was made beside {min(beside)} open ones"
-    if rule.count_max is not None:
-        numbers = count(1)
-        for each, number in zip(sorted(own, key=lambda o: o.due_ms), numbers, strict=False):
-            if number > rule.count_max:
-                yield f"{each.key} is number {number} of {rule.count_max}"
+
+
+def _more_than_asked_for(rule: RecurringRule, own: Sequence[_Occurrence]) -> Iterator[str]:
+    for number, each in enumerate(sorted(own, key=lambda one: one.due_ms), 1):
+        if rule.count_max is not None and number > rule.count_max:
+            yield f"{each.key} is number {number} of {rule.count_max}"
+
+
+def _started_late(
+    facts: DoorFacts, ahead: Sequence[_Occurrence], replaced_ms: float
+) -> Iterator[tuple[_Occurrence, Started]]:
+    """Yield tasks that were made ahead and started late, with their first attempts.  What a rule
+    had made that was replaced before the start is not looked at.
+    """
+    for each in ahead:
+        first = min(each.starts, key=lambda start: start.at_ms, default=None)
+        if first is None or first.wall_ms <= each.due_ms + LATE_MS + facts.apart_ms:
+            continue
+        if replaced_ms > first.wall_ms + facts.apart_ms:
+            yield each, first
 
 
 def _ahead_against_policy(
     facts: DoorFacts,
     rule: RecurringRule,
-    ahead: Sequence[_Occurrence],
+    late: Sequence[tuple[_Occurrence, Started]],
     own: Sequence[_Occurrence],
-    replaced_ms: float,
 ) -> Iterator[str]:
-    """Find tasks that were made ahead and ran though, at their time, too many were open, or though
-    no node had their partition within the catch-up window.  What a rule had made that was replaced
-    before the start is not looked at.
-    """
+    """Find tasks that were made ahead and ran though, at their time, too many were open."""
     allowed = {"allow": 10**9, "skip": 1, "buffer_one": 2}[rule.overlap]
-    run, margin_ms = facts.run, LATE_MS + facts.apart_ms
-    for each in ahead:
-        first = min(each.starts, key=lambda start: start.at_ms, default=None)
-        if first is None or first.wall_ms <= each.due_ms + margin_ms:
-            continue
-        if replaced_ms <= first.wall_ms + facts.apart_ms:
-            continue
-        due_at_ms = each.due_ms - run.wall_at_start_ms + margin_ms
+    run = facts.run
+    for each, first in late:
+        due_at_ms = each.due_ms - run.wall_at_start_ms + LATE_MS + facts.apart_ms
         beside = sum(
             other.due_ms < each.due_ms and _ran_at(run, other, first.at_ms, due_at_ms)
             for other in own
         )
         if beside >= allowed:
             yield f"{each.key} ({rule.overlap}) ran though {beside} were open at its time"
-        taken_over_ms = min(
-            (
-                noted.at_ms + run.wall_at_start_ms
-                for noted in run.noted()
-                if isinstance(noted.event, PartitionAssigned)
-                and (noted.node, noted.event.partition, noted.event.epoch)
-                == (first.node, first.partition, first.epoch)
-            ),
-            default=0.0,
-        )
-        too_late_ms = each.due_ms + rule.catch_up_ms + SLACK_MS * run.pace + facts.apart_ms
-        at_ms = each.due_ms - run.wall_at_start_ms - facts.apart_ms
-        if taken_over_ms > too_late_ms and not _open_since(run, own, each.due_ms, at_ms):
+
+
+def _ahead_though_missed(
+    facts: DoorFacts,
+    rule: RecurringRule,
+    late: Sequence[tuple[_Occurrence, Started]],
+    occurrences: Sequence[_Occurrence],
+    ticks: Sequence[Started],
+) -> Iterator[str]:
+    """Find tasks that were made ahead and ran though no node had their partition within the
+    catch-up window, nor came a tick; one that waits for an earlier one may.
+    """
+    for each, first in late:
+        at_ms = each.due_ms - facts.run.wall_at_start_ms - facts.apart_ms
+        is_missed = _was_taken_over_late(facts, rule, each, first, ticks)
+        if is_missed and not _open_since(facts.run, occurrences, each.due_ms, at_ms):
             yield f"{each.key} ran though its node came later than the catch-up window"
+
+
+def _was_taken_over_late(
+    facts: DoorFacts,
+    rule: RecurringRule,
+    each: _Occurrence,
+    first: Started,
+    ticks: Sequence[Started],
+) -> bool:
+    """True if neither its node nor a tick came within the catch-up window."""
+    run = facts.run
+    taken_over_ms = min(
+        (
+            noted.at_ms + run.wall_at_start_ms
+            for noted in run.noted()
+            if isinstance(noted.event, PartitionAssigned)
+            and (noted.node, noted.event.partition, noted.event.epoch)
+            == (first.node, first.partition, first.epoch)
+        ),
+        default=0.0,
+    )
+    had_tick = any(
+        tick.key.scheduled_ms >= each.due_ms and tick.wall_ms <= each.due_ms + rule.catch_up_ms
+        for tick in ticks
+    )
+    too_late_ms = each.due_ms + rule.catch_up_ms + SLACK_MS * run.pace + facts.apart_ms
+    return taken_over_ms > too_late_ms and not had_tick
 
 
 def _ran_at(run: Run, each: _Occurrence, before_ms: float, at_ms: float) -> bool:

@@ -1,23 +1,24 @@
 """Occurrences that are made before they are due: which ones, and which of them are left out.
 
-An occurrence that starts on time finds all earlier ones ended.  One that starts late is judged
-here, by the state of its schedule and by when the earlier ones ended.  Decides that from what is
-durable alone, so every node decides the same.
+An occurrence that starts on time finds all earlier ones ended, where its ordering id runs one task
+at a time.  Any other one is judged here, by the state of its schedule and by when the earlier ones
+ended.  Decides that from what is durable alone, so every node decides the same.
 """
 
+import math
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import takewhile
 
-from hourhand.actors.model.task.definition import RESERVED
+from msgspec.structs import replace
+
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.status import Completion, CompletionResult
 from hourhand.actors.model.task.task import BEFORE_EVERY_RECORD, StoredTask
 from hourhand.actors.model.values.instant import format_instant
 from hourhand.actors.ports.store import Stores
-from hourhand.scheduler.node.made_ahead import occurrence_ms
+from hourhand.scheduler.node.made_ahead import LATE_MS, occurrence_ms
 from hourhand.scheduler.runtime.steps import Steps, begun
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 from hourhand.scheduler.services.recurring.state import (
@@ -31,26 +32,23 @@ from hourhand.scheduler.services.system.definition_book import DefinitionBook
 from hourhand.scheduler.tasks.appending import TaskAppender
 
 AHEAD_MS = 30_000
-"""An occurrence is made at most this time before it is due."""
+"""The next occurrence is made however far off it is, later ones at most this time before."""
 ROUND_MS = 24_000
 """Time of the occurrences that one tick makes: the next tick comes while some are still ahead."""
 BEHIND_MS = 5_000
 """A tick that is later than this makes up for what was due, one occurrence after the other."""
+WAITING_MAX = 20
+"""Occurrences that wait behind one that runs long, at most; the times after them make none."""
+RECENT_MAX = 20
+_CLOSED_MAX = 2
+"""Recent tasks that are kept although they have ended, at most: no overlap policy allows more
+beside an occurrence that starts late."""
 OVERLAPS = "an earlier occurrence had not ended when this one was due"
 MISSED = "it was due longer ago than catch_up allows when a node took it over"
 ENDED = "its schedule was changed before it was due"
 _LEFT_OUT = frozenset({OVERLAPS, MISSED, ENDED})
 _LAST_RECORD = (1 << 63) - 1
 """Higher than every offset."""
-
-
-def may_be_ahead(rule: RecurringRule) -> bool:
-    """True if occurrences of a rule may be made ahead.
-
-    One that is left out at its start would count against ``count_max``, and a callback has its
-    number when it is made.
-    """
-    return rule.count_max is None and not rule.ordering_id.startswith(RESERVED)
 
 
 def occurrence_key(name: str, rule: RecurringRule, due_ms: int, mark: str = "") -> TaskKey:
@@ -78,10 +76,103 @@ def overlaps(rule: RecurringRule, open_count: int) -> bool:
     return allowed is not None and open_count > allowed
 
 
-def times_ahead(known: Recurring, after_ms: int, now_ms: int) -> list[int]:
-    """Return the times behind ``after_ms`` whose occurrences may be made now."""
-    times = known.rule.times_after(after_ms, known.state.anchor_ms)
-    return list(takewhile(lambda due_ms: due_ms <= now_ms + AHEAD_MS, times))
+def sure_to_be_left_out(known: Recurring, ends: "Ends", now_ms: int) -> set[int]:
+    """Return the times made ahead whose tasks overlap with earlier ones, whenever they start: too
+    many were open when they were late already.
+    """
+    rule, state = known.rule, known.state
+    left_out, taken = set[int](), list[TaskKey]()
+    for due_ms in state.ahead:
+        late_ms = due_ms + LATE_MS
+        before = (*recent_before(state, due_ms), *taken)
+        beside = sum(ends.was_open_at(key, late_ms) for key in before)
+        if late_ms < now_ms and overlaps(rule, beside):
+            left_out.add(due_ms)
+        else:
+            taken.append(occurrence_key(known.name, rule, due_ms))
+    return left_out
+
+
+def count_left(rule: RecurringRule, state: State, left_out: Collection[int] = ()) -> float:
+    """Return how many more occurrences may be made, if of those that were made ahead only
+    ``left_out`` are left out.
+    """
+    made = state.taken + sum(each not in left_out for each in state.ahead)
+    return math.inf if rule.count_max is None else rule.count_max - made
+
+
+def times_ahead(
+    known: Recurring, from_ms: int, now_ms: int, places: float, *, only_next: bool
+) -> list[int]:
+    """Return the times behind ``from_ms`` whose occurrences are made now, at most ``places``: the
+    next one, and unless ``only_next`` those of the next seconds.
+    """
+    rule, ahead = known.rule, known.state.ahead
+    later = sum(each > from_ms for each in ahead)
+    if only_next:
+        places = min(places, 1 - later) if len(ahead) - later < WAITING_MAX else 0
+    times: list[int] = []
+    for due_ms in rule.times_after(max(from_ms, *ahead, 0), known.state.anchor_ms):
+        is_next = later + len(times) == 0
+        if len(times) >= places or not (is_next or due_ms <= now_ms + AHEAD_MS):
+            break
+        times.append(due_ms)
+    return times
+
+
+def count_ends(
+    known: Recurring, due_ms: int, ends: "Ends", open_keys: list[TaskKey], oldest_ms: int
+) -> State:
+    """Return the state with the occurrences counted that were made ahead and were taken or left
+    out: those that have ended, and those that nothing can overlap with any more.
+    """
+    state, kept = known.state, []
+    for each in state.ahead:
+        key = occurrence_key(known.name, known.rule, each)
+        is_open = key in open_keys
+        if each > due_ms or (
+            is_open and (each < oldest_ms or _may_overlap(known, each, ends, open_keys))
+        ):
+            kept.append(each)
+            continue
+        closed = ends.closed.get(key)
+        reason = None if closed is None or is_open else was_left_out(closed)
+        if reason is None:
+            state = replace(state, taken=state.taken + 1, recent=(*state.recent, str(key)))
+        elif reason == MISSED:
+            state = replace(state, missed=state.missed + 1)
+        else:
+            state = replace(state, skipped=state.skipped + 1)
+    still_open = {str(key) for key in open_keys}
+    ended_ms = {str(key): closed.finished_ms for key, closed in ends.closed.items()}
+    # A triggered one may have ended behind others that a tick found out about later.
+    closed_keys = sorted(
+        (text for text in state.recent if text not in still_open),
+        key=lambda text: ended_ms.get(text, 0),
+    )
+    dropped = set(closed_keys[:-_CLOSED_MAX])
+    recent = tuple(text for text in state.recent if text not in dropped)
+    return replace(state, ahead=tuple(kept), recent=recent[-RECENT_MAX:])
+
+
+def _may_overlap(
+    known: Recurring, due_ms: int, ends: "Ends", open_keys: Collection[TaskKey]
+) -> bool:
+    """True if an occurrence may be left out at its start, for earlier ones that were open at its
+    time.
+    """
+    rule, state = known.rule, known.state
+    before = (occurrence_key(known.name, rule, each) for each in state.ahead if each < due_ms)
+    earlier = (*recent_before(state, due_ms), *before)
+    return overlaps(rule, sum(k in open_keys or ends.was_open_at(k, due_ms) for k in earlier))
+
+
+def without_left_out(
+    known: Recurring, left_out: Collection[int], open_keys: list[TaskKey]
+) -> list[TaskKey]:
+    """Return the open occurrences that run one day: not those that are left out at their starts."""
+    keys = {occurrence_key(known.name, known.rule, each) for each in left_out}
+    return [key for key in open_keys if key not in keys]
 
 
 def next_tick_ms(name: str, ahead: Iterable[int], due_ms: int) -> int | None:

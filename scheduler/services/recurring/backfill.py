@@ -43,7 +43,7 @@ def past_occurrences(known: Recurring, from_ms: int, to_ms: int, now_ms: int) ->
             f"{what}: the span has more than {TIMES_MAX:,} times: backfill it in parts, the first"
             f" one up to {last}"
         )
-    return [_with_time_left(occurrence_of(known, known.state, each, ""), now_ms) for each in times]
+    return [_with_time_left(occurrence_of(known, each), now_ms) for each in times]
 
 
 def _with_time_left(task: Task, now_ms: int) -> Task:

@@ -1,16 +1,16 @@
-"""Runs a recurring schedule: its changes, and a tick for each time it is due.
+"""Runs a recurring schedule: its changes, and a tick at times when it is due.
 
-All are tasks of the schedule's own ordering id, so they run one after the other. A tick makes the
-occurrence, then the new state, then the next tick, each durable before the next step; one that is
-run again after a crash sees in the state which steps are done. The occurrence itself is a task of
-the user's and runs elsewhere.
+All are tasks of the schedule's own ordering id, so they run one after the other. A change that
+begins a schedule makes its first occurrence ahead of its time, and each tick the next one, or those
+of the next seconds (``ahead``). They are in the state before they are in the log, so a tick that is
+run again makes the same ones again. A change that ends them cancels them before it is applied. The
+occurrences themselves are tasks of the user's and run elsewhere.
 
-If times follow each other closely, a tick also makes the occurrences of the next seconds ahead
-of their times (``ahead``). They are in the state before they are in the log, so a tick that is run
-again makes the same ones again. A change that ends them cancels them before it is applied.
+A tick whose own time was not made ahead, as after an outage, makes its occurrence before the new
+state.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import replace as dataclasses_replace
 from typing import assert_never
@@ -31,16 +31,17 @@ from hourhand.scheduler.runtime.awaiting import settled
 from hourhand.scheduler.runtime.steps import begun
 from hourhand.scheduler.services.recurring.ahead import (
     BEHIND_MS,
-    MISSED,
+    RECENT_MAX,
     Ends,
+    count_ends,
+    count_left,
     found_ends,
-    may_be_ahead,
     next_tick_ms,
     occurrence_key,
     overlaps,
-    recent_before,
+    sure_to_be_left_out,
     times_ahead,
-    was_left_out,
+    without_left_out,
 )
 from hourhand.scheduler.services.recurring.rule import RecurringRule, checked_name, read_rule
 from hourhand.scheduler.services.recurring.state import (
@@ -59,10 +60,6 @@ from hourhand.scheduler.services.recurring.state import (
 from hourhand.scheduler.services.system.system_tasks import SystemDependencies
 
 _ENDED_KEPT_MS = 10 * 86_400_000
-_RECENT_MAX = 20
-_CLOSED_MAX = 2
-"""Recent tasks that are kept although they have ended, at most: no overlap policy allows more
-beside an occurrence that starts late."""
 _ORDERING_IDS = name_of("").ordering_id
 """Prefix of the ordering ids of schedules."""
 _STORED_WITHIN_MS = 3_600_000
@@ -76,8 +73,6 @@ class _Step:
     state: State
     next_ms: int | None
     occurrence: Task | None = None
-    ahead: tuple[Task, ...] = ()
-    """Tasks that are in the state, and are made behind it."""
     cancelled: tuple[TaskKey, ...] = ()
     """Keys made ahead that a change ends; they are cancelled before it."""
 
@@ -126,9 +121,7 @@ class RunRecurring(SystemExecutor):
         known = recurring_of(found)
         if known.state.made_by == _mark(task):
             # It runs again after a crash: everything is durable but the tasks ahead and the tick.
-            due_ms = task.key.scheduled_ms
-            tasks = _tasks_of(known, [each for each in known.state.ahead if each > due_ms])
-            await self._append(tasks, name, found.next_ms, found.offset)
+            await self._append(known, found.offset)
             return None
         if found.offset != tick.generation or known.state.paused or known.state.over:
             return Drop("the schedule was changed since")
@@ -141,40 +134,58 @@ class RunRecurring(SystemExecutor):
         ends, open_keys = await self._ends_of(known, due_ms)
         now_key = occurrence_key(known.name, rule, due_ms)
         has_earlier = rule.overlap != "allow" and any(each != now_key for each in open_keys)
-        known = known._replace(state=replace(known.state, made_by=_mark(task)))
-        state = _settled(known, due_ms, ends, open_keys)
-        occurrence = None
-        if due_ms in known.state.ahead:
-            # An earlier tick made it; its start is its own.
+        is_ahead, left_out = due_ms in known.state.ahead, set[int]()
+        if not is_ahead or rule.count_max is not None:
+            left_out = sure_to_be_left_out(known, ends, self._began_ms)
+        known = known._replace(state=_made_by(known.state, task))
+        state = count_ends(known, due_ms, ends, open_keys, oldest_ms)
+        occurrence: Task | None = None
+        if is_ahead or count_left(rule, state, left_out) <= 0:
+            # An earlier tick made it, or those that are open may be the last ones.
             pass
         elif due_ms < oldest_ms and not await self._began_in_time(task.key, rule):
             state = await self._too_late(known, state, due_ms)
         else:
-            open_keys = _without_left_out(known, due_ms, ends, open_keys)
+            open_keys = without_left_out(known, left_out, open_keys)
             state, occurrence = self._occurrence(known, state, due_ms, "", open_keys)
         # Times that passed while no node ran, and are too old now, are skipped in one step.
         from_ms = max(due_ms, oldest_ms - 1)
         state = replace(state, passed_ms=from_ms)
         step = _Step(state, rule.next_after(from_ms, state.anchor_ms), occurrence)
-        # While an earlier one is open the next ones may overlap with it: they are left to their
-        # ticks, which make no tasks of them.
-        is_behind = self._began_ms - from_ms > BEHIND_MS
-        if not makes_ahead or not may_be_ahead(rule) or is_behind or has_earlier:
+        if not makes_ahead:
             return step
-        return self._with_ahead(known._replace(state=state), from_ms, step)
+        places = count_left(rule, state, left_out)
+        # While an earlier one is open the next ones may overlap with it: only one is made ahead.
+        return self._with_ahead(known, from_ms, step, places, only_next=has_earlier)
 
-    def _with_ahead(self, known: Recurring, from_ms: int, step: _Step) -> _Step:
-        """Return the step of a tick with the occurrences that it makes ahead."""
-        before = known.state.ahead
-        times = times_ahead(known, max(from_ms, *before, 0), self._began_ms)
-        all_ahead = (*before, *times)
+    def _with_ahead(
+        self, known: Recurring, from_ms: int, step: _Step, places: float, *, only_next: bool
+    ) -> _Step:
+        """Return a step with the occurrences that it makes ahead: none while times have passed
+        that are made up for.
+        """
+        state = step.state
+        if step.next_ms is None or self._began_ms - step.next_ms > BEHIND_MS:
+            return step
+        known = known._replace(state=state)
+        times = times_ahead(known, from_ms, self._began_ms, places, only_next=only_next)
+        all_ahead = (*state.ahead, *times)
         tick_ms = next_tick_ms(known.name, all_ahead, from_ms)
+        numbered = _next_number(state) - 1 + len(times)
         return dataclasses_replace(
             step,
-            state=replace(step.state, ahead=all_ahead),
+            state=replace(state, ahead=all_ahead, fresh=len(times), numbered=numbered),
             next_ms=step.next_ms if tick_ms is None else tick_ms,
-            ahead=_tasks_of(known, times),
         )
+
+    def _beginning(self, known: Recurring, from_ms: int, state: State) -> _Step:
+        """Return the step of a change behind whose time a schedule has its next time."""
+        from_ms = max(from_ms, self._began_ms - known.rule.catch_up_ms - 1)
+        step = _Step(state, known.rule.next_after(from_ms, state.anchor_ms))
+        if not self._makes_ahead():
+            return step
+        places = count_left(known.rule, state)
+        return self._with_ahead(known, from_ms, step, places, only_next=True)
 
     async def _ends_of(self, known: Recurring, due_ms: int) -> tuple[Ends, list[TaskKey]]:
         """Find out what became of the occurrences that were due by a time, and which of them are
@@ -211,9 +222,9 @@ class RunRecurring(SystemExecutor):
 
     async def _too_late(self, known: Recurring, state: State, due_ms: int) -> State:
         """Count a time as missed, unless an interrupted tick made its task in time."""
-        task = occurrence_of(known, state, due_ms, "")
-        if await self._is_stored(task.key):
-            return _with(state, task.key)
+        key = occurrence_key(known.name, known.rule, due_ms)
+        if await self._is_stored(key):
+            return _with(state, key)
         return replace(state, missed=state.missed + 1)
 
     def _occurrence(
@@ -222,7 +233,7 @@ class RunRecurring(SystemExecutor):
         """Return the task of a time, or None if the overlap policy skips it."""
         if overlaps(known.rule, len(open_keys)):
             return replace(state, skipped=state.skipped + 1), None
-        task = occurrence_of(known, state, due_ms, mark)
+        task = occurrence_of(known, due_ms, mark, number=_next_number(state))
         return _with(state, task.key), task
 
     async def _is_stored(self, key: TaskKey) -> bool:
@@ -239,7 +250,7 @@ class RunRecurring(SystemExecutor):
         known = None if found is None else recurring_of(found)
         if found is not None and known is not None:
             if known.state.made_by == _mark(task):
-                await self._append((), name, found.next_ms, found.offset)
+                await self._append(known, found.offset)
                 return None
             if self._came_after(known.state, request.change):
                 return Drop("a later change came before this one")
@@ -283,12 +294,9 @@ class RunRecurring(SystemExecutor):
         if request.change is Change.SET:
             return self._set(task, known, request)
         assert known is not None, "only a schedule that exists is changed"
-        rule, state = known.rule, replace(known.state, made_by=_mark(task))
+        state = _made_by(known.state, task)
         if request.change is Change.TRIGGER:
-            ends, open_keys = await self._ends_of(known, asked_ms)
-            open_keys = _without_left_out(known, asked_ms, ends, open_keys)
-            state, occurrence = self._occurrence(known, state, asked_ms, "!", open_keys)
-            return _Step(state, known.next_ms, occurrence)
+            return await self._triggered(known, state, asked_ms)
         state = replace(state, changed_at=self.record_offset)
         match request.change:
             case Change.PAUSE:
@@ -296,11 +304,11 @@ class RunRecurring(SystemExecutor):
             case Change.RESUME:
                 if not state.paused:
                     return _Step(state, known.next_ms)
-                # The change may be read behind ticks of times after its request.
-                next_ms = rule.next_after(max(asked_ms, state.passed_ms), state.anchor_ms)
                 if state.ended is not None:
                     state = replace(state, ended=(state.ended[0], min(state.ended[1], asked_ms)))
-                return _Step(replace(state, paused=False), next_ms)
+                # The change may be read behind ticks of times after its request.
+                from_ms = max(asked_ms, state.passed_ms)
+                return self._beginning(known, from_ms, replace(state, paused=False))
             case Change.DELETE:
                 revision = max(state.revision, request.revision)
                 over = _Step(replace(state, over=True, deleted=True, revision=revision), None)
@@ -308,13 +316,32 @@ class RunRecurring(SystemExecutor):
             case _:
                 assert_never(request.change)
 
+    async def _triggered(self, known: Recurring, state: State, asked_ms: int) -> _Step:
+        """Return the step that makes an occurrence now; the last one that is still ahead makes
+        room for it where the count is used up.
+        """
+        ends, open_keys = await self._ends_of(known, asked_ms)
+        left_out = sure_to_be_left_out(known, ends, self._began_ms)
+        later = [each for each in state.ahead if each > max(asked_ms, self._began_ms)]
+        places = count_left(known.rule, state, left_out)
+        if places + len(later) <= 0:
+            return _Step(replace(state, skipped=state.skipped + 1), known.next_ms)
+        open_keys = without_left_out(known, left_out, open_keys)
+        state, occurrence = self._occurrence(known, state, asked_ms, "!", open_keys)
+        if occurrence is not None and known.rule.ordering_id.startswith(RESERVED):
+            # Callbacks of later times have later numbers.
+            numbered = state.numbered + len(later)
+            state = replace(state, fresh=len(later), numbered=numbered)
+        step = _Step(state, known.next_ms, occurrence)
+        gives_way = occurrence is not None and places <= 0
+        return self._ending_ahead(known, step, later[-1]) if gives_way else step
+
     def _set(self, task: Task, known: Recurring | None, request: ChangeRequest) -> _Step:
         asked_ms = task.key.scheduled_ms
         rule = read_rule(**(request.rule or {}))
         if known is not None and (_follows(known, request) or _goes_on(known, rule)):
             state = replace(
-                known.state,
-                made_by=_mark(task),
+                _made_by(known.state, task),
                 declared_at=self.record_offset,
                 owner=request.owner,
                 revision=request.revision,
@@ -331,15 +358,18 @@ class RunRecurring(SystemExecutor):
             owner=request.owner,
             revision=request.revision,
         )
-        next_ms = None if stays_paused else rule.next_after(asked_ms, asked_ms)
-        if known is None:
-            return _Step(state, next_ms)
-        step = self._ending_ahead(known, _Step(known.state, next_ms), asked_ms + 1)
-        # The rest was made by the rule of before, and runs as any earlier task.
-        left = (str(occurrence_key(known.name, known.rule, each)) for each in step.state.ahead)
-        recent = (*known.state.recent, *left)
-        state = replace(state, recent=recent, ended=step.state.ended)
-        return dataclasses_replace(step, state=state)
+        cancelled: tuple[TaskKey, ...] = ()
+        if known is not None:
+            before = self._ending_ahead(known, _Step(known.state, None), asked_ms + 1)
+            # The rest was made by the rule of before, and runs as any earlier task.
+            left = (str(occurrence_key(known.name, known.rule, t)) for t in before.state.ahead)
+            recent = (*known.state.recent, *left)
+            state = replace(state, recent=recent, ended=before.state.ended)
+            cancelled = before.cancelled
+        name = task.ordering_id.removeprefix(_ORDERING_IDS)
+        made = Recurring(name, rule, state, None)
+        step = _Step(state, None) if stays_paused else self._beginning(made, asked_ms, state)
+        return dataclasses_replace(step, cancelled=cancelled)
 
     @staticmethod
     def _ending_ahead(known: Recurring, step: _Step, from_ms: int) -> _Step:
@@ -348,7 +378,9 @@ class RunRecurring(SystemExecutor):
         cancelled = [
             occurrence_key(known.name, known.rule, each) for each in ahead if each >= from_ms
         ]
-        state = replace(step.state, ahead=tuple(each for each in ahead if each < from_ms))
+        fresh = max(0, step.state.fresh - len(cancelled))
+        kept = tuple(each for each in ahead if each < from_ms)
+        state = replace(step.state, ahead=kept, fresh=fresh)
         if cancelled:
             state = replace(state, ended=(from_ms, ahead[-1]))
         return dataclasses_replace(step, state=state, cancelled=tuple(cancelled))
@@ -357,8 +389,8 @@ class RunRecurring(SystemExecutor):
 
     async def _follow(self, name: str, found: Definition | None, step: _Step) -> Outcome | None:
         offset, appender = self.offset_over(found), self._dependencies.appender
+        self._dependencies.check_lease()
         if step.occurrence is not None or step.cancelled:
-            self._dependencies.check_lease()
             made = () if step.occurrence is None else (step.occurrence,)
             await settled(
                 gather(
@@ -380,16 +412,14 @@ class RunRecurring(SystemExecutor):
         next_ms = None if state.over else step.next_ms
         row = Definition(name_of(name), offset, msgspec.json.encode(state), next_ms, expires_ms)
         await settled(self._dependencies.definitions.save(row))
-        await self._append(step.ahead, name, next_ms, offset)
+        await self._append(Recurring(name, rule, state, next_ms), offset)
         return None
 
-    async def _append(
-        self, ahead: Iterable[Task], name: str, next_ms: int | None, generation: int
-    ) -> None:
-        """Append what is in the state: tasks that were made ahead, and the next tick."""
-        tasks = [*ahead]
-        if next_ms is not None:
-            tasks.append(tick_task(name, next_ms, generation))
+    async def _append(self, known: Recurring, generation: int) -> None:
+        """Append what is in the state: the tasks that it makes ahead, and the next tick."""
+        tasks = _fresh_tasks(known)
+        if known.next_ms is not None:
+            tasks.append(tick_task(known.name, known.next_ms, generation))
         if tasks:
             self._dependencies.check_lease()
             await settled(gather([self._dependencies.appender.append(each) for each in tasks]))
@@ -436,75 +466,44 @@ def _goes_on(known: Recurring, rule: RecurringRule) -> bool:
     return rule.next_after(state.passed_ms, state.anchor_ms) is None
 
 
-def occurrence_of(known: Recurring, state: State, due_ms: int, mark: str) -> Task:
-    """Return the task of the occurrence at a time."""
+def occurrence_of(known: Recurring, due_ms: int, mark: str = "", *, number: int = 0) -> Task:
+    """Return the task of the occurrence at a time; only callbacks have its number."""
     rule = known.rule
     key = occurrence_key(known.name, rule, due_ms, mark)
     return Task.model_construct(
         ordering_id=key.ordering_id,
         scheduled_time=key.scheduled_time,
         uniqueness_key=key.uniqueness_key,
-        data=_data(rule, state.taken + 1),
+        data=_data(rule, number),
         kind=rule.kind,
         priority=rule.priority,
         expires=rule.expires_after,
     )
 
 
-def _tasks_of(known: Recurring, times: Iterable[int]) -> tuple[Task, ...]:
-    return tuple(occurrence_of(known, known.state, due_ms, "") for due_ms in times)
+def _fresh_tasks(known: Recurring) -> list[Task]:
+    """Return the tasks that are made behind a state."""
+    state = known.state
+    times = state.ahead[len(state.ahead) - state.fresh :]
+    numbers = range(state.numbered - len(times) + 1, state.numbered + 1)
+    return [
+        occurrence_of(known, due_ms, number=number)
+        for due_ms, number in zip(times, numbers, strict=True)
+    ]
 
 
-def _without_left_out(
-    known: Recurring, due_ms: int, ends: Ends, open_keys: list[TaskKey]
-) -> list[TaskKey]:
-    """Return the open occurrences that run one day: not those that will be left out at their
-    starts.
-    """
-    rule = known.rule
-    left_out, taken = set[TaskKey](), list[TaskKey]()
-    for each in known.state.ahead:
-        key = occurrence_key(known.name, rule, each)
-        before = (*recent_before(known.state, each), *taken)
-        beside = sum(ends.was_open_at(other, each) for other in before)
-        if each < due_ms and overlaps(rule, beside):
-            left_out.add(key)
-        else:
-            taken.append(key)
-    return [key for key in open_keys if key not in left_out]
+def _made_by(state: State, task: Task) -> State:
+    """Return a state as the begin of what a task makes of it."""
+    return replace(state, made_by=_mark(task), fresh=0)
 
 
-def _settled(known: Recurring, due_ms: int, ends: Ends, open_keys: list[TaskKey]) -> State:
-    """Return the state with the occurrences counted that were made ahead and have ended."""
-    state, kept = known.state, []
-    for each in state.ahead:
-        key = occurrence_key(known.name, known.rule, each)
-        if each > due_ms or key in open_keys:
-            kept.append(each)
-            continue
-        closed = ends.closed.get(key)
-        reason = None if closed is None else was_left_out(closed)
-        if reason is None:
-            state = replace(state, taken=state.taken + 1, recent=(*state.recent, str(key)))
-        elif reason == MISSED:
-            state = replace(state, missed=state.missed + 1)
-        else:
-            state = replace(state, skipped=state.skipped + 1)
-    still_open = {str(key) for key in open_keys}
-    ended_ms = {str(key): closed.finished_ms for key, closed in ends.closed.items()}
-    # A triggered one may have ended behind others that a tick found out about later.
-    closed_keys = sorted(
-        (text for text in state.recent if text not in still_open),
-        key=lambda text: ended_ms.get(text, 0),
-    )
-    dropped = set(closed_keys[:-_CLOSED_MAX])
-    recent = tuple(text for text in state.recent if text not in dropped)
-    return replace(state, ahead=tuple(kept), recent=recent[-_RECENT_MAX:])
+def _next_number(state: State) -> int:
+    return max(state.numbered, state.taken) + 1
 
 
 def _with(state: State, key: TaskKey) -> State:
-    recent = (*state.recent, str(key))[-_RECENT_MAX:]
-    return replace(state, taken=state.taken + 1, recent=recent)
+    recent = (*state.recent, str(key))[-RECENT_MAX:]
+    return replace(state, taken=state.taken + 1, recent=recent, numbered=_next_number(state))
 
 
 def _data(rule: RecurringRule, number: int) -> dict[str, JsonValue]:

@@ -71,8 +71,13 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     recent: tuple[str, ...] = ()
     """Keys of the last tasks, the newest last: the next one might overlap them."""
     ahead: tuple[int, ...] = ()
-    """Times whose tasks were made before they were due, in order; a later tick finds out what
-    became of them."""
+    """Times whose tasks were made before they were due, in order, until a tick finds out that
+    they are taken or left out."""
+    fresh: int = 0
+    """Number of times at the end of ``ahead`` whose tasks are made behind this state."""
+    numbered: int = 0
+    """Highest number that a task was given; left at 0 by older versions, which number those that
+    are taken."""
     ended: tuple[int, int] | None = None
     """First and last of the times whose tasks the last change cancelled; a task of theirs that
     starts late is left out though its partition may not have read that yet."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 
 import pytest
+from msgspec.structs import replace
 
 from hourhand.actors.model.execution.attempts import Attempt, Ending
 from hourhand.actors.model.task.task import AttemptState, StoredTask
@@ -75,6 +76,15 @@ def test_one_on_time_is_not_asked_about(judged: Judged, late_ms: int) -> None:
 
     assert judged.bench.ended().reason == "async"
     assert judged.asked == []
+
+
+def test_one_that_may_run_beside_others_is_asked_about_on_time(judged: Judged) -> None:
+    """Earlier ones of its ordering id may not have ended."""
+    key = f"n@{format_instant(NOW_MS)}"
+    task = a_stored_task(due_in_ms=0, uniqueness_key=key)
+    judged.bench.run(Quick(), replace(an_attempt(task=task), is_unordered=True))
+
+    assert [each for each, _, _ in judged.asked] == [task]
 
 
 def test_a_further_attempt_is_not_asked_about(judged: Judged) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from hourhand import TaskState
+from hourhand import Hourhand, TaskKind, TaskState
 from hourhand.actors.model.task.definition import Definition
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.partition import partition_of
@@ -22,12 +22,13 @@ from hourhand.scheduler.services.recurring.ahead import (
     MISSED,
     OVERLAPS,
     ROUND_MS,
+    WAITING_MAX,
     Ends,
     LateOccurrences,
+    count_ends,
     next_tick_ms,
     occurrence_key,
 )
-from hourhand.scheduler.services.recurring.executor import _settled
 from hourhand.scheduler.services.recurring.rule import RecurringRule
 from hourhand.scheduler.services.recurring.state import (
     Recurring,
@@ -38,8 +39,9 @@ from hourhand.scheduler.services.recurring.state import (
 from hourhand.scheduler.services.system.definition_book import DefinitionBook
 from hourhand.scheduler.services.system_registry import SystemTaskRegistry
 from hourhand.scheduler.tasks.appending import TaskAppender
+from hourhand.scheduler.testing import VirtualScheduler
 from tests.builders import a_completion
-from tests.unit.scheduler.services.recurring.test_recurring import MIDNIGHT, Bench
+from tests.unit.scheduler.services.recurring.test_recurring import MIDNIGHT, Bench, Slow
 
 SECOND = timedelta(seconds=1)
 
@@ -62,6 +64,16 @@ def reasons(bench: Bench) -> set[str | None]:
     return {each.reason for each in tasks}
 
 
+def judge_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let there be nodes that judge no occurrences."""
+    init = SystemTaskRegistry.__init__
+
+    def without(own: SystemTaskRegistry, **given: Any) -> None:
+        init(own, **given, makes_ahead=lambda: False)
+
+    monkeypatch.setattr(SystemTaskRegistry, "__init__", without)
+
+
 def _lost(lost: list[object], key: TaskKey) -> "Future[None]":
     lost.append(key)
     answered: Future[None] = Future()
@@ -82,25 +94,123 @@ def test_the_occurrences_of_the_next_seconds_are_stored_before_they_are_due() ->
     assert bench.ran == bench.expected(*range(1, 61))
 
 
-def test_a_schedule_of_long_intervals_makes_each_task_when_it_is_due() -> None:
-    """Nothing waits in the store for days, which a change would have to cancel."""
+@pytest.mark.parametrize("minutes", [1, 1_440, 44_640])
+def test_the_next_one_waits_in_the_store_however_far_off_it_is(minutes: int) -> None:
+    """It is counted once its time has come and nothing is open that it may overlap with."""
+    bench, every = Bench(), timedelta(minutes=minutes)
+    bench.client.schedule_recurring("n", every=every).result()
+    for number in range(3):
+        bench.scheduler.run_due()
+        assert ahead_of(bench) == [(number + 1) * every.total_seconds()]
+        assert state_of(bench).taken == number
+        bench.scheduler.advance(every)
+
+    assert bench.ran == bench.expected(*(every.total_seconds() * each for each in (1, 2, 3)))
+
+
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+def test_no_more_are_made_ahead_than_a_count_allows(overlap: Any) -> None:
+    """The last one is known as soon as it is due, so the schedule ends then."""
     bench = Bench()
-    bench.client.schedule_recurring("n", every=timedelta(seconds=40)).result()
-    bench.advance(seconds=100)
-
-    assert ahead_of(bench) == []
-    assert bench.ran == bench.expected(40, 80)
-
-
-def test_a_schedule_with_a_count_makes_each_task_when_it_is_due() -> None:
-    """One that is left out at its start would have used up one of them."""
-    bench = Bench()
-    bench.client.schedule_recurring("n", every=SECOND, count_max=5).result()
+    bench.client.schedule_recurring("n", every=SECOND, count_max=5, overlap=overlap).result()
     bench.advance(seconds=2)
 
-    assert ahead_of(bench) == []
-    bench.advance(seconds=8)
+    assert ahead_of(bench) == [2, 3, 4, 5]
+    bench.advance(seconds=3)
+    assert bench.client.find_recurring("n") is None
+    bench.advance(seconds=5)
     assert bench.ran == bench.expected(1, 2, 3, 4, 5)
+
+
+def test_a_count_is_exact_although_some_are_left_out_at_their_starts() -> None:
+    """Others take their places."""
+    bench = Bench(takes_s=2.5)
+    bench.client.schedule_recurring("n", every=SECOND, count_max=4).result()
+    bench.advance(seconds=60)
+
+    assert len(bench.ran) == 4
+    assert reasons(bench) == {OVERLAPS}
+    assert bench.client.find_recurring("n") is None
+
+
+def test_a_triggered_one_takes_the_place_of_the_last_of_a_count() -> None:
+    """What was made ahead for later is cancelled."""
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=timedelta(hours=1), count_max=2).result()
+    bench.advance(hours=1.5)
+    bench.client.trigger_recurring("n").result()
+    bench.advance(hours=5)
+
+    assert bench.ran == [*bench.expected(3600), f"n@{bench.at(5400)}!"]
+    assert bench.client.find_recurring("n") is None
+
+
+def test_what_is_triggered_while_one_is_open_is_left_out() -> None:
+    """By the overlap policy, as at any other time."""
+    bench = Bench(takes_s=10_000)
+    bench.client.schedule_recurring("n", every=timedelta(hours=1)).result()
+    bench.advance(hours=1.5)
+    bench.client.trigger_recurring("n").result()
+    bench.advance(hours=0.1)
+
+    names = [each.key.uniqueness_key for each in bench.client.list_tasks(ordering_id="n")]
+    assert names == bench.expected(3600, 7200)
+    assert state_of(bench).skipped == 1
+
+
+def test_one_after_an_overlap_was_made_ahead_as_well() -> None:
+    """A long run leaves out the next one only."""
+    bench = Bench(takes_s=70)
+    bench.client.schedule_recurring("n", every=timedelta(minutes=1)).result()
+    bench.advance(seconds=100)
+
+    assert 120 in ahead_of(bench)
+    bench.advance(seconds=100)
+    assert bench.ran == bench.expected(60)
+    assert reasons(bench) == {OVERLAPS}
+    assert (state_of(bench).taken, state_of(bench).skipped) == (2, 1)
+
+
+def test_few_wait_behind_one_that_runs_long() -> None:
+    """The other times make no tasks."""
+    bench = Bench(takes_s=10_000)
+    bench.client.schedule_recurring("n", every=timedelta(minutes=1)).result()
+    bench.advance(hours=1)
+
+    assert len(ahead_of(bench)) == WAITING_MAX
+    assert state_of(bench).skipped == 60 - 1 - WAITING_MAX
+
+
+def test_a_pause_cancels_one_that_is_far_off() -> None:
+    """A resume makes the one that is next then."""
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=timedelta(hours=1)).result()
+    bench.advance(hours=1.5)
+    bench.client.pause_recurring("n").result()
+    bench.advance(hours=2)
+    assert bench.ran == bench.expected(3600)
+    assert ahead_of(bench) == []
+
+    bench.client.resume_recurring("n").result()
+    bench.scheduler.run_due()
+    assert ahead_of(bench) == [4 * 3600]
+    bench.advance(hours=1)
+    assert bench.ran == bench.expected(3600, 4 * 3600)
+
+
+def test_p23_one_of_a_kind_without_order_overlaps_with_none() -> None:
+    """It could start on time beside an earlier one of its ordering id."""
+    app = Hourhand()
+    executor = type("WithoutOrder", (Slow,), {"takes_s": 2.5})
+    app.add("u", TaskKind(executor, concurrency_per_id=None))
+    scheduler = VirtualScheduler(executors=app, now=MIDNIGHT)
+    setattr(executor, "clock", scheduler)  # noqa: B010 - a class made just now
+    scheduler.client.schedule_recurring("n", every=SECOND, kind="u").result()
+    scheduler.advance(seconds=9)
+
+    ran = [each.key for each in scheduler.executions if each.result == "success"]
+    starts = [key.scheduled_ms - to_millis(MIDNIGHT) for key in ran if key.ordering_id == "n"]
+    assert starts == [1_000, 5_000]
 
 
 @pytest.mark.parametrize("change", ["pause", "delete"])
@@ -171,7 +281,7 @@ def test_one_that_is_open_is_kept_beside_many_that_have_ended() -> None:
     state = State({}, 0, "tick", recent=(str(open_key),), ahead=times)
     ends = Ends({key: a_completion(key=key) for key in keys}, {open_key})
 
-    after = _settled(Recurring("n", rule, state, 8_000), 7_900, ends, [open_key])
+    after = count_ends(Recurring("n", rule, state, 8_000), 7_900, ends, [open_key], 0)
 
     assert (after.taken, after.ahead) == (70, ())
     assert after.recent == (str(open_key), *map(str, keys[-2:]))
@@ -195,7 +305,7 @@ def test_p23_a_triggered_one_that_ended_late_is_seen_by_one_that_still_waits(
     state = State(rule_values(rule), start_ms, "m", recent=(str(triggered),), ahead=times)
 
     ends = Ends({each.key: each for each in ended}, {waits.key})
-    after = _settled(Recurring("n", rule, state, None), times[5], ends, [waits.key])
+    after = count_ends(Recurring("n", rule, state, None), times[5], ends, [waits.key], 0)
     book = DefinitionBook(kit.stores.definitions, len(kit.broker.partitions), kit.clock)
     book.save(Definition(name_of("n"), 0, msgspec.json.encode(after), times[-1]))
     appender = TaskAppender(MemoryWriter(kit.broker), len(kit.broker.partitions))
@@ -265,12 +375,7 @@ def test_nothing_is_made_ahead_beside_nodes_that_judge_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Such a node would run what has to be left out."""
-    init = SystemTaskRegistry.__init__
-
-    def without(own: SystemTaskRegistry, **given: Any) -> None:
-        init(own, **given, makes_ahead=lambda: False)
-
-    monkeypatch.setattr(SystemTaskRegistry, "__init__", without)
+    judge_nothing(monkeypatch)
     bench = Bench()
     bench.client.schedule_recurring("n", every=SECOND).result()
     bench.advance(seconds=3)

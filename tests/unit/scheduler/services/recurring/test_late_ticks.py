@@ -19,6 +19,7 @@ from hourhand.scheduler.services.system.system_tasks import LeaseEnded, SystemDe
 from hourhand.scheduler.tasks.appending import TaskAppender
 from hourhand.scheduler.testing import VirtualScheduler, execute_task
 from tests.builders import an_attempt
+from tests.unit.scheduler.services.recurring.test_ahead import judge_nothing
 from tests.unit.scheduler.services.recurring.test_recurring import Bench
 
 Append = Future[Position]
@@ -54,6 +55,7 @@ def test_a_task_whose_append_was_not_answered_counts_as_made(
 ) -> None:
     """It may stand in the log and nowhere else yet: missed and run, it would be one too many."""
     answers = _LostAnswers(monkeypatch)
+    judge_nothing(monkeypatch)
     bench = Bench()
     bench.client.schedule_recurring(
         "n", every=timedelta(seconds=10), catch_up=timedelta(seconds=0), count_max=3
@@ -86,8 +88,11 @@ class _PausingBook(DefinitionBook):
         return found
 
 
-def test_p23_a_node_that_wakes_without_its_lease_makes_no_occurrence() -> None:
+def test_p23_a_node_that_wakes_without_its_lease_makes_no_occurrence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its successor counted the time as missed meanwhile: one more would be over the count."""
+    judge_nothing(monkeypatch)
     bench = Bench()
     kit = bench.scheduler
     bench.client.schedule_recurring(
