@@ -17,8 +17,7 @@ from typing import Any
 
 from rich.console import Console
 
-from examples.demo_cluster.show import Check
-from examples.demo_doors.stage import show_checks
+from examples.demo_stage.checks import Check, number_check, show_checks
 from hourhand import Done, Hourhand, Scheduler, Settings, Snooze, Task, TaskInfo
 from hourhand.scheduler.adapters.clock import SystemClock
 
@@ -118,9 +117,9 @@ def judged(seen: Seen) -> Iterator[Check]:
         ("replaced", "success"),
     ):
         states = Counter(info.state.value for info in seen.reminders[group])
-        yield _counted(f"reminders {group}: {state}", CUSTOMERS[group], states[state])
+        yield number_check(f"reminders {group}: {state}", CUSTOMERS[group], states[state])
     late = [name for name, _ in seen.mails if name.startswith("behind")]
-    yield _counted("mails to who no longer needs one", 0, len(late))
+    yield number_check("mails to who no longer needs one", 0, len(late))
     told = [hour for name, hour in seen.mails if name.startswith("replaced")]
     yield Check(
         "mails with the replaced hour, the new one",
@@ -129,32 +128,28 @@ def judged(seen: Seen) -> Iterator[Check]:
         told.count("10:00") == 0 and told.count("16:00") == CUSTOMERS["replaced"],
     )
     states = Counter(info.state.value for info in seen.charges)
-    yield _counted("charges: success", CHARGES, states["success"])
+    yield number_check("charges: success", CHARGES, states["success"])
     right = [
         seen.results.get(f"order-{number}", {}).get("charged") == _cents(number)
         for number in range(CHARGES)
     ]
-    yield _counted("results that are what was charged", CHARGES, right.count(True))
+    yield number_check("results that are what was charged", CHARGES, right.count(True))
     snoozed = [result.get("snoozes", 0) for result in seen.results.values()]
     yield Check(
         "snoozes of a charge", ">= 1", f"{min(snoozed, default=0)} to {max(snoozed, default=0)}",
         min(snoozed, default=0) >= 1,
     )  # fmt: skip
     most = max((row.attempt for info in seen.charges for row in info.attempts), default=1)
-    yield _counted("attempts of a charge, at most", 1, most)
+    yield number_check("attempts of a charge, at most", 1, most)
     mailed = [seen.receipts.get(f"receipt-{number}") == _cents(number) for number in range(CHARGES)]
-    yield _counted("receipts that tell what was charged", CHARGES, mailed.count(True))
+    yield number_check("receipts that tell what was charged", CHARGES, mailed.count(True))
     uncalled = len(seen.receipts) - CHARGES
-    yield _counted("receipts for cancelled orders", 0, uncalled)
+    yield number_check("receipts for cancelled orders", 0, uncalled)
     states = Counter(info.state.value for info in seen.cancelled)
-    yield _counted("cancelled orders: cancelled", CANCELLED, states["cancelled"])
+    yield number_check("cancelled orders: cancelled", CANCELLED, states["cancelled"])
     called = [name for name in seen.calls if name.startswith("cancelled")]
-    yield _counted("calls to the bank for them", 0, len(called))
-    yield _counted("cancellations: applied", CANCELLED, list(seen.outcomes).count("applied"))
-
-
-def _counted(what: str, expected: int, found: int) -> Check:
-    return Check(what, f"{expected}", f"{found}", found == expected)
+    yield number_check("calls to the bank for them", 0, len(called))
+    yield number_check("cancellations: applied", CANCELLED, list(seen.outcomes).count("applied"))
 
 
 class _Play:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as f
 from rich.console import Console
 from rich.table import Table
 
-from examples.demo_cluster.installation import PARTITIONS, open_installation, remove
+from examples.demo_stage.installation import PARTITIONS, open_installation, remove
 from examples.pipeline_faults import never_stored, options_of, plant
 from hourhand import Scheduler, Settings, Task
 from hourhand.actors.model.execution.task_executor import TaskExecutor

@@ -8,12 +8,12 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from examples.demo_cluster.play import POISON_KEY, Evidence
-from examples.demo_cluster.show import Check, Figures
-from examples.demo_cluster.topic import partitions_by_key
+from examples.demo_cluster.show import Figures
 from examples.demo_cluster.workload import LIMIT_BURST, LIMIT_PER_S, STEADY_PER_S, Job
+from examples.demo_stage.checks import Check, count_check, number_check
+from examples.demo_stage.topic import partitions_by_key
 from hourhand.scheduler.demo.audit import Run, audit, first_starts, lateness
 
-_DETAILS_MAX = 5
 _WINDOW_US = 5_000_000
 _NOTED_S = 0.25
 """An executor notes its start up to so long after it: a window of notes may hold that much more."""
@@ -30,31 +30,21 @@ def promises(jobs: Sequence[Job], runs: Sequence[Run], killed: Mapping[int, int]
     planned = [job.planned(in_order=job.part != "old") for job in jobs]
     found = audit(planned, runs, killed)
     return [
-        Check(
+        number_check(
             "every accepted task has run",
-            f"{found.scheduled:,}",
-            f"{found.scheduled - len(found.lost):,}",
-            not found.lost,
-            found.lost[:_DETAILS_MAX],
+            found.scheduled,
+            found.scheduled - len(found.lost),
+            found.lost,
         ),
-        Check(
-            "run again: in flight at the kill",
-            "any",
-            f"{len(found.repeated):,}",
-            holds=True,
-        ),
-        _none("run again: for no such reason", found.duplicates),
-        _none("started early", found.early),
-        _none("two at once of one ordering id", found.overlapping),
-        _none("out of order within an ordering id", found.out_of_order),
-        _none("run, but not as scheduled", found.unexpected),
-        _none("begun and never ended, though not killed", found.unended),
-        _none("fence lower than an earlier one's", found.fences),
+        Check("run again: in flight at the kill", "any", f"{len(found.repeated):,}", holds=True),
+        count_check("run again: for no such reason", found.duplicates),
+        count_check("started early", found.early),
+        count_check("two at once of one ordering id", found.overlapping),
+        count_check("out of order within an ordering id", found.out_of_order),
+        count_check("run, but not as scheduled", found.unexpected),
+        count_check("begun and never ended, though not killed", found.unended),
+        count_check("fence lower than an earlier one's", found.fences),
     ]
-
-
-def _none(what: str, found: Sequence[str]) -> Check:
-    return Check(what, "0", str(len(found)), not found, found[:_DETAILS_MAX])
 
 
 def _limit(evidence: Evidence) -> list[Check]:
@@ -75,7 +65,7 @@ def _limit(evidence: Evidence) -> list[Check]:
             f"{LIMIT_PER_S * seconds + LIMIT_BURST:.0f} in {seconds:.0f} s",
             f"{most:,}",
             not beyond,
-            beyond[:_DETAILS_MAX],
+            beyond,
         ),
         Check(
             "nodes that started its tasks, the killed one too",
@@ -123,7 +113,7 @@ def _special_cases(evidence: Evidence) -> list[Check]:
     reasons = [letter.headers.get("hourhandReason", "") for letter in letters]
     codes = evidence.stop_codes
     return [
-        Check("3 h old in the log: runs", "1", str(len(of_log)), len(of_log) == 1),
+        count_check("3 h old in the log: runs", of_log, 1),
         Check(
             "5 h old in the store: runs after a restart of all",
             "1",
@@ -143,12 +133,7 @@ def _special_cases(evidence: Evidence) -> list[Check]:
             "refused" if evidence.refusal else "accepted",
             evidence.refusal.startswith("TaskInThePast"),
         ),
-        Check(
-            "nodes that end well when asked to stop",
-            str(len(codes)),
-            str(codes.count(0)),
-            not any(codes),
-        ),
+        number_check("nodes that end well when asked to stop", len(codes), codes.count(0)),
     ]
 
 
@@ -165,25 +150,20 @@ def _places(evidence: Evidence) -> list[Check]:
     ]
     moved = _strays_moved(evidence, own)
     return [
-        Check(
+        number_check(
             "ids: client and console chose one partition",
-            f"{len(by_key)}",
-            f"{len(by_key) - len(torn)}",
-            not torn,
-            torn[:_DETAILS_MAX],
+            len(by_key),
+            len(by_key) - len(torn),
+            torn,
         ),
-        Check(
-            "records in wrong partitions: put into their own",
-            f"{len(strays)}",
-            f"{len(moved)}",
-            moved == strays,
+        number_check(
+            "records in wrong partitions: put into their own", len(strays), len(moved & strays)
         ),
-        Check(
+        number_check(
             "done in its own partition's rows, and once",
-            f"{len(evidence.jobs):,}",
-            f"{len(evidence.jobs) - len(elsewhere):,}",
-            not elsewhere,
-            elsewhere[:_DETAILS_MAX],
+            len(evidence.jobs),
+            len(evidence.jobs) - len(elsewhere),
+            elsewhere,
         ),
     ]
 

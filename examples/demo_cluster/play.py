@@ -3,23 +3,13 @@
 It judges nothing; ``judge`` does.
 """
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from examples.demo_cluster.executor import ClusterExecutor, LimitedExecutor, micros, now_us
-from examples.demo_cluster.installation import SESSION_TIMEOUT_MS, node_variables
-from examples.demo_cluster.topic import (
-    Found,
-    committed_offsets,
-    read_all,
-    write_by_console,
-    write_raw,
-)
 from examples.demo_cluster.workload import (
     LIMITED_KIND,
     Job,
@@ -30,12 +20,21 @@ from examples.demo_cluster.workload import (
     misplaced_jobs,
     whole_millis,
 )
+from examples.demo_stage.installation import SESSION_TIMEOUT_MS
+from examples.demo_stage.stage import READY_S, Stage
+from examples.demo_stage.topic import (
+    Found,
+    committed_offsets,
+    read_all,
+    write_by_console,
+    write_raw,
+)
 from hourhand import SchedulerClient, Settings
 from hourhand.actors.model.task.partition import partition_of
 from hourhand.actors.model.values.errors import HourhandError
 from hourhand.scheduler import wiring
 from hourhand.scheduler.demo.audit import Run
-from hourhand.scheduler.demo.node import NodeFailed, NodeProcess, node_environment
+from hourhand.scheduler.demo.node import NodeFailed, NodeProcess
 from hourhand.scheduler.demo.records import FOLDER_VARIABLE, RecordReader
 from hourhand.scheduler.ports.bulk import BulkTable
 
@@ -47,7 +46,6 @@ _LEAD_S = 14
 _LEAD_OF_WRITES = 6
 """Or as many times what the first two records took, where the machine is busy."""
 _ACCEPTED_BEFORE_S = 2
-_READY_S = 90
 _STOP_AFTER_S, _START_AFTER_S, _KILL_AFTER_S = 1, 3, 9
 """Counted from the start of the storm."""
 _AT_WORK_S_MAX = 12
@@ -57,7 +55,6 @@ be taken for the killed node's, taken over at once.
 _STILL_S_MAX = 30
 """Nothing ends for so long where something is lost."""
 _QUIET_S = 3
-_LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,31 +87,25 @@ class Evidence:
 class Play:
     """One run, in the order of its methods."""
 
-    def __init__(self, settings: Settings, folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, stage: Stage, settings: Settings) -> None:
+        self._stage = stage
         self._settings = settings
-        self._folder = folder
-        self._say = say
-        self._records = folder / "records"
-        self._records.mkdir(parents=True)
+        self._records = stage.folder / "records"
+        self._records.mkdir()
         self._reader = RecordReader(self._records)
-        self._nodes: list[NodeProcess] = []
         self._jobs: list[Job] = []
         self._stop_codes: list[int] = []
-        self._succeeded: set[str] = set()
         self._handovers: list[tuple[int, int]] = []
-        self._moment = threading.Event()
         self._lead_s = float(_LEAD_S)
 
     def run(self, tasks: int) -> Evidence:
         """Let everything happen; no node is left running."""
-        try:
-            first_pid, commits = self._run_old_tasks()
-            workload, refusal = self._schedule(tasks)
-            killed, kill_sent_us = self._disturb(workload)
-            self._wait_for_all()
-        finally:
-            self._stop_nodes()
-        self._look()
+        first_pid, commits = self._run_old_tasks()
+        workload, refusal = self._schedule(tasks)
+        killed, kill_sent_us = self._disturb(workload)
+        self._wait_for_all()
+        self._stop_codes += self._stage.stop_all()
+        self._reader.read()
         topic = self._settings.topic
         return Evidence(
             jobs=self._jobs,
@@ -154,16 +145,20 @@ class Play:
         self._lead_s = max(_LEAD_S, _LEAD_OF_WRITES * (now_us() - began_us) / 1_000_000)
         self._jobs += old
         node = self._start_nodes(1)[0]
-        self._say("node 1 alone: two tasks, due 3 and 5 hours ago, were written while none ran")
-        self._wait_until(lambda: len(self._reader.runs) >= len(old), _READY_S, "run old tasks")
-        self._stop_nodes()
-        self._say("the whole cluster is stopped; one of the two still waits in the store")
+        self._stage.say(
+            "node 1 alone: two tasks, due 3 and 5 hours ago, were written while none ran"
+        )
+        self._stage.require(lambda: len(self._runs()) >= len(old), READY_S, "run old tasks")
+        self._stop_codes += self._stage.stop_all()
+        self._stage.say("the whole cluster is stopped; one of the two still waits in the store")
         return node.pid, committed_offsets(self._settings)
 
     def _schedule(self, tasks: int) -> tuple[Workload, str]:
         """Start three nodes and write everything, half of it with Kafka's own producer."""
         self._start_nodes(3)
-        self._say(f"three nodes run: pids {', '.join(str(node.pid) for node in self._nodes)}")
+        self._stage.say(
+            f"three nodes run: pids {', '.join(str(node.pid) for node in self._stage.nodes)}"
+        )
         starts = datetime.now(UTC) + timedelta(seconds=self._lead_s)
         workload = make_workload(tasks, starts)
         strays = misplaced_jobs(starts)
@@ -175,12 +170,12 @@ class Play:
             ours = [*(job for job in workload.jobs if job.by_client), *limited]
             result = client.schedule_tasks(job.task() for job in ours)
             result.raise_if_rejected()
-            self._say(f"the client wrote {result.accepted:,} tasks")
+            self._stage.say(f"the client wrote {result.accepted:,} tasks")
             refusal = _refusal(client)
             write_raw(self._settings, [*self._misplaced(strays), (3, POISON_KEY, '{"broken')])
-            self._say(f"{len(strays)} records went into wrong partitions, and a broken one")
+            self._stage.say(f"{len(strays)} records went into wrong partitions, and a broken one")
             written.result()
-        self._say(f"Kafka's console producer wrote {len(others):,} tasks")
+        self._stage.say(f"Kafka's console producer wrote {len(others):,} tasks")
         if datetime.now(UTC) > starts - timedelta(seconds=_ACCEPTED_BEFORE_S):
             raise NodeFailed(f"writing took over {self._lead_s:.0f} s: too slow to judge the order")
         self._jobs += [*workload.jobs, *limited, *strays, *companions(strays)]
@@ -195,86 +190,56 @@ class Play:
 
     def _disturb(self, workload: Workload) -> tuple[dict[int, int], int]:
         """Stop one node, start it again, kill another one, all under load."""
-        stopped, killed = self._nodes[:2]
+        stopped, killed = self._stage.nodes[:2]
         self._watch_until(workload.storm + timedelta(seconds=_STOP_AFTER_S))
         stop_sent_us = now_us()
-        self._stop_codes.append(stopped.stop())
+        self._stop_codes.append(self._stage.stop(stopped))
         self._handovers.append((stop_sent_us, now_us()))
-        self._nodes.remove(stopped)
-        self._say(f"pid {stopped.pid} stopped gracefully, exit code {self._stop_codes[-1]}")
+        self._stage.say(f"pid {stopped.pid} stopped gracefully, exit code {self._stop_codes[-1]}")
         self._watch_until(workload.storm + timedelta(seconds=_START_AFTER_S))
         start_us = now_us()
         started = self._start_nodes(1)[0]
-        self._say(f"pid {started.pid} started in its place")
+        self._stage.say(f"pid {started.pid} started in its place")
         self._watch_until(workload.storm + timedelta(seconds=_KILL_AFTER_S))
-        self._wait_while(lambda: not self._has_run(started), _AT_WORK_S_MAX)
+        self._stage.wait_until(lambda: self._has_run(started), _AT_WORK_S_MAX)
         sent_us = now_us()
-        killed.kill()
+        self._stage.kill(killed)
         gone_us = now_us()
         # Partitions of the new node moved until now; the killed one's move after its session.
         taken_us = gone_us + 2 * SESSION_TIMEOUT_MS * 1_000
         self._handovers += [(start_us, sent_us), (sent_us, taken_us)]
-        self._nodes.remove(killed)
-        self._say(f"pid {killed.pid} killed with SIGKILL")
+        self._stage.say(f"pid {killed.pid} killed with SIGKILL")
         self._watch_until(workload.ends)
         return {killed.pid: gone_us}, sent_us
 
     def _wait_for_all(self) -> None:
         wanted = {job.task_id for job in self._jobs}
-        known = -1
-        while not wanted <= self._succeeded and known < len(self._succeeded):
-            known = len(self._succeeded)
-            # A task that is missing when nothing ends any more is lost, and the audit will say so.
-            self._wait_while(lambda: not wanted <= self._succeeded, _STILL_S_MAX)
-        self._wait_while(lambda: True, _QUIET_S)
-        self._say(f"{len(self._succeeded):,} tasks have run")
+        self._stage.wait_for_all(wanted, self._succeeded, _STILL_S_MAX)
+        self._stage.pause(_QUIET_S)
+        self._stage.say(f"{len(self._succeeded()):,} tasks have run")
 
     def _has_run(self, node: NodeProcess) -> bool:
-        return any(run.pid == node.pid for run in self._reader.runs)
+        return any(run.pid == node.pid for run in self._runs())
+
+    def _runs(self) -> list[Run]:
+        self._reader.read()
+        return self._reader.runs
+
+    def _succeeded(self) -> set[str]:
+        self._reader.read()
+        return self._reader.succeeded
 
     def _start_nodes(self, count: int) -> list[NodeProcess]:
         module = ClusterExecutor.__module__
-        executor = f"{module}:{ClusterExecutor.__name__}"
-        command = ("run", "--executor", f"{LIMITED_KIND}={module}:{LimitedExecutor.__name__}")
-        variables = {**node_variables(self._settings), FOLDER_VARIABLE: str(self._records)}
-        started = []
-        for _ in range(count):
-            log = self._folder / f"node-{len(list(self._folder.glob('node-*.log'))) + 1}.log"
-            started.append(NodeProcess(executor, node_environment(variables), log, command=command))
-            self._nodes.append(started[-1])
-        self._wait_until(lambda: all(node.says_ready for node in started), _READY_S, "start")
-        return started
-
-    def _stop_nodes(self) -> None:
-        # All are asked before any is waited for; asked twice, a node would leave at once.
-        for node in self._nodes:
-            node.ask_to_stop()
-        self._stop_codes += [node.stop() for node in self._nodes]
-        self._nodes.clear()
+        executors = (
+            f"{module}:{ClusterExecutor.__name__}",
+            f"{LIMITED_KIND}={module}:{LimitedExecutor.__name__}",
+        )
+        command = ("run", *(word for each in executors for word in ("--executor", each)))
+        return self._stage.start(count, command, {FOLDER_VARIABLE: str(self._records)})
 
     def _watch_until(self, moment: datetime) -> None:
-        self._wait_while(lambda: now_us() < micros(moment), 600)
-
-    def _wait_until(self, holds: Callable[[], bool], timeout_s: float, what: str) -> None:
-        if self._wait_while(lambda: not holds(), timeout_s):
-            tails = "\n".join(node.tail() for node in self._nodes)
-            raise NodeFailed(f"the nodes did not {what} within {timeout_s:.0f} s:\n{tails}")
-
-    def _wait_while(self, holds: Callable[[], bool], timeout_s: float) -> bool:
-        """Look again and again; return whether ``holds()`` to the end of the time."""
-        give_up_us = now_us() + round(timeout_s * 1_000_000)
-        while holds():
-            if now_us() > give_up_us:
-                return True
-            self._look()
-            self._moment.wait(_LOOK_S)
-        return False
-
-    def _look(self) -> None:
-        self._succeeded |= {run.task_id for run in self._reader.read() if run.succeeded}
-        for node in self._nodes:
-            if not node.is_running:
-                raise NodeFailed(f"node {node.pid} ended by itself:\n{node.tail()}")
+        self._stage.wait_until(lambda: now_us() >= micros(moment), 600)
 
     def _stored_partitions(self) -> dict[str, list[int]]:
         stored: dict[str, list[int]] = {}

@@ -12,18 +12,19 @@ from urllib.parse import quote
 import typer
 from playwright.sync_api import Browser
 
-from examples.demo_cluster.show import Check
 from examples.demo_dashboard.executor import SPEC
 from examples.demo_dashboard.load import BROKEN, STUCK, Load
 from examples.demo_dashboard.pictures import BYTES_MAX, Seen, open_page, show, write, write_all
-from examples.demo_doors.stage import Stage, count_check, perform, show_checks
+from examples.demo_stage.checks import Check, count_check, number_check, show_checks
+from examples.demo_stage.stage import Stage, on_servers, perform
+from hourhand import Settings
 from hourhand.scheduler.cli.http_running import AdminRunning
 from tests.servers.chromium import open_browser
 
 FOLDER = Path(__file__).parents[2] / "docs/images/dashboard"
 _NODES = 3
 _PER_S = 80.0
-_READY_LINE = "the node runs"
+_COMMAND = ("run", "--executor", SPEC)
 _BLOCKED_S = 60.0
 _BEFORE_S, _AFTER_S = 40.0, 75.0
 """Seconds of charts before the first node dies, and after."""
@@ -41,18 +42,20 @@ def main(
 ) -> None:
     """Show the dashboard over real Kafka and Cassandra, with three nodes, two of which die."""
 
-    def play(stage: Stage) -> bool:
+    def play(stage: Stage, settings: Settings) -> bool:
         with contextlib.ExitStack() as stack:
             browser = stack.enter_context(open_browser()) if pictures else None
-            return _play(stage, browser, folder, port, stay=stay)
+            admin = settings.admin.model_copy(update={"port": port})
+            settings = settings.model_copy(update={"admin": admin})
+            return _play(stage, settings, browser, folder, stay=stay)
 
-    perform("The dashboard", play)
+    perform("The dashboard on real Kafka and Cassandra", on_servers(play))
 
 
-def _play(stage: Stage, browser: Browser | None, folder: Path, port: int, *, stay: bool) -> bool:
-    admin = stage.settings.admin.model_copy(update={"port": port})
-    settings = stage.settings.model_copy(update={"admin": admin})
-    _start(stage, _NODES)
+def _play(
+    stage: Stage, settings: Settings, browser: Browser | None, folder: Path, *, stay: bool
+) -> bool:
+    stage.start(_NODES, _COMMAND)
     with AdminRunning(settings) as running, contextlib.closing(Load(settings, _PER_S)) as load:
         load.begin()
         stage.say(f"the dashboard: {running.address}")
@@ -66,7 +69,7 @@ def _play(stage: Stage, browser: Browser | None, folder: Path, port: int, *, sta
         stage.watch(lambda: False, _BEFORE_S, line)
         stage.kill(stage.nodes[0])
         stage.say("one node was killed; the others take over, and a new one comes")
-        _start(stage, 1)
+        stage.start(1, _COMMAND)
         stage.watch(lambda: False, _AFTER_S, line)
         if browser is not None:
             checks += _look(stage, running, browser, folder)
@@ -74,10 +77,6 @@ def _play(stage: Stage, browser: Browser | None, folder: Path, port: int, *, sta
             stage.say(f"it stays up: {running.address}; Ctrl-C stops it")
             threading.Event().wait()
         return show_checks(stage.console, "The dashboard", checks)
-
-
-def _start(stage: Stage, count: int) -> None:
-    stage.start(count, ["run", "--executor", SPEC], {}, _READY_LINE)
 
 
 def _look(stage: Stage, running: AdminRunning, browser: Browser, folder: Path) -> list[Check]:
@@ -102,7 +101,7 @@ def _look(stage: Stage, running: AdminRunning, browser: Browser, folder: Path) -
         count_check("complaints of the browser", seen.errors),
         count_check("hosts that were asked", sorted(seen.hosts), 1),
         Check("a node that dies is told of", "1 notice", f"{noticed} notice", noticed == 1),
-        Check("dead letters", f"{len(BROKEN)}", f"{letters}", letters == len(BROKEN)),
+        number_check("dead letters", len(BROKEN), letters),
         Check("size of the pictures", f"≤ {BYTES_MAX:,} B", f"{size:,} B", size <= BYTES_MAX),
     ]
 

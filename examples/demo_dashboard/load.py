@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from examples.demo_cluster.topic import write_raw
+from examples.demo_stage.topic import write_raw
 from hourhand import HourhandError, SchedulerClient, Settings, Task
 from hourhand.actors.model.task.partition import partition_of
 

@@ -16,9 +16,11 @@ import typer
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from examples.demo_cluster.show import Check
-from examples.demo_cluster.topic import read_all
-from examples.demo_doors.stage import Stage, count_check, perform, quantiles, show_checks, wall_s
+from examples.demo_doors.timing import quantiles, wall_s
+from examples.demo_stage.checks import Check, count_check, show_checks
+from examples.demo_stage.stage import Stage, on_servers, perform
+from examples.demo_stage.topic import read_all
+from hourhand import Settings
 from hourhand.actors.model.values.instant import format_instant
 from hourhand.scheduler import wiring
 from hourhand.scheduler.configuration.door_settings import RelaySettings
@@ -172,18 +174,18 @@ class Sink(threading.Thread):
         self._consumer.close()
 
 
-def play(stage: Stage, messages: int) -> bool:
+def play(stage: Stage, settings: Settings, messages: int) -> bool:
     """Let it happen, and judge it."""
-    name, partitions = stage.settings.topic.name, stage.settings.topic.partitions
+    name, partitions = settings.topic.name, settings.topic.partitions
     relay = RelaySettings(in_topic=f"{name}-in", out_topic=f"{name}-out", group_id=f"{name}-in")
-    servers = stage.settings.kafka.bootstrap_servers
+    servers = settings.kafka.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
     stamped = {"message.timestamp.type": "LogAppendTime"}
     for made in admin.create_topics(
         [NewTopic(relay.out_topic, partitions, 1, config=stamped)]
     ).values():
         made.result(30)
-    wiring.create_relay_topics(stage.settings.model_copy(update={"relay": relay}))
+    wiring.create_relay_topics(settings.model_copy(update={"relay": relay}))
     source = Source(relay, servers, messages)
     sink = Sink(relay.out_topic, servers, partitions)
     try:
@@ -195,7 +197,7 @@ def play(stage: Stage, messages: int) -> bool:
         sink.join()
         for removed in admin.delete_topics([relay.in_topic, relay.out_topic]).values():
             removed.exception(30)
-    letters = read_all(stage.settings, stage.settings.topic.dead_letter)
+    letters = read_all(settings, settings.topic.dead_letter)
     # By the place of the record: what a node read and could not commit is put aside once more.
     place = ("hourhandTopic", "hourhandPartition", "hourhandOffset")
     headers = {tuple(map(each.headers.get, place)): each.headers for each in letters}
@@ -232,11 +234,11 @@ def _disturb(stage: Stage, relay: RelaySettings, source: Source, sink: Sink) -> 
     part_s = source.count / RATE / 3
     stage.watch(lambda: False, part_s, line)
     stage.say("SIGTERM: one node stops, and hands its partitions over")
-    first.stop()
-    stage.nodes.remove(first)
+    stage.stop(first)
     stage.watch(lambda: False, part_s, line)
     stage.say("SIGKILL: another one dies, in the middle of whatever it does")
-    killed_s = stage.kill(second)
+    killed_s = wall_s()
+    stage.kill(second)
     stage.start(1, *started)
     stage.say("and a new one has started")
     stage.watch(lambda: not source.is_alive(), 300, line)
@@ -292,7 +294,8 @@ def main(
     messages: Annotated[int, typer.Option(min=100, max=100_000, help="Messages sent.")] = 6_000,
 ) -> None:
     """Delay messages on real servers with three relay nodes, one of which is killed."""
-    perform("Hourhand's relay", lambda stage: play(stage, messages))
+    title = "Hourhand's relay on real Kafka and Cassandra"
+    perform(title, on_servers(lambda stage, settings: play(stage, settings, messages)))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from typing import Annotated, Any, NamedTuple
 import httpx
 import typer
 
-from examples.demo_cluster.show import Check
-from examples.demo_doors.stage import Stage, count_check, perform, quantiles, show_checks, wall_s
+from examples.demo_doors.timing import quantiles, wall_s
+from examples.demo_stage.checks import Check, count_check, show_checks
+from examples.demo_stage.stage import Stage, on_servers, perform
 from hourhand.actors.model.values.instant import parse_instant
 from hourhand.scheduler.demo.node import NodeProcess
 
@@ -191,7 +192,8 @@ def play(stage: Stage, timers: int) -> bool:
 
         stage.watch(lambda: popped(0.4), _QUIET_S, line)
         stage.say("SIGKILL: one node dies, in the middle of whatever it does")
-        killed_s = stage.kill(nodes[0])
+        killed_s = wall_s()
+        stage.kill(nodes[0])
         stage.start(1, command, VARIABLES, READY_LINE)
         stage.say("and a new one has started")
         wanted = asked.due_s.keys()
@@ -216,7 +218,8 @@ def main(
     timers: Annotated[int, typer.Option(min=10, max=10_000, help="Timers made.")] = 200,
 ) -> None:
     """Run timers on real servers with three nodes, one of which is killed."""
-    perform("Hourhand's timers", lambda stage: play(stage, timers))
+    title = "Hourhand's timers on real Kafka and Cassandra"
+    perform(title, on_servers(lambda stage, _: play(stage, timers)))
 
 
 if __name__ == "__main__":

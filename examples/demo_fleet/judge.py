@@ -6,17 +6,15 @@ mover's records by the topic as Kafka's own client reads it.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from examples.demo_cluster.executor import micros
-from examples.demo_cluster.show import Check
 from examples.demo_fleet.executor import SECRET
 from examples.demo_fleet.play import KILLS, PROCESSES, Evidence
 from examples.demo_fleet.shop import Entry, Order
+from examples.demo_stage.checks import Check, count_check, number_check
 from hourhand.actors.model.task.sealed import MEMBER
 from hourhand.scheduler.demo.audit import Planned, audit
-
-_DETAILS_MAX = 5
 
 
 def judge(evidence: Evidence) -> list[Check]:
@@ -38,9 +36,11 @@ def _transactions(evidence: Evidence) -> list[Check]:
     committed = {f"order-{number:05}" for number in evidence.committed_orders}
     return [
         _all("committed: the task ran", kept, succeeded),
-        _none("rolled back: the task ran", _ids(evidence, "rolled back") & started),
-        _none("rolled back: the order is there", _ids(evidence, "rolled back") & committed),
-        _none("cancelled through the outbox: the task ran", _ids(evidence, "cancelled") & started),
+        count_check("rolled back: the task ran", _ids(evidence, "rolled back") & started),
+        count_check("rolled back: the order is there", _ids(evidence, "rolled back") & committed),
+        count_check(
+            "cancelled through the outbox: the task ran", _ids(evidence, "cancelled") & started
+        ),
         _all("cancelled, and rolled back: the task ran", restored, succeeded),
     ]
 
@@ -53,10 +53,12 @@ def _log(evidence: Evidence) -> list[Check]:
     last_moved = {entry.task_id: entry for entry in moved}
     return [
         _all("committed: its last record is in the log", last.values(), last_moved.values()),
-        _none("in the log, and not committed", [e.task_id for e in moved if e not in journal]),
-        _none("of a customer, not in the order of commits", _disorder(evidence, places)),
-        _none("rows left in the outbox", range(evidence.rows_left)),
-        _none("dead letters", [letter.key for letter in evidence.dead_letters]),
+        count_check(
+            "in the log, and not committed", [e.task_id for e in moved if e not in journal]
+        ),
+        count_check("of a customer, not in the order of commits", _disorder(evidence, places)),
+        count_check("rows left in the outbox", range(evidence.rows_left)),
+        count_check("dead letters", [letter.key for letter in evidence.dead_letters]),
     ]
 
 
@@ -83,15 +85,10 @@ def _seals(evidence: Evidence) -> list[Check]:
     tasks = [value for value in values if "command" not in value]
     sealed = sum(MEMBER in value["taskData"] for value in tasks)
     return [
-        _none("secret data in waiting rows of the outbox", range(evidence.readable_rows)),
-        _none("secret data in the log", readable),
-        _none("secret data in the store", range(evidence.readable_store)),
-        Check(
-            "tasks in the log: their data is sealed",
-            f"{len(tasks):,}",
-            f"{sealed:,}",
-            bool(tasks) and sealed == len(tasks),
-        ),
+        count_check("secret data in waiting rows of the outbox", range(evidence.readable_rows)),
+        count_check("secret data in the log", readable),
+        count_check("secret data in the store", range(evidence.readable_store)),
+        number_check("tasks in the log: their data is sealed", max(1, len(tasks)), sealed),
     ]
 
 
@@ -99,11 +96,11 @@ def _runs(evidence: Evidence) -> list[Check]:
     found = audit([_planned(order) for order in evidence.orders], evidence.runs, evidence.killed)
     return [
         Check("run again: in flight at the kill", "any", f"{len(found.repeated):,}", holds=True),
-        _none("run again: for no such reason", found.duplicates),
-        _none("started early", found.early),
-        _none("two at once of one customer", found.overlapping),
-        _none("out of order within a customer", found.out_of_order),
-        _none("begun and never ended, though not killed", found.unended),
+        count_check("run again: for no such reason", found.duplicates),
+        count_check("started early", found.early),
+        count_check("two at once of one customer", found.overlapping),
+        count_check("out of order within a customer", found.out_of_order),
+        count_check("begun and never ended, though not killed", found.unended),
     ]
 
 
@@ -114,7 +111,6 @@ def _planned(order: Order) -> Planned:
 
 def _processes(evidence: Evidence) -> list[Check]:
     waited = evidence.waiting_at_restarts
-    pids = {run.pid for run in evidence.runs}
     killed_us = max(evidence.killed.values(), default=0)
     after = {run.pid for run in evidence.runs if run.started_us > killed_us}
     codes = evidence.stop_codes
@@ -125,11 +121,10 @@ def _processes(evidence: Evidence) -> list[Check]:
             f"{len(waited)} times",
             len(waited) == KILLS and all(waited),
         ),
-        Check(
+        count_check(
             "node processes that ran tasks before the kill",
-            str(PROCESSES),
-            str(len(pids & _before(evidence, killed_us))),
-            len(_before(evidence, killed_us)) == PROCESSES,
+            _before(evidence, killed_us),
+            PROCESSES,
         ),
         Check(
             "the killed process: started again, others go on",
@@ -137,11 +132,8 @@ def _processes(evidence: Evidence) -> list[Check]:
             "yes" if evidence.restarted and after - evidence.killed.keys() else "no",
             evidence.restarted and bool(after - evidence.killed.keys()),
         ),
-        Check(
-            "processes that end well when asked to stop",
-            str(len(codes)),
-            str(sum(code == 0 for code in codes.values())),
-            bool(codes) and not any(codes.values()),
+        number_check(
+            "processes that end well when asked to stop", max(1, len(codes)), codes.count(0)
         ),
     ]
 
@@ -162,10 +154,4 @@ def _entry(value: str) -> Entry:
 def _all(what: str, wanted: Iterable[object], seen: Iterable[object]) -> Check:
     wanted = set(wanted)
     missing = sorted(map(str, wanted - set(seen)))
-    expected, found = f"{len(wanted):,}", f"{len(wanted) - len(missing):,}"
-    return Check(what, expected, found, bool(wanted) and not missing, missing[:_DETAILS_MAX])
-
-
-def _none(what: str, found: Iterable[object]) -> Check:
-    told: Sequence[str] = sorted(map(str, found))
-    return Check(what, "0", str(len(told)), not told, told[:_DETAILS_MAX])
+    return number_check(what, max(1, len(wanted)), len(wanted) - len(missing), missing)

@@ -6,20 +6,19 @@ It judges nothing; ``judge`` does.
 import os
 import re
 import signal
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from examples.demo_cluster.executor import now_us
-from examples.demo_cluster.installation import node_variables, open_cassandra
-from examples.demo_cluster.topic import Found, read_all
 from examples.demo_fleet.executor import KEYS_VARIABLE, SECRET
 from examples.demo_fleet.shop import WRITERS, Entry, Order, Shop, make_orders
+from examples.demo_stage.installation import open_cassandra
+from examples.demo_stage.stage import READY_S, Stage
+from examples.demo_stage.topic import Found, read_all
 from hourhand import Settings
 from hourhand.scheduler.demo.audit import Run
-from hourhand.scheduler.demo.node import NodeFailed, NodeProcess, node_environment
+from hourhand.scheduler.demo.node import NodeFailed, NodeProcess
 from hourhand.scheduler.demo.records import FOLDER_VARIABLE, RecordReader
 
 PROCESSES = 2
@@ -35,11 +34,10 @@ _ROWS_AT_RESTART = 20
 _SPREAD_S = 12
 _KILL_AFTER_S = 4
 """From the first task's time to the kill of a node process."""
-_READY_S = 90
 _STILL_S_MAX = 40
 """Nothing ends for so long where something is lost."""
 _QUIET_S = 3
-_LOOK_S = 0.1
+_EXECUTOR = "examples.demo_fleet.nodes:APP"
 _RESTARTS = "it is started again"
 _WORKS = re.compile(r"\[(\d)\] hourhand\.node works on")
 """Line of a node process that has partitions, with its number."""
@@ -63,183 +61,136 @@ class Evidence:
     dead_letters: Sequence[Found]
     restarted: bool
     """True if the supervisor has said that the killed process is started again."""
-    stop_codes: Mapping[str, int]
+    stop_codes: Sequence[int]
     readable_rows: int
     """Rows of the outbox that showed secret data while they waited."""
     readable_store: int
     """Values in Cassandra that show it."""
 
 
-@dataclass(slots=True)
 class Play:
     """One run, in the order of its methods."""
 
-    settings: Settings
-    shop: Shop
-    folder: Path
-    say: Callable[[str], None]
-    _processes: dict[str, NodeProcess] = field(default_factory=dict)
-    _succeeded: set[str] = field(default_factory=set)
-    _moment: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, stage: Stage, settings: Settings, shop: Shop) -> None:
+        self._stage, self._settings, self._shop = stage, settings, shop
+        self._records = stage.folder / "records"
+        self._records.mkdir()
+        self._reader = RecordReader(self._records)
 
     def run(self, count: int) -> Evidence:
         """Let everything happen; no process is left running."""
-        records = self.folder / "records"
-        records.mkdir(parents=True)
-        reader = RecordReader(records)
-        try:
-            self._start_nodes(records)
-            orders = self._plan(count, self._start_first_mover())
-            waiting, readable = self._write(orders)
-            self._await_moved(orders[0].due)
-            killed = self._kill_a_process(reader, orders)
-            self._await_all(reader, orders)
-        finally:
-            stop_codes = self._stop()
-        reader.read()
-        topic = self.settings.topic
+        fleet = self._start_nodes()
+        mover, start_s = self._start_first_mover()
+        orders = self._plan(count, start_s)
+        waiting, readable = self._write(orders, mover)
+        self._await_moved(orders[0].due)
+        killed = self._kill_a_process(orders)
+        self._await_all(orders, fleet)
+        restarted = _RESTARTS in fleet.output
+        stop_codes = self._stage.stop_all()
+        self._reader.read()
+        topic, shop = self._settings.topic, self._shop
         return Evidence(
             orders=orders,
-            committed_orders=self.shop.order_numbers(),
-            journal=self.shop.journal(),
+            committed_orders=shop.order_numbers(),
+            journal=shop.journal(),
             waiting_at_restarts=waiting,
-            rows_left=self.shop.waiting(),
-            runs=reader.runs,
+            rows_left=shop.waiting(),
+            runs=self._reader.runs,
             killed=killed,
-            records=read_all(self.settings, topic.name),
-            dead_letters=read_all(self.settings, topic.dead_letter),
-            restarted=_RESTARTS in self._output("fleet"),
+            records=read_all(self._settings, topic.name),
+            dead_letters=read_all(self._settings, topic.dead_letter),
+            restarted=restarted,
             stop_codes=stop_codes,
             readable_rows=readable,
-            readable_store=_readable_values(self.settings),
+            readable_store=_readable_values(self._settings),
         )
 
-    def _start_nodes(self, records: Path) -> None:
+    def _start_nodes(self) -> NodeProcess:
+        command = ("run", "--processes", str(PROCESSES), "--executor", _EXECUTOR)
         variables = {
-            **node_variables(self.settings),
-            FOLDER_VARIABLE: str(records),
+            FOLDER_VARIABLE: str(self._records),
             KEYS_VARIABLE: os.environ[KEYS_VARIABLE],
         }
-        self._processes["fleet"] = NodeProcess(
-            "examples.demo_fleet.nodes:APP",
-            node_environment(variables),
-            self.folder / "fleet.log",
-            command=("run", "--processes", str(PROCESSES)),
-        )
-        self._await(lambda: len(set(self._works())) == PROCESSES, "start")
-        self.say(f"hourhand run --processes {PROCESSES}: both nodes run")
+        fleet = self._stage.begin(command, variables)
+        self._await(lambda: len(set(_WORKS.findall(fleet.output))) == PROCESSES, "start")
+        self._stage.say(f"hourhand run --processes {PROCESSES}: both nodes run")
+        return fleet
 
-    def _start_mover(self) -> None:
-        number = len(list(self.folder.glob("mover-*.log"))) + 1
-        self._processes["mover"] = NodeProcess(
-            None,
-            node_environment(node_variables(self.settings)),
-            self.folder / f"mover-{number}.log",
-            command=("outbox", "--url", self.shop.url),
-            ready_line="the mover of the outbox runs",
-        )
+    def _start_mover(self) -> NodeProcess:
+        command = ("outbox", "--url", self._shop.url)
+        return self._stage.begin(command, ready_line="the mover of the outbox runs")
 
-    def _start_first_mover(self) -> float:
-        """Start a mover; return how many seconds that takes on this machine."""
+    def _start_first_mover(self) -> tuple[NodeProcess, float]:
+        """Start a mover; return it, and how many seconds that takes on this machine."""
         began_us = now_us()
-        self._start_mover()
-        self._await(lambda: self._processes["mover"].says_ready, "start")
-        return (now_us() - began_us) / 1_000_000
+        mover = self._start_mover()
+        self._await(lambda: mover.says_ready, "start")
+        return mover, (now_us() - began_us) / 1_000_000
 
     def _plan(self, count: int, start_s: float) -> list[Order]:
         lead_s = max(_LEAD_S, _LEAD_OF_STARTS * start_s)
         first_due = datetime.now(UTC) + timedelta(seconds=count / _ORDERS_PER_S + lead_s)
         return make_orders(count, first_due, _SPREAD_S)
 
-    def _write(self, orders: Sequence[Order]) -> tuple[list[int], int]:
+    def _write(self, orders: Sequence[Order], mover: NodeProcess) -> tuple[list[int], int]:
         """Place all orders, and kill the mover meanwhile; return what waited at each restart, and
         how many of these rows anybody can read.
         """
-        wait = self.shop.write(orders, WRITERS / _ORDERS_PER_S)
+        shop = self._shop
+        wait = shop.write(orders, WRITERS / _ORDERS_PER_S)
         waiting, readable = [], 0
         for kill in range(1, KILLS + 1):
-            placed = len(orders) * kill // (KILLS + 2)
-            self._await_placed(placed)
-            mover = self._processes.pop("mover")
-            mover.kill()
-            self._await(lambda: self.shop.waiting() >= _ROWS_AT_RESTART, "place more orders")
-            waiting.append(self.shop.waiting())
-            readable += self.shop.readable()
-            self._start_mover()
-            self.say(f"mover {mover.pid} killed; another started when {waiting[-1]} rows waited")
+            self._await_placed(len(orders) * kill // (KILLS + 2))
+            self._stage.kill(mover)
+            self._await(lambda: shop.waiting() >= _ROWS_AT_RESTART, "place more orders")
+            waiting.append(shop.waiting())
+            readable += shop.readable()
+            killed, mover = mover, self._start_mover()
+            self._stage.say(
+                f"mover {killed.pid} killed; another started when {waiting[-1]} rows waited"
+            )
         wait()
-        self.say(f"the application placed {len(orders):,} orders in transactions of its own")
+        self._stage.say(f"the application placed {len(orders):,} orders in its own transactions")
         return waiting, readable
 
     def _await_placed(self, count: int) -> None:
-        self._await(lambda: self.shop.placed >= count, "place orders")
+        self._await(lambda: self._shop.placed >= count, "place orders")
 
     def _await_moved(self, first_due: datetime) -> None:
-        self._await(lambda: not self.shop.waiting(), "move all rows")
+        self._await(lambda: not self._shop.waiting(), "move all rows")
         if datetime.now(UTC) > first_due - timedelta(seconds=1):
             raise NodeFailed("writing and moving took too long to judge the order: try again")
-        self.say("all rows are moved")
+        self._stage.say("all rows are moved")
 
-    def _kill_a_process(self, reader: RecordReader, orders: Sequence[Order]) -> dict[int, int]:
+    def _kill_a_process(self, orders: Sequence[Order]) -> dict[int, int]:
         """Kill a node process that has run something."""
         moment = orders[0].due + timedelta(seconds=_KILL_AFTER_S)
         self._await(
-            lambda: bool(reader.read()) and datetime.now(UTC) > moment, "run anything", _READY_S
+            lambda: datetime.now(UTC) > moment and bool(self._reader.read()), "run anything"
         )
-        self._succeeded |= {run.task_id for run in reader.runs if run.succeeded}
-        pid = max(reader.runs, key=lambda run: run.started_us).pid
+        pid = max(self._reader.runs, key=lambda run: run.started_us).pid
         os.kill(pid, signal.SIGKILL)
         self._await(lambda: _is_gone(pid), "end")
-        self.say(f"node process {pid} killed with SIGKILL")
+        self._stage.say(f"node process {pid} killed with SIGKILL")
         return {pid: now_us()}
 
-    def _await_all(self, reader: RecordReader, orders: Sequence[Order]) -> None:
+    def _await_all(self, orders: Sequence[Order], fleet: NodeProcess) -> None:
         wanted = {
             order.task_id for order in orders if order.fate in {"kept", "cancellation rolled back"}
         }
-        known = -1
-        while not wanted <= self._succeeded and known < len(self._succeeded):
-            known = len(self._succeeded)
+        self._stage.wait_for_all(wanted, self._succeeded, _STILL_S_MAX)
+        last = orders[-1].due + timedelta(seconds=_QUIET_S)
+        self._stage.wait_until(lambda: datetime.now(UTC) > last, _STILL_S_MAX)
+        self._await(lambda: _RESTARTS in fleet.output, "start again")
+        self._stage.say(f"{len(self._succeeded()):,} tasks have run")
 
-            def look() -> bool:
-                self._succeeded.update(run.task_id for run in reader.read() if run.succeeded)
-                return wanted <= self._succeeded
+    def _succeeded(self) -> set[str]:
+        self._reader.read()
+        return self._reader.succeeded
 
-            # A task that is missing when nothing ends any more is lost, and the audit will say so.
-            self._seen_within(look, _STILL_S_MAX)
-        self._seen_within(
-            lambda: datetime.now(UTC) > orders[-1].due + timedelta(seconds=_QUIET_S), _STILL_S_MAX
-        )
-        self._await(lambda: _RESTARTS in self._output("fleet"), "start again")
-        self.say(f"{len(self._succeeded):,} tasks have run")
-
-    def _stop(self) -> dict[str, int]:
-        # All are asked before any is waited for.
-        for process in self._processes.values():
-            process.ask_to_stop()
-        return {name: process.stop() for name, process in self._processes.items()}
-
-    def _works(self) -> list[str]:
-        return _WORKS.findall(self._output("fleet"))
-
-    def _output(self, name: str) -> str:
-        return self._processes[name].output
-
-    def _await(self, holds: Callable[[], bool], what: str, timeout_s: float = _READY_S) -> None:
-        if not self._seen_within(holds, timeout_s):
-            tails = "\n".join(process.tail() for process in self._processes.values())
-            raise NodeFailed(f"it did not {what} within {timeout_s:.0f} s:\n{tails}")
-
-    def _seen_within(self, holds: Callable[[], bool], timeout_s: float) -> bool:
-        """Look again and again; return whether it was seen."""
-        for _ in range(round(timeout_s / _LOOK_S)):
-            if holds():
-                return True
-            self._moment.wait(_LOOK_S)
-            for name, process in self._processes.items():
-                if not process.is_running:
-                    raise NodeFailed(f"the {name} ended by itself:\n{process.tail()}")
-        return False
+    def _await(self, holds: Callable[[], bool], what: str) -> None:
+        self._stage.require(holds, READY_S, what)
 
 
 def _readable_values(settings: Settings) -> int:

@@ -8,69 +8,50 @@ otherwise than it was.
 import json
 import subprocess
 import sys
-import tempfile
-import threading
-import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from examples.demo_cluster.show import Check
-from examples.demo_doors.stage import count_check, show_checks
 from examples.demo_night.work import AWAY, CALLS, FOLDER
+from examples.demo_stage.checks import Check, count_check, number_check, show_checks
+from examples.demo_stage.stage import Stage, perform
 from hourhand import SchedulerClient, Settings, Task
 from hourhand.actors.model.task.key import TaskKey
-from hourhand.scheduler.demo.node import NodeFailed, NodeProcess, node_environment
+from hourhand.scheduler.demo.node import NodeFailed, node_environment
 
 TASKS = {"charge": 600, "mail": 700, "invoice": 700}
 CUSTOMERS = 100
 NIGHT_S = 8.0
 """In which all tasks fall due."""
-READY_S, SETTLED_S = 30.0, 90.0
+SETTLED_S = 90.0
 LOG_LINES_MAX = 400
 """Lines that the nodes may write for 4,000 attempts that fail."""
-_EXECUTOR = "examples.demo_night.work:app"
+_COMMAND = ("run", "--executor", "examples.demo_night.work:app")
 _WINDOW = ("--from", "-1h", "--to", "+1h")
-_pause = threading.Event()
 
 
 class Night:
-    """One folder with its node, and a terminal."""
+    """One folder with its node, and the commands of an operator."""
 
-    def __init__(self, console: Console, folder: Path) -> None:
-        self.console = console
-        self.folder = folder
-        self.environment = node_environment(
-            {"HOURHAND_EMBEDDED__FOLDER": str(folder / "data"), FOLDER: str(folder)}
-        )
-        self.nodes: list[NodeProcess] = []
-
-    def say(self, text: str) -> None:
-        """Tell what happens."""
-        self.console.print(f"  [green]●[/] {text}", highlight=False)
-
-    def start_node(self) -> None:
-        """Start a node and wait until it runs."""
-        log = self.folder / f"node-{len(self.nodes)}.log"
-        node = NodeProcess(_EXECUTOR, self.environment, log)
-        self.nodes.append(node)
-        if not wait_until(lambda: node.says_ready, READY_S):
-            raise NodeFailed(f"the node did not start within {READY_S:.0f} s:\n{node.tail()}")
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.folder = stage.folder
+        stage.variables = {
+            "HOURHAND_EMBEDDED__FOLDER": str(self.folder / "data"),
+            FOLDER: str(self.folder),
+        }
 
     def hourhand(self, *words: str) -> Any:
         """Type a command; return what it says as JSON."""
-        self.console.print(f"  [bold]$ hourhand {' '.join(words)}[/]", highlight=False)
+        self.stage.console.print(f"  [bold]$ hourhand {' '.join(words)}[/]", highlight=False)
         return self.asked(*words)
 
     def asked(self, *words: str) -> Any:
         """Run a command without a word; return what it says as JSON."""
         ran = subprocess.run(  # noqa: S603 - our own command
             [sys.executable, "-m", "hourhand", *words, "-o", "json"],
-            env=self.environment,
+            env=node_environment(self.stage.variables),
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -95,21 +76,10 @@ class Night:
             return []
         return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
-    def stop(self) -> None:
-        """Stop the node that runs."""
-        for node in self.nodes:
-            if node.is_running:
-                node.stop()
-
-
-def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
-    """Look again and again; return whether it came to hold within the time."""
-    ends_s = time.monotonic() + timeout_s
-    while not holds():
-        if time.monotonic() > ends_s:
-            return False
-        _pause.wait(0.2)
-    return True
+    def log_lines(self) -> int:
+        """Return how many lines the nodes have written."""
+        logs = self.folder.glob("node-*.log")
+        return sum(len(log.read_text(errors="replace").splitlines()) for log in logs)
 
 
 def tasks_of_the_night(begin: datetime) -> Iterator[Task]:
@@ -153,43 +123,45 @@ class Morning:
         return int(shown["count"]) + len(failed["tasks"])
 
 
-def play(night: Night) -> Sequence[Check]:
-    """Play the night and the morning; return what is judged."""
+def play(stage: Stage) -> bool:
+    """Play the night and the morning; return whether all that was promised holds."""
+    night = Night(stage)
     (night.folder / AWAY).touch()
-    night.start_node()
+    (node,) = stage.start(1, _COMMAND)
     begin = datetime.now(UTC) + timedelta(seconds=2)
     tasks = list(tasks_of_the_night(begin))
     settings = Settings(embedded={"folder": night.folder / "data"})
     with SchedulerClient(settings) as client:
         for future in [client.schedule_task(task) for task in tasks]:
             future.result(30)
-    night.say(f"{len(tasks):,} tasks are accepted; the service they call is away")
-    _pause.wait(NIGHT_S * 2 / 3)
-    night.nodes[-1].kill()
-    night.say("the node was killed; another one starts")
-    night.start_node()
+    stage.say(f"{len(tasks):,} tasks are accepted; the service they call is away")
+    stage.pause(NIGHT_S * 2 / 3)
+    stage.kill(node)
+    stage.say("the node was killed; another one starts")
+    stage.start(1, _COMMAND)
     expected = {
         "mail": Counter(failure=TASKS["mail"]),
         "invoice": Counter(failure=TASKS["invoice"]),
         "charge": Counter(blocked=CUSTOMERS, pending=TASKS["charge"] - CUSTOMERS),
     }
-    wait_until(lambda: night.states() == expected, SETTLED_S)
+    stage.wait_until(lambda: night.states() == expected, SETTLED_S)
     at_night = night.states()
     counted = ", ".join(f"{sum(each.values()):,} {kind}" for kind, each in at_night.items())
-    night.say(f"all attempts are used up: {counted}")
+    stage.say(f"all attempts are used up: {counted}")
     (night.folder / AWAY).unlink()
-    night.say("the service is back; an operator brings the work back")
+    stage.say("the service is back; an operator brings the work back")
     morning = Morning(night)
     morning.bring_back()
     done = {kind: Counter(success=count) for kind, count in TASKS.items()}
-    wait_until(lambda: night.states() == done, SETTLED_S)
+    stage.wait_until(lambda: night.states() == done, SETTLED_S)
     ended = Check(
         "what the policies made of them",
         _counted(expected),
         _counted(at_night),
         at_night == expected,
     )
-    return [ended, *judged(night, morning, tasks)]
+    checks = [ended, *judged(night, morning, tasks)]
+    return show_checks(stage.console, "What was promised, and what was seen", checks)
 
 
 def _counted(states: Mapping[str, Counter[str]]) -> str:
@@ -208,7 +180,7 @@ def judged(night: Night, morning: Morning, tasks: Sequence[Task]) -> Sequence[Ch
     for each in night.calls():
         key = TaskKey.parse(each["key"])
         order[key.ordering_id].append(key)
-    lines = sum(len(node.output.splitlines()) for node in night.nodes)
+    lines = night.log_lines()
     brought_back = {"mail": "applied", "invoice": "replayed", "charge": "applied"}
     numbers = {"mail": TASKS["mail"], "invoice": TASKS["invoice"], "charge": CUSTOMERS}
     told = [
@@ -226,7 +198,7 @@ def judged(night: Night, morning: Morning, tasks: Sequence[Task]) -> Sequence[Ch
         count_check("tasks served twice", [key for key in keys if served[key] > 1]),
         count_check("calls of unknown tasks", list(set(served) - set(keys))),
         count_check("customers out of order", [i for i, of in order.items() if of != sorted(of)]),
-        Check("tasks in state success", f"{len(keys):,}", f"{succeeded:,}", succeeded == len(keys)),
+        number_check("tasks in state success", len(keys), succeeded),
         count_check("tasks still to bring back", range(morning.again())),
         Check(
             "lines in the nodes' logs",
@@ -237,21 +209,5 @@ def judged(night: Night, morning: Morning, tasks: Sequence[Task]) -> Sequence[Ch
     ]
 
 
-def main() -> int:
-    """Play it; return the exit code."""
-    console = Console(width=None if sys.stdout.isatty() else 110)
-    console.print("[bold]A bad night[/] on one machine, and the morning after\n")
-    with tempfile.TemporaryDirectory(prefix="hourhand-night-") as folder:
-        night = Night(console, Path(folder))
-        try:
-            checks = play(night)
-        except NodeFailed as error:
-            console.print(str(error), markup=False, highlight=False)
-            return 1
-        finally:
-            night.stop()
-    return 0 if show_checks(console, "What was promised, and what was seen", checks) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    perform("A bad night on one machine, and the morning after", play)

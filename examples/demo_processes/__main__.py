@@ -17,9 +17,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from examples.demo_cluster.show import Check
-from examples.demo_doors.stage import show_checks
 from examples.demo_processes.work import COMPUTE_S, CRASHES_MAX, FOLDER, STARTS, TIMEOUT_S, app
+from examples.demo_stage.checks import Check, number_check, show_checks
 from hourhand import Scheduler, Settings, Task, TaskInfo
 from hourhand.scheduler.adapters.clock import SystemClock
 from hourhand.scheduler.configuration.cgroup import allowed_cores
@@ -34,8 +33,6 @@ MEMORY_BYTES_MAX = 256 << 20
 BEGIN_S, DEADLINE_S = 2.0, 50.0
 PLAIN_LATE_MS_MAX = 100.0
 """In the median; the machine may be busy with all that computes."""
-KILLED_WITHIN_S = 2.0
-"""Seconds after timeout and grace by which a hanging process must be gone."""
 _ERRORS = {
     "hang": ("TimeoutError", "killed"),
     "leak": ("ProcessTooLarge", "memory"),
@@ -116,13 +113,7 @@ def judged(seen: Seen) -> Iterator[Check]:
 
 def _judged_success(seen: Seen, kind: str) -> Check:
     states = Counter(info.state.value for info in seen.infos[kind])
-    count = COUNTS[kind]
-    return Check(
-        f"tasks that {kind}: success",
-        f"{count}",
-        f"{states['success']}",
-        states["success"] == count,
-    )
+    return number_check(f"tasks that {kind}: success", COUNTS[kind], states["success"])
 
 
 def _judged_cores(seen: Seen) -> Check:
@@ -160,14 +151,8 @@ def _judged_plain(seen: Seen) -> Check:
 def _judged_error(seen: Seen, kind: str) -> Check:
     error_class, words = _ERRORS[kind]
     errors = [info.error or "" for info in seen.infos[kind]]
-    right = [error for error in errors if error_class in error and words in error]
-    return Check(
-        f"tasks that {kind}: {error_class}, {words!r}",
-        f"{COUNTS[kind]}",
-        f"{len(right)}",
-        len(right) == COUNTS[kind],
-        errors,
-    )
+    right = sum(error_class in error and words in error for error in errors)
+    return number_check(f"tasks that {kind}: {error_class}, {words!r}", COUNTS[kind], right, errors)
 
 
 def _judged_attempts(seen: Seen) -> Check:

@@ -8,6 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -79,6 +80,8 @@ class RecordReader:
         self._read_bytes: dict[Path, int] = {}
         self._open: dict[tuple[Path, int], Run] = {}
         self._ended: list[Run] = []
+        self.succeeded: set[str] = set()
+        """Ids of the tasks that ended well."""
 
     @property
     def runs(self) -> list[Run]:
@@ -110,8 +113,11 @@ class RecordReader:
         if record["event"] == "start":
             self._open[path, number] = _started(record, at_us)
         else:
-            run = self._open.pop((path, number))
-            self._ended.append(_ended(run, at_us, succeeded=record["succeeded"] is True))
+            succeeded = record["succeeded"] is True
+            run = replace(self._open.pop((path, number)), ended_us=at_us, succeeded=succeeded)
+            self._ended.append(run)
+            if run.succeeded:
+                self.succeeded.add(run.task_id)
 
 
 def _started(record: dict[str, object], at_us: int) -> Run:
@@ -123,20 +129,6 @@ def _started(record: dict[str, object], at_us: int) -> Run:
         fence=int(str(record["fence"])),
         pid=int(str(record["pid"])),
         started_us=at_us,
-    )
-
-
-def _ended(run: Run, at_us: int, *, succeeded: bool) -> Run:
-    return Run(
-        task_id=run.task_id,
-        ordering_id=run.ordering_id,
-        due_us=run.due_us,
-        attempt=run.attempt,
-        fence=run.fence,
-        pid=run.pid,
-        started_us=run.started_us,
-        ended_us=at_us,
-        succeeded=succeeded,
     )
 
 

@@ -7,12 +7,12 @@ import pytest
 from playwright.sync_api import Browser
 from rich.console import Console
 
-from examples.demo_cluster.installation import open_installation
-from examples.demo_cluster.topic import write_raw
 from examples.demo_dashboard.executor import SPEC
 from examples.demo_dashboard.load import BROKEN
 from examples.demo_dashboard.pictures import Seen, open_page
-from examples.demo_doors.stage import Stage
+from examples.demo_stage.installation import node_variables, open_installation
+from examples.demo_stage.stage import Stage
+from examples.demo_stage.topic import write_raw
 from hourhand import Settings
 from hourhand.scheduler.cli.http_running import AdminRunning
 from tests.browser.looking import WAIT_MS, Looking
@@ -65,24 +65,32 @@ def test_an_api_that_goes_away_is_told_of_and_comes_back(browser: Browser, tmp_p
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Two nodes in processes of their own over real Kafka and Cassandra."""
-    folder = tmp_path_factory.mktemp("stage")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """An installation on real Kafka and Cassandra."""
+    folder = tmp_path_factory.mktemp("servers")
     with open_installation(folder, "cooperative-sticky", lambda _text: None) as settings:
-        stage = Stage(Console(quiet=True), folder, settings)
-        try:
-            stage.start(2, ["run", "--executor", SPEC], {}, "the node runs")
-            yield stage
-        finally:
-            stage.stop_all()
+        yield settings
+
+
+@pytest.fixture(scope="module")
+def stage(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Two nodes of it in processes of their own."""
+    folder = tmp_path_factory.mktemp("stage")
+    stage = Stage(Console(quiet=True), folder, node_variables(settings))
+    try:
+        stage.start(2, ["run", "--executor", SPEC])
+        yield stage
+    finally:
+        stage.stop_all()
 
 
 @pytest.mark.integration
-def test_a_dead_letter_is_read_and_replayed(browser: Browser, stage: Stage) -> None:
+@pytest.mark.usefixtures("stage")
+def test_a_dead_letter_is_read_and_replayed(browser: Browser, settings: Settings) -> None:
     """Why it was put aside, what is in it, and what came of another try."""
-    write_raw(stage.settings, [(0, "k", text) for text in BROKEN])
+    write_raw(settings, [(0, "k", text) for text in BROKEN])
     seen = Seen([], set())
-    with AdminRunning(on_any_port(stage.settings)) as running:
+    with AdminRunning(on_any_port(settings)) as running:
         letters = running.service.dead_letters
         with open_page(browser, running.address, "light", seen) as page:
             looking = Looking(page, running, None)
@@ -109,11 +117,11 @@ def on_any_port(settings: Settings) -> Settings:
 
 
 @pytest.mark.integration
-def test_a_node_dies_while_one_looks(browser: Browser, stage: Stage) -> None:
+def test_a_node_dies_while_one_looks(browser: Browser, stage: Stage, settings: Settings) -> None:
     """It is silent and its partitions are unknown, never zero; then the other one has them all."""
     seen = Seen([], set())
     with (
-        AdminRunning(on_any_port(stage.settings)) as running,
+        AdminRunning(on_any_port(settings)) as running,
         open_page(browser, running.address, "light", seen) as page,
     ):
         page.set_default_timeout(2 * WAIT_MS)

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from examples.demo_doors.stage import Stage
 from examples.demo_doors.timers import POPS, READY_LINE, VARIABLES, Endpoint, make_timers
+from examples.demo_doors.timing import wall_s
+from examples.demo_stage.installation import node_variables
+from examples.demo_stage.stage import Stage
 from hourhand.scheduler import wiring
+from hourhand.scheduler.demo.node import NodeProcess
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings
@@ -32,7 +35,7 @@ def stage(
     """An installation of its own, and no node left behind."""
     settings = own_settings(kafka_server, cassandra_server, "pops", group=QUICK_GROUP)
     wiring.migrate(settings)
-    stage = Stage(Console(quiet=True), tmp_path, settings)
+    stage = Stage(Console(quiet=True), tmp_path, node_variables(settings))
     yield stage
     stage.stop_all()
 
@@ -51,6 +54,10 @@ def test_a_hundred_pops_come_whatever_happens_to_the_nodes(stage: Stage) -> None
         came = stage.wait_until(lambda: seen() >= distinct, WAIT_S)
         assert came, f"{seen()} of {distinct} pops came"
 
+    def kill(node: NodeProcess) -> None:
+        kills_s.append(wall_s())
+        stage.kill(node)
+
     def start(count: int) -> None:
         stage.start(count, COMMAND, VARIABLES, READY_LINE)
 
@@ -60,12 +67,13 @@ def test_a_hundred_pops_come_whatever_happens_to_the_nodes(stage: Stage) -> None
         assert len(asked.due_s) == 100
         start(1)
         wait_for(25)
-        stage.nodes.pop(0).stop()
+        stage.stop(stage.nodes[0])
         start(1)
         wait_for(45)
-        kills_s.append(stage.kill(stage.nodes[0]))
+        kill(stage.nodes[0])
         wait_for(65)
-        kills_s += [stage.kill(node) for node in tuple(stage.nodes)]
+        for node in tuple(stage.nodes):
+            kill(node)
         start(1)
         wait_for(100)
     finally:

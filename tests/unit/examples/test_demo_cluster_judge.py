@@ -9,7 +9,6 @@ import pytest
 from examples.demo_cluster.executor import micros
 from examples.demo_cluster.judge import judge, measure
 from examples.demo_cluster.play import POISON_KEY, Evidence
-from examples.demo_cluster.topic import Found
 from examples.demo_cluster.workload import (
     LIMIT_BURST,
     LIMIT_PER_S,
@@ -20,6 +19,7 @@ from examples.demo_cluster.workload import (
     misplaced_jobs,
     whole_millis,
 )
+from examples.demo_stage.topic import Found
 from hourhand.scheduler.demo.audit import Run
 
 STARTS = datetime(2030, 1, 1, tzinfo=UTC)

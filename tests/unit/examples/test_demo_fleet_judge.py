@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import pytest
 
 from examples.demo_cluster.executor import micros
-from examples.demo_cluster.topic import Found
 from examples.demo_fleet.executor import SECRET
 from examples.demo_fleet.judge import judge
 from examples.demo_fleet.play import Evidence
 from examples.demo_fleet.shop import Entry, Fate, Order, make_orders
+from examples.demo_stage.topic import Found
 from hourhand.actors.model.task.sealed import MEMBER
 from hourhand.scheduler.demo.audit import Run
 
@@ -66,7 +66,7 @@ def good() -> Evidence:
         records=[_found(by_id[e.task_id], e, offset) for offset, e in enumerate(journal)],
         dead_letters=[],
         restarted=True,
-        stop_codes={"fleet": 0, "mover": 0},
+        stop_codes=[0, 0],
         readable_rows=0,
         readable_store=0,
     )
@@ -152,7 +152,7 @@ DAMAGES: dict[str, tuple[Callable[[Evidence], Evidence], str]] = {
         "ran tasks before the kill",
     ),
     "not started again": (lambda e: replace(e, restarted=False), "started again"),
-    "bad stop": (lambda e: replace(e, stop_codes={"fleet": 0, "mover": -9}), "end well"),
+    "bad stop": (lambda e: replace(e, stop_codes=[0, -9]), "end well"),
 }
 
 

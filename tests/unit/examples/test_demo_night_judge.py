@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from examples.demo_night.__main__ import TASKS, Morning, Night, judged, tasks_of_the_night
+from examples.demo_stage.stage import Stage
 
 BEGIN = datetime(2026, 2, 9, tzinfo=UTC)
 SCHEDULED = list(tasks_of_the_night(BEGIN))
@@ -19,7 +20,7 @@ class Remembered(Night):
     """A night that is over, in which everything went well."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(Console(), folder)
+        super().__init__(Stage(Console(), folder))
         self.served = [str(task.key) for task in SCHEDULED]
         self.in_state = {kind: Counter(success=count) for kind, count in TASKS.items()}
 
