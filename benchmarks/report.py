@@ -115,10 +115,12 @@ def _lines_of_page(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
     """Yield the cells of each line.
 
     A value that is compared with several systems has one line.  Neighbours that are compared with
-    none share a line if they have the same goal.
+    none share a line if they have the same goal.  A count that must be 0 and is has no line.
     """
     lines: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
+        if row["met"] and row["value"] == 0:
+            continue
         lines.setdefault((row["measure"], _value(row)), []).append(row)
     cells = [
         (measure, value, "; ".join(filter(None, map(_comparison, of_line))))

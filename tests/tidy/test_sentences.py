@@ -14,7 +14,7 @@ from itertools import chain
 import pytest
 
 from tests.tidy.generated_docs import PAGES
-from tests.tidy.source import Source, report, sources
+from tests.tidy.source import ROOT, Source, documents, report, sources
 
 _BEGINNINGS = re.compile(
     r"(?:What|Whatever|Of|So (?:many|much|long|far|few|often)|Where|Wherever|Who|Whoever|Whose|Whom"
@@ -25,6 +25,9 @@ _SENTENCE = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z])")
 _COMMENT = re.compile(r"(?:^|\s)# (.*)")
 CLAUSES_OF_TESTS_MAX = 810
 """Sentences of tests that begin so: a number that only falls."""
+_PAGES_FOR_CONTRIBUTORS = ("docs/adr/", "docs/design/", "docs/architecture.md", "docs/testing.md")
+_CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_ITEM = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.)\s)")
 _MARKS = re.compile(r"(?:noqa|type:|pragma|ruff|fmt|mypy|pyright)\b")
 
 
@@ -84,6 +87,19 @@ def test_sentences_of_tests_begin_so_ever_less_often() -> None:
     found = [each for source in sources("tests") for each in _found(source)]
 
     assert len(found) <= CLAUSES_OF_TESTS_MAX, "\n".join(found[-20:])
+
+
+def test_sentences_of_pages_begin_with_their_subject() -> None:
+    """Decisions and descriptions of the design; headings and tables have no sentences."""
+    pages = {page.relative_to(ROOT).as_posix(): page for page in documents()}
+    report(
+        f"{name}: {each[:80]}"
+        for name, page in pages.items()
+        if name.startswith(_PAGES_FOR_CONTRIBUTORS) and name not in PAGES
+        for item in _ITEM.split(_CODE.sub("", page.read_text(encoding="utf-8")))
+        if not item.startswith(("#", "|"))
+        for each in _clauses(item.lstrip("-*0123456789. \n"))
+    )
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,21 @@ def test_the_page_keeps_everything_outside_its_section() -> None:
     assert report.fill_page(once, [a_row()], [("Throughput", "images/throughput.svg")]) == once
 
 
+def test_a_count_that_must_be_0_and_is_has_no_line_of_the_page() -> None:
+    """It stays on the screen, and on the page where the goal is not met."""
+    goal = Goal("at most", 0, of="value")
+    where = {"machine": "a machine", "commit": "abc", "version": "quick"}
+    rows = [
+        Line("relay_1k", Figure.of([count]), "missing messages", goal=goal).as_json(**where)
+        for count in (0.0, 3.0)
+    ]
+
+    page = report.fill_page(f"{report.BEGIN}\n{report.END}", rows, [])
+
+    assert "| 0 missing messages" not in page
+    assert "| 3 missing messages | value ≤ 0: NOT met |" in page
+
+
 def test_a_page_without_the_markers_is_not_touched() -> None:
     """An error says which are missing."""
     with pytest.raises(ValueError, match="bench:begin"):
