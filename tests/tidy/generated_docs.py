@@ -51,9 +51,8 @@ def errors_page() -> str:
         "from hourhand.errors import CallerError, OperatorError, SeveralTasks, TaskNotFound",
         "```",
         "",
-        "In a web application `TaskNotFound` and `NoSuchSchedule` are a 404, `SeveralTasks` is a",
-        "409, any other `CallerError` a 422, and the rest a 503: [FastAPI](guides/fastapi.md) has",
-        "the handler. `make docs` writes this page.",
+        "[FastAPI](guides/fastapi.md) has a handler with their HTTP statuses. `make docs` writes this",
+        "page.",
     ]
     for branch, title in _BRANCHES.items():
         lines += ["", f"## {title}", "", f"Catch them as `{branch.__name__}`.", ""]
