@@ -19,7 +19,7 @@ class EventSettings(Group):
     """Lifecycle events, in a Kafka topic (docs/pipeline.md)."""
 
     topic: str | None = Field(default=None, pattern=TOPIC_NAME, max_length=249)
-    """Topic of the events, by ``hourhand migrate``; none: no events."""
+    """Topic of the events, made by ``hourhand migrate``; none: no events."""
     partitions: int = Field(default=16, ge=1, le=1_000)
     """Partitions of a new topic; any number works."""
 
@@ -28,7 +28,7 @@ class OutcomeSettings(Group):
     """One record for each closed task (docs/guides/outcomes.md)."""
 
     topic: str | None = Field(default=None, pattern=TOPIC_NAME, max_length=249)
-    """Topic of the outcomes, by ``hourhand migrate``."""
+    """Topic of the outcomes, made by ``hourhand migrate``; none: no topic."""
     partitions: int = Field(default=16, ge=1, le=1_000)
     """Partitions of a new topic; any number works."""
     kept_ms: int = Field(default=0, ge=0, le=31_536_000_000)
@@ -135,7 +135,7 @@ class RelaySettings(Group):
     topic_header: str = Field(default="hourhandTopic", min_length=1)
     """Header that names the target topic."""
     malformed: Literal["dead_letter", "drop"] = "dead_letter"
-    """For a message with unusable headers."""
+    """Treatment of a message with unusable headers."""
     timing_advance_ms: int = Field(default=0, ge=0, le=60_000)
     """Messages go this long before their deadline."""
     inline_bytes_max: int = Field(default=400_000, ge=0, le=700_000)
@@ -179,7 +179,7 @@ class OutboxSettings(Group):
     batch_rows_max: int = Field(default=1_000, ge=1, le=10_000)
     """Rows moved together."""
     poll_ms: int = Field(default=200, ge=10, le=60_000)
-    """Time between looks at the table, where nothing signals."""
+    """Time between looks at the table without a signal, as with SQLite."""
 
 
 class BucketSettings(Group):
@@ -253,7 +253,7 @@ class HttpDoorSettings(Group):
     certificate_file: Path | None = None
     """PEM certificate with its chain, for TLS."""
     key_file: Path | None = None
-    """Its private key in PEM."""
+    """Private key in PEM of ``certificate_file``."""
     connections_max: int = Field(default=1_000, ge=10, le=100_000)
     """With more connections requests get a 503."""
 

@@ -155,7 +155,7 @@ class KafkaSettings(LoginSettings):
     """Login mechanism."""
     oauth: OAuthSettings = OAuthSettings()
     bootstrap_servers: str = Field(default="localhost:9092", min_length=1)
-    """Brokers to connect to first."""
+    """Brokers to connect to first, as ``host:port,host:port``."""
     connect_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
     """Longest wait for a first answer."""
     delivery_timeout_ms: int = Field(default=30_000, ge=1_000, le=3_600_000)
@@ -203,7 +203,7 @@ class CassandraSettings(LoginSettings):
     datacenter: str | None = None
     """Local datacenter; by default the first contact point's."""
     replication: dict[str, int] = Field(default_factory=dict)
-    """Replicas by datacenter of a new keyspace; one in the local one without."""
+    """Replicas by datacenter of a new keyspace; by default one in the local one."""
     consistency: Literal["LOCAL_QUORUM", "QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ONE"] = (
         "LOCAL_QUORUM"
     )

@@ -127,7 +127,7 @@ class RecoverySettings(Group):
     drain_deadline_ms: int = Field(default=10_000, ge=0, le=3_600_000)
     """Time for running attempts to end at a stop or move."""
     persist_deadline_ms: int = Field(default=30_000, ge=1, le=3_600_000)
-    """A tree that leaves a batch unanswered is rebuilt."""
+    """A tree that leaves a batch unanswered for this time is rebuilt."""
     rebuild_pause_min_ms: int = Field(default=100, ge=1, le=3_600_000)
     """First pause before a failed tree is rebuilt or a read retried; it doubles."""
     rebuild_pause_max_ms: int = Field(default=30_000, ge=1, le=3_600_000)
