@@ -25,8 +25,9 @@ _BEGINS = b'{"hourhand.'
 
 def with_links(data: bytes, links: bytes) -> bytes:
     """Return data, as JSON, with links in front."""
-    rest = data.lstrip()[1:].lstrip()
-    comma = b"" if rest.startswith(b"}") else b","
+    # White space behind the brace stays: it distinguishes data from members of ours (``row_text``).
+    rest = data.lstrip()[1:]
+    comma = b"" if rest.lstrip().startswith(b"}") else b","
     return b"%b%d,%b]%b%b" % (OPENS, len(links), links, comma, rest)
 
 

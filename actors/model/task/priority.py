@@ -64,13 +64,19 @@ def split_members(data: bytes) -> tuple[str | None, int | None, bytes]:
         return None, None, data
     has_links = is_linked(data)
     kind, data = split_kind(data)
-    if has_links:
-        data = _without_links(data)
+    priority, data = _split_priority(data)
+    # Last, as an envelope's members are written again without the white space that tells data from
+    # members of ours.
+    return kind, priority, _without_links(data) if has_links else data
+
+
+def _split_priority(data: bytes) -> tuple[int | None, bytes]:
+    """Return the last member if it is a priority, and data without it."""
     start = data.rfind(_OPENS, max(0, len(data) - _MEMBER_BYTES_MAX))
     number = data[start + len(_OPENS) : -len(_CLOSES)]
     if start < 0 or _NUMBER(number) is None or not is_priority(int(number)):
-        return kind, None, data
-    return kind, int(number), data[:start].removesuffix(b",") + _CLOSES
+        return None, data
+    return int(number), data[:start].removesuffix(b",") + _CLOSES
 
 
 def _without_links(data: bytes) -> bytes:
