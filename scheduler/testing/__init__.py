@@ -69,7 +69,9 @@ from hourhand.scheduler.runtime.sleeping import Sleeper
 from hourhand.scheduler.services.outcomes.outcome_feed import OutcomeFeed
 from hourhand.scheduler.services.outcomes.outcome_sinks import KeptSink
 from hourhand.scheduler.services.system_registry import SystemTaskRegistry
+from hourhand.scheduler.tasks.admission import checked_task
 from hourhand.scheduler.tasks.outcome_stream import OutcomeInfo
+from hourhand.scheduler.testing.given import Runnable, executor_of, stretch_ms
 from hourhand.scheduler.testing.recording import (
     LISTED_MAX,
     Execution,
@@ -266,7 +268,7 @@ class VirtualScheduler:
 
     def advance(self, delta: timedelta | None = None, **units: float) -> list[Execution]:
         """Let time pass (``timedelta`` or its keywords), and return the attempts of that time."""
-        delta_ms = (delta or timedelta(**units)) / timedelta(milliseconds=1)
+        delta_ms = stretch_ms(delta, units, self.clock.now_ms())
         begun = len(self.executions)
         self._pass(delta_ms, lambda: False)
         return self.executions[begun:]
@@ -278,7 +280,9 @@ class VirtualScheduler:
     def drain(self, within: timedelta = timedelta(days=366)) -> list[Execution]:
         """Let time pass until nothing is open; AssertionError if ``within`` is not enough."""
         begun = len(self.executions)
-        self._pass(within / timedelta(milliseconds=1), lambda: not self._open_count())
+        left_ms = INSTANT_MAX_MS - self.clock.now_ms()
+        within_ms = within / timedelta(milliseconds=1)
+        self._pass(min(within_ms, left_ms), lambda: not self._open_count())
         if self._open_count():
             left = [task.key for task in self.all_scheduled()]
             listed = ", ".join(str(key) for key in left[:LISTED_MAX])
@@ -513,8 +517,9 @@ class VirtualScheduler:
         Tasks that were due meanwhile have run when it returns, as catch-up and expiry allow. The
         client is not stopped: tasks scheduled between ``stop`` and ``restart`` wait in the log.
         """
+        delta_ms = stretch_ms(delta, units, self.clock.now_ms())
         self.stop()
-        self.clock.advance((delta or timedelta(**units)) / timedelta(milliseconds=1))
+        self.clock.advance(delta_ms)
         self.restart()
 
     def crash(self) -> None:
@@ -642,7 +647,7 @@ class _KitCheckpoints:
 
 @public("hourhand.testing")
 def execute_task(
-    executor: TaskExecutor,
+    executor: Runnable,
     task: Task,
     *,
     attempt: int = 1,
@@ -655,21 +660,22 @@ def execute_task(
 ) -> object:
     """Run one task through an executor as a node would, its data through JSON and back.
 
-    It finds ``checkpointed``, and what it makes is appended to ``checkpoints``. With ``cancelled``
+    The executor may also be given as its class, or as a function of ``@app.task``. It finds ``checkpointed``, and what it makes is appended to ``checkpoints``. With ``cancelled``
     a command has asked it to end; ``snoozed`` is how often the attempt was put off before; the task
     has ``after``.
 
     Returns the result of ``execute``, awaited if it is ``async``; exceptions are not caught. Works
     inside a running event loop as well, as ``VirtualScheduler`` does.
     """
-    executor.attempt, executor.fence = attempt, fence
+    ran = executor_of(executor)
+    ran.attempt, ran.fence = attempt, fence
     made = [] if checkpoints is None else checkpoints
-    executor.hourhand_checkpoints = _KitCheckpoints(checkpointed, made, snoozed)
-    stored = StoredTask(task.key, encode_data(task), 0)
+    ran.hourhand_checkpoints = _KitCheckpoints(checkpointed, made, snoozed)
+    stored = StoredTask(checked_task(task), encode_data(task), 0)
 
     def call() -> object:
         told = stored.to_task()
-        outcome: object = executor.execute(following(told, after) if after else told)
+        outcome: object = ran.execute(following(told, after) if after else told)
         return awaited(outcome) if inspect.isawaitable(outcome) else outcome
 
     # The call has a copy, so that nothing it sets is in the test's own context.
