@@ -145,7 +145,7 @@ PROCESSES ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 
 
 # What CI runs side by side: each folder of tests belongs to one part.
 PART_unit := tests/property tests/tidy tests/unit
-PART_simulation := tests/box tests/promises tests/simulation tests/specification
+PART_simulation := tests/box tests/judge tests/promises tests/simulation tests/specification
 PART_servers := tests/chaos tests/conformance tests/integration tests/security tests/two_versions
 PART_programs := tests/containers tests/browser tests/crash tests/deploy tests/documents tests/examples tests/fuzz tests/mutation tests/newcomer tests/power_cut tests/programs tests/soak
 PART_pipeline := tests/pipeline

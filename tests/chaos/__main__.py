@@ -20,14 +20,14 @@ from rich.console import Console
 
 from hourhand import HourhandError
 from hourhand.scheduler.demo.node import NodeFailed
-from tests.chaos.auditor import audit
-from tests.chaos.causes import Rules
 from tests.chaos.installation import GroupProtocol, open_servers
 from tests.chaos.measures import measure
 from tests.chaos.plan import EVERY_MANNER, FULL, WHOLE, Extent, Kind
 from tests.chaos.run import Chaos, run_chaos
 from tests.chaos.table import show
 from tests.chaos.verdict import Limits, Verdict, judge
+from tests.judge.causes import Rules
+from tests.judge.recount import recount
 from tests.servers.maven import FetchFailed, ToolMissing
 from tests.servers.preload import CannotPreload
 from tests.servers.process import ServerFailed
@@ -133,7 +133,7 @@ def _run(console: Console, chaos: Chaos, folder: Path) -> Verdict:
     servers = folder / "servers"
     with open_servers(servers, extent.brokers, extent.store_nodes, chaos.protocol) as installation:
         evidence = run_chaos(chaos, installation, records, say)
-    findings = audit(evidence.history, Rules())
+    findings = recount(evidence.history, Rules())
     verdict = judge(chaos, evidence, findings, measure(evidence.history), Limits())
     show(console, verdict)
     return verdict

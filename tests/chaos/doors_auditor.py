@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from tests.chaos.auditor import Finding
 from tests.chaos.doors_history import Arrived, DoorsHistory, Pop, Timer
-from tests.chaos.history import Fault
+from tests.judge.history import Fault
+from tests.judge.view import Finding
 
 _BEFORE_US = 15_000_000
 """Age of what was under way when a fault struck, at most."""

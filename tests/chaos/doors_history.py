@@ -7,7 +7,7 @@ imported.  A moment is microseconds of CLOCK_BOOTTIME; only ``*_wall_ms`` is the
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.chaos.history import Fault
+from tests.judge.history import Fault
 
 _ANSWERED_WITHIN_US = 3_000_000
 """A request is answered so soon after its time was read, unless it has to be made again."""

@@ -22,9 +22,9 @@ from typing import Any
 from confluent_kafka import Consumer, Message, Producer
 
 from tests.chaos.doors_history import Arrived, DoorsHistory, Pop, Sent, Timer
-from tests.chaos.history import Fault
 from tests.chaos.outcomes_reader import OutcomesReader
 from tests.chaos.records import now_us, wall_us
+from tests.judge.history import Fault
 
 MESSAGES_PER_S = 20
 TIMERS_PER_S = 4

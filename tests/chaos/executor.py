@@ -14,8 +14,7 @@ from typing import Any
 from hourhand import Limit, Retry, Task, TaskExecutor
 from hourhand.actors.model.execution.outcome import Done
 from hourhand.scheduler.demo.records import made_once
-from tests.chaos.limits_auditor import BURST, PER_S
-from tests.chaos.records import AttemptRecorder, now_us
+from tests.chaos.records import LIMIT_OF_A_TENANT, AttemptRecorder, now_us
 
 FOLDER_VARIABLE = "CHAOS_RECORDS"
 NODE_VARIABLE = "CHAOS_NODE"
@@ -24,7 +23,7 @@ LIMITED_KIND = "limited"
 """Its tasks run under ``LIMIT``."""
 PROCESS_KIND = "process"
 """Its tasks run in processes."""
-LIMIT = Limit(rate=PER_S, burst=BURST, key="tenant")
+LIMIT = Limit(rate=LIMIT_OF_A_TENANT.per_s, burst=LIMIT_OF_A_TENANT.burst, key="tenant")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AT_WORK_S = 0.05

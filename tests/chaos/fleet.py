@@ -20,8 +20,8 @@ from tests.chaos.executor import (
     LimitedBlockingExecutor,
     ProcessExecutor,
 )
-from tests.chaos.history import Blow
 from tests.chaos.records import Journal, now_us
+from tests.judge.history import Blow
 from tests.servers.freezing import freeze, thaw
 from tests.servers.machine import Machine
 from tests.servers.ports import free_ports

@@ -16,8 +16,8 @@ from typing import Any
 from hourhand import SchedulerClient, Settings, Task
 from hourhand.actors.model.values.errors import CallerError
 from tests.chaos.executor import LIMITED_KIND, PROCESS_KIND
-from tests.chaos.history import Answer, Offer, Work
 from tests.chaos.records import OFFERS_FILE, Appender, now_us, wall_us, write_offer
+from tests.judge.history import Answer, Offer, Work
 
 _TICK_S = 0.05
 _ANSWERS_S = 60.0

@@ -3,20 +3,21 @@
 Imports nothing of the engine, and judges nothing: ``verdict`` does.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from tests.chaos.auditor import between, first_attempts, partitions_of
-from tests.chaos.causes import SECOND_US
-from tests.chaos.history import Attempt, Blow, Fault, History
+from tests.judge.history import SECOND_US, Attempt, Blow, Fault, History
+from tests.judge.view import Finding, told
 
 _LATE_US = SECOND_US
 """A task later than this is overdue: the system has not caught up."""
 _AFTERMATH_S = 10
 """Time after a fault that is counted to it in any case."""
+_MADE_LATE_US = 2 * SECOND_US
+"""The next fault is longer away than this after a clock: it makes nothing late that is due then."""
 _OWNED_WITHIN_S = 10
 """A partition belongs to the process that began an attempt of it last, this recently."""
 
@@ -65,7 +66,7 @@ def measure(history: History) -> Measures:
     """Work the figures out."""
     plain = {offer.task_id for offer in history.offers if offer.work == "plain"}
     firsts = [
-        each for task_id, each in first_attempts(history.attempts).items() if task_id in plain
+        each for task_id, each in _first_attempts(history.attempts).items() if task_id in plain
     ]
     starts = _Starts(history)
     recoveries = []
@@ -112,7 +113,7 @@ class _Starts:
     """When attempts of each partition began, and by which process."""
 
     def __init__(self, history: History) -> None:
-        partitions = partitions_of(history)
+        partitions = history.partitions()
         self.moments: dict[int, list[int]] = defaultdict(list)
         self.due_us: dict[int, list[int]] = defaultdict(list)
         """Due time of the first task that had not begun before each moment."""
@@ -162,7 +163,7 @@ class _Starts:
         longest = 0
         for moments in self.moments.values():
             before = moments[max(0, bisect_right(moments, from_us) - 1)]
-            inside = [before, *between(moments, from_us, to_us)]
+            inside = [before, *_between(moments, from_us, to_us)]
             gaps = [later - earlier for earlier, later in pairwise(inside)]
             longest = max(longest, *gaps, 0)
         return longest
@@ -202,3 +203,54 @@ def _waits(fault: Fault, idle_s: float, starts: _Starts) -> dict[str, float]:
         longest_us = max((starts.wait_us(each, blow) for each in owned), default=0)
         waits[f"node {blow.node}"] = longest_us / SECOND_US
     return waits
+
+
+def frozen_at_work(history: History) -> list[Attempt]:
+    """Return the attempts that were at work in a process when their node was frozen."""
+    blows = [blow for fault in history.faults for blow in fault.blows if blow.how == "frozen"]
+    return [
+        each
+        for each in history.attempts
+        for blow in blows
+        if each.process and each.pid == blow.pid
+        if each.started_us < blow.from_us
+        and max(each.alive_us, each.ended_us or 0) > blow.struck_us
+    ]
+
+
+def kept_waiting(history: History, limit_s: float) -> list[Finding]:
+    """Return the plain tasks that waited longer than the limit beside a clock that was set.
+
+    A node takes tasks for due by its own clock: while that is behind they wait, and when it is
+    right again they begin.  While it is ahead none waits longer than without it.
+    """
+    firsts = _first_attempts(history.attempts)
+    clocks = [fault for fault in history.faults if fault.ahead_us]
+    return [each for fault in clocks for each in _beside_clock(history, fault, firsts, limit_s)]
+
+
+def _beside_clock(
+    history: History, fault: Fault, firsts: Mapping[str, Attempt], limit_s: float
+) -> Iterator[Finding]:
+    for offer in history.offers:
+        due_us = offer.due_wall_us - history.wall_minus_boot_us
+        if offer.work != "plain" or not fault.from_us <= due_us <= fault.to_us + _MADE_LATE_US:
+            continue
+        from_us = max(due_us, fault.back_us) if fault.ahead_us < 0 else due_us
+        first = firsts.get(offer.task_id)
+        # A task that never began is lost: another check says so.
+        if first is not None and first.started_us - from_us > limit_s * SECOND_US:
+            waited_s = (first.started_us - from_us) / SECOND_US
+            yield Finding(f"{told(first)} waited {waited_s:.1f} s: {fault.kind}")
+
+
+def _first_attempts(attempts: Iterable[Attempt]) -> dict[str, Attempt]:
+    first: dict[str, Attempt] = {}
+    for each in sorted(attempts, key=lambda attempt: attempt.started_us):
+        first.setdefault(each.task_id, each)
+    return first
+
+
+def _between(ascending: Sequence[int], from_us: int, to_us: int) -> Sequence[int]:
+    """Return the moments of a time, its end left out."""
+    return ascending[bisect_left(ascending, from_us) : bisect_left(ascending, to_us)]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer
 
-from tests.chaos.history import Told
 from tests.chaos.records import OUTCOMES_FILE, Appender, now_us, write_told
+from tests.judge.history import Told
 
 
 class OutcomesReader:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from tests.chaos.history import Harm
+from tests.judge.history import Harm
 
 Struck = Literal["node", "broker", "Cassandra", "all of Cassandra"]
 LINKS = ("cut", "cut to", "cut from", "reset", "slow", "lossy", "half-open")

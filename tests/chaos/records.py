@@ -15,12 +15,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.history import Attempt, Blow, Fault, History, Offer, Told
+from tests.judge.history import Attempt, Blow, Fault, History, Limit, Offer, Told
 
 OFFERS_FILE = "offers.jsonl"
 JOURNAL_FILE = "journal.jsonl"
 OUTCOMES_FILE = "outcomes.jsonl"
 ATTEMPTS_PATTERN = "attempts-*.jsonl"
+LIMIT_OF_A_TENANT = Limit(per_s=30, burst=16)
+"""With 16 partitions a share of one still has a burst of 1 and a start within a second."""
 
 
 def now_us() -> int:
@@ -140,7 +142,8 @@ def read_history(folder: Path) -> History:
         ],
         faults=faults,
         wall_minus_boot_us=offset_us,
-        told=[Told(**line) for line in _lines(folder / OUTCOMES_FILE)],
+        limit=LIMIT_OF_A_TENANT,
+        told=_read_told(folder / OUTCOMES_FILE),
     )
 
 
@@ -191,9 +194,11 @@ def _read_journal(path: Path) -> tuple[list[Fault], int]:
     return faults, offset_us
 
 
+def _read_told(path: Path) -> list[Told] | None:
+    return [Told(**line) for line in _lines(path)] if path.exists() else None
+
+
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.exists():
-        return
     with path.open("rb") as file:
         for line in file:
             if line.endswith(b"\n"):

@@ -13,13 +13,13 @@ from hourhand.scheduler.configuration.settings import Settings
 from tests.chaos.doors_history import DoorsHistory
 from tests.chaos.doors_load import DoorsLoad
 from tests.chaos.fleet import Fleet
-from tests.chaos.history import Fault, History
 from tests.chaos.installation import GroupProtocol, Installation, node_variables
 from tests.chaos.load import LoadGenerator, LoadPlan
 from tests.chaos.outcomes_reader import OutcomesReader
 from tests.chaos.plan import Extent, make_plan
 from tests.chaos.records import Journal, SuccessReader, now_us, read_history, wall_us
 from tests.chaos.striker import Striker
+from tests.judge.history import Fault, History
 
 _LAST_WAIT_S = 180.0
 """A task that has not run this long after it was due, with everything up, is lost."""

@@ -7,11 +7,11 @@ Decides nothing about what comes next.
 import threading
 
 from tests.chaos.fleet import Fleet
-from tests.chaos.history import Fault
 from tests.chaos.installation import Installation
 from tests.chaos.plan import Kind, Step
 from tests.chaos.records import Journal, now_us
 from tests.chaos.surroundings import Suffered, Surroundings
+from tests.judge.history import Fault
 
 _BETWEEN_RESTARTS_S = 5.0
 """An operator waits until a restarted node has its partitions before the next one is stopped."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import get_args
 
 from tests.chaos.fleet import Fleet
-from tests.chaos.history import Blow
 from tests.chaos.installation import Installation
 from tests.chaos.plan import CLOCKS_S, Kind, Step
 from tests.chaos.records import now_us
+from tests.judge.history import Blow
 from tests.servers.link_faults import Blight, Counts, Manner, Way
 from tests.servers.link_proxy import Rule
 from tests.servers.links import Links

@@ -1,4 +1,4 @@
-"""Shows a verdict: the auditor's table, the faults, lateness, and each excused attempt."""
+"""Shows a verdict: the table of requirements, the faults, lateness, and each excused attempt."""
 
 from typing import Literal
 

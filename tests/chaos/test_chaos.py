@@ -2,8 +2,8 @@
 
 Under the classic protocol, for two minutes, a node is killed, one is frozen past its session, one
 restarted gracefully, the clock of one set, and Cassandra paused, under 200 tasks/s.  Under KIP-848
-only the lease is another, so a node is killed and one is frozen past its session.  The same auditor
-judges both.
+only the lease is another, so a node is killed and one is frozen past its session.  The same judge
+recounts both.
 Recovery has loose limits here: the machine is shared with the rest of the tests.
 """
 
@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.chaos.auditor import audit
-from tests.chaos.causes import Rules
 from tests.chaos.installation import GroupProtocol, install
 from tests.chaos.measures import measure
 from tests.chaos.plan import SHORT, Extent, Kind
 from tests.chaos.run import Chaos, run_chaos
 from tests.chaos.table import show
 from tests.chaos.verdict import Limits, judge
+from tests.judge.causes import Rules
+from tests.judge.recount import recount
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.machine import compile_machine
@@ -71,14 +71,14 @@ def test_nothing_is_lost_early_or_doubled_while_nodes_and_store_fail(
     cassandra_server: CassandraServer,
     tmp_path: Path,
 ) -> None:
-    """Every requirement of ``make chaos``, recounted by the same auditor."""
+    """Every requirement of ``make chaos``, recounted by the same judge."""
     console, run = Console(width=160), RUNS[protocol]
     installation = replace(
         install(kafka_server, cassandra_server, protocol), library=compile_machine(tmp_path)
     )
 
     evidence = run_chaos(run, installation, tmp_path, console.print)
-    findings = audit(evidence.history, Rules(order_lead_s=run.lead_s - 1, flush_s=15.0))
+    findings = recount(evidence.history, Rules(order_lead_s=run.lead_s - 1, flush_s=15.0))
     verdict = judge(run, evidence, findings, measure(evidence.history), LOOSE)
 
     show(console, verdict)

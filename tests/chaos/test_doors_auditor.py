@@ -7,7 +7,7 @@ import pytest
 
 from tests.chaos.doors_auditor import audit_doors
 from tests.chaos.doors_history import Arrived, DoorsHistory, Pop, Sent, Timer
-from tests.chaos.history import Blow, Fault
+from tests.judge.history import Blow, Fault
 from tests.tidy.source import sources
 
 _SENT = [Sent(n, "k", 10_000, 1_000, 0, n) for n in (1, 2, 3)]

@@ -5,25 +5,27 @@ from dataclasses import replace
 import pytest
 
 from hourhand.scheduler.configuration.settings import Settings
-from tests.chaos.auditor import audit
-from tests.chaos.causes import Rules
-from tests.chaos.history import Offer
-from tests.chaos.limits_auditor import BURST
-from tests.chaos.measures import Measures, measure
+from tests.chaos.measures import Measures, kept_waiting, measure
 from tests.chaos.plan import Extent
-from tests.chaos.planted import (
+from tests.chaos.run import Chaos, Evidence
+from tests.chaos.verdict import Limits, Verdict, judge
+from tests.judge.causes import Rules
+from tests.judge.history import SECOND_US, Offer
+from tests.judge.planted import (
+    DAY_US,
     FIRST_DUE_US,
-    SECOND_US,
+    LIMIT,
+    SET_US,
     STRUCK_US,
     WALL_US,
     Plant,
+    a_clock,
     a_fault,
     an_attempt,
     an_offer,
     moved,
 )
-from tests.chaos.run import Chaos, Evidence
-from tests.chaos.verdict import Limits, Verdict, judge
+from tests.judge.recount import recount
 
 CHAOS = Chaos(1, Extent(2, 1, 1, 60.0), 1, 34.0)
 
@@ -31,7 +33,7 @@ CHAOS = Chaos(1, Extent(2, 1, 1, 60.0), 1, 34.0)
 def judged(plant: Plant, *, ended_alone: tuple[str, ...] = ()) -> Verdict:
     """Judge a planted run by the limits of the whole one."""
     evidence = Evidence(plant.history, 60.0, list(ended_alone), Settings())
-    findings = audit(plant.history, Rules())
+    findings = recount(plant.history, Rules())
     return judge(CHAOS, evidence, findings, measure(plant.history), Limits())
 
 
@@ -55,7 +57,7 @@ def a_whole_run(killed_wait_s: float = 7.0, drained_wait_s: float = 0.5) -> Plan
     drain = replace(drain, blows=[replace(each, pid=1000) for each in drain.blows])
     freeze_in_a_process(plant)
     plant.faults = [drain, *plant.faults]
-    limited = [limited_offer(number) for number in range(BURST + 2)]
+    limited = [limited_offer(number) for number in range(LIMIT.burst + 2)]
     plant.offers += limited
     plant.attempts += [an_attempt(each, node=2) for each in limited]
     return plant
@@ -177,7 +179,7 @@ def test_a_lost_task_and_a_node_that_ends_alone_fail_the_run() -> None:
 
     assert broken(verdict) == [
         "accepted tasks that have run",
-        "lost",
+        "P1 lost",
         "nodes that ended by themselves, or badly",
     ]
     assert not verdict.holds
@@ -185,10 +187,10 @@ def test_a_lost_task_and_a_node_that_ends_alone_fail_the_run() -> None:
 
 
 def test_a_doubt_of_a_self_check_fails_the_run() -> None:
-    """Whatever the auditor says: one of the two is wrong, and either must be known."""
+    """Whatever the judge says: one of the two is wrong, and either must be known."""
     plant = a_whole_run()
     evidence = Evidence(plant.history, 60.0, [], Settings(), doubts=["node-1: PromiseDoubted P3"])
-    findings, measures = audit(plant.history, Rules()), measure(plant.history)
+    findings, measures = recount(plant.history, Rules()), measure(plant.history)
 
     verdict = judge(CHAOS, evidence, findings, measures, Limits())
 
@@ -218,6 +220,16 @@ def test_a_task_that_a_clock_kept_waiting_fails_the_run() -> None:
     plant.attempts[19] = moved(last, last.started_us + 11 * SECOND_US)
 
     assert broken(judged(plant)) == ["kept waiting by a clock"]
+
+
+@pytest.mark.parametrize(("ahead_us", "late_s"), [(DAY_US, 11.0), (-DAY_US, 21.0)])
+def test_what_a_clock_keeps_waiting_is_found(ahead_us: int, late_s: float) -> None:
+    """Counted from its time, or from when a clock that was behind is right."""
+    for waited_s, found in ((late_s - 1.5, 0), (late_s, 1)):
+        plant = Plant(faults=[a_clock(ahead_us)])
+        plant.attempts[5] = moved(plant.attempts[5], SET_US + round(waited_s * SECOND_US))
+
+        assert len(kept_waiting(plant.history, Limits().clock_s)) == found
 
 
 def test_a_run_without_the_faults_it_is_judged_on_fails() -> None:

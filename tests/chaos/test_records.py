@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from tests.chaos.history import Blow, Fault, Offer, Told
 from tests.chaos.records import (
     JOURNAL_FILE,
     OFFERS_FILE,
@@ -15,6 +14,7 @@ from tests.chaos.records import (
     write_offer,
     write_told,
 )
+from tests.judge.history import Blow, Fault, Offer, Told
 
 OFFER = Offer("task-1", "id", 5_000_000, "plain", "accepted", 1_000_000, partition=3)
 

@@ -5,6 +5,7 @@ order of lines is the order of events.  It knows nothing of the engine.
 """
 
 import os
+import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ class Event:
     """One line; what a kind does not have is 0 or empty."""
 
     kind: str
-    """``acknowledged``, ``started``, ``failed``, ``ended`` of a task; ``committed`` and
+    """``offered``, ``acknowledged``, ``started``, ``failed``, ``ended`` of a task; ``committed`` and
     ``withdrawn`` of a task in a transaction of an outbox; ``intended``, ``told`` and ``outcome`` of
     a command; ``stopping``."""
     run: int
@@ -43,19 +44,21 @@ class Event:
     place: Place = NO_PLACE
     word: str = "-"
     """Which command, or what it achieved."""
+    at_us: int = 0
+    """Time at which it was written, of a clock that nobody sets."""
 
     def line(self) -> bytes:
         """Return the event as it travels."""
-        numbers = (*self.key, self.time_ms, *self.place)
+        numbers = (*self.key, self.time_ms, *self.place, self.at_us)
         return f"{self.kind} {self.run} {' '.join(map(str, numbers))} {self.word}\n".encode()
 
     @classmethod
     def parse(cls, line: bytes) -> "Event":
         """Read what ``line`` returned."""
         kind, run, *numbers, word = line.decode().split()
-        scheduled_ms, number, time_ms, partition, offset = map(int, numbers)
+        scheduled_ms, number, time_ms, partition, offset, at_us = map(int, numbers)
         place = Place(partition, offset)
-        return cls(kind, int(run), Key(scheduled_ms, number), time_ms, place, word)
+        return cls(kind, int(run), Key(scheduled_ms, number), time_ms, place, word, at_us)
 
 
 class Pen:
@@ -74,7 +77,8 @@ class Pen:
         word: str = "-",
     ) -> None:
         """Write one event; it outlives this process from the moment this returns."""
-        self.take(Event(kind, self._run, key, time_ms, place, word))
+        at_us = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
+        self.take(Event(kind, self._run, key, time_ms, place, word, at_us))
 
     def take(self, event: Event) -> None:
         """Write an event that was made already."""

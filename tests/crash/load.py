@@ -1,7 +1,7 @@
 """The load of one doomed process: a node that schedules, executes and commands, all at once.
 
 Every acknowledgement is written down after its future resolved, every attempt before and after
-its work.  It checks nothing; ``audit`` does, in another process.
+its work.  It checks nothing; the judge does, in another process.
 """
 
 import itertools
@@ -152,6 +152,7 @@ class Load:
             data=data_of(number),
         )
         self._room.acquire()
+        self._pen.note("offered", key)
         self._scheduler.schedule_task(task).add_done_callback(
             partial(self._acknowledge, key, in_ms)
         )

@@ -11,37 +11,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.audit import (
-    Journal,
-    disordered,
-    early,
-    lost,
-    overlapping,
-    repeated,
-    revived,
-)
+from tests.crash.history import RULES, Remainder, history_of
 from tests.crash.killing import Killer
+from tests.judge.history import History
+from tests.judge.recount import recount
 
 KILLS = int(os.environ.get("CRASH_KILLS", "15"))
 KILLS_OF_A_FOLDER = 40
 
 
-def drained(killer: Killer) -> Journal:
-    """Let a last process run all that is left, and return the whole journal."""
-    journal = Journal(killer.events)
-    told = [
-        (key, story.place) for key, story in journal.stories.items() if story.told_run is not None
-    ]
+def drained(killer: Killer) -> History:
+    """Let a last process run all that is left, and return the whole history."""
+    told = [(event.key, event.place) for event in killer.events if event.kind == "told"]
     process = killer.begin_draining(told)
     while not any(event.kind == "stopping" for event in killer.events):
         assert killer.read_on(), "what commands achieved is not told"
-    journal.read_on()
-    unsettled = journal.unsettled()
-    while unsettled and killer.read_on():
-        unsettled -= journal.read_on()
+    remainder = Remainder(killer.events)
+    while remainder.read_on(killer.events) and killer.read_on():
+        pass
     killer.stop(process)
-    journal.read_on()
-    return journal
+    return history_of(killer.events, alive=killer.events[-1].run)
 
 
 def assert_sound(folder: Path) -> None:
@@ -60,24 +49,16 @@ def test_a_node_killed_again_and_again_keeps_its_promises(tmp_path: Path, seed: 
         kills = min(KILLS, KILLS_OF_A_FOLDER)
         for _ in range(kills):
             killer.kill_one()
-        journal = drained(killer)
+        history = drained(killer)
     assert_sound(tmp_path / "folder")
 
-    double, excused = repeated(journal)
+    findings = recount(history, RULES)
     figures = (
-        f"seed {seed}: {kills} kills, {_count(journal, 'acknowledged')} tasks and"
-        f" {_count(journal, 'told')} commands acknowledged, {_count(journal, 'started')} starts,"
-        f" {excused} repeated because in flight at a kill"
+        f"seed {seed}: {kills} kills, {findings.accepted} tasks and"
+        f" {sum(each.told_us is not None for each in history.commands)} commands acknowledged,"
+        f" {findings.attempts} starts,"
+        f" {len(findings.excused('P5 done again'))} repeated because in flight at a kill"
     )
     print(figures)  # noqa: T201 - pytest shows it with -s, and where the test fails
-    assert _count(journal, "ended") > 100 * kills / 10, figures
-    assert lost(journal) == []
-    assert early(journal) == []
-    assert revived(journal) == []
-    assert overlapping(journal) == []
-    assert double == []
-    assert disordered(journal) == []
-
-
-def _count(journal: Journal, kind: str) -> int:
-    return sum(event.kind == kind for event in journal.events)
+    assert findings.run > 100 * kills / 10, figures
+    assert findings.told() == []

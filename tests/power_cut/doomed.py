@@ -127,6 +127,7 @@ class Application:
                 uniqueness_key=uniqueness_of(number),
                 data=data_of(number),
             )
+            self._pen.note("offered", key)
             database.execute("INSERT INTO invoice VALUES (?)", (number,))
             self._outbox.schedule(database, task)
             if number % 10 == 0:

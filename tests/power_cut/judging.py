@@ -26,18 +26,12 @@ from hourhand.scheduler.outbox.mover import OutboxMover
 from hourhand.scheduler.outbox.ports import OutboxRow
 from hourhand.scheduler.outbox.refused import key_of
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
-from tests.crash.audit import (
-    Journal,
-    disordered,
-    early,
-    lost,
-    overlapping,
-    repeated,
-    revived,
-    uninvited,
-)
+from tests.crash.history import RULES, Remainder, history_of
 from tests.crash.journal import Event, Pen, Place
-from tests.crash.load import Recorder, data_of, note_outcomes, ordering_of, task_key
+from tests.crash.load import Recorder, data_of, note_outcomes
+from tests.judge.asked import TAKEN
+from tests.judge.history import Attempt, History, Offer
+from tests.judge.recount import recount
 from tests.power_cut.doomed import TABLE, Places
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, Listener
 
@@ -62,60 +56,57 @@ class Found:
 
 def look(root: Path, events: Sequence[Event]) -> list[str]:
     """Return what is wrong with a disk, by its rows alone."""
-    places, journal = Places(root), Journal(events)
-    told = [story.place for story in journal.stories.values() if story.told_run is not None]
+    places, history = Places(root), history_of(events, alive=-1, how="unpowered")
+    told = [event for event in events if event.kind == "told"]
     try:
-        found = _found(places, journal, told)
+        found = _found(places, history, [event.place for event in told])
     except HourhandError as error:
         return [f"the folder is refused: {error}"]
     except sqlite3.Error as error:
         return [f"the outbox is refused: {error}"]
     complaints = [
-        f"{key} was accepted and is nowhere"
-        for key, story in journal.stories.items()
-        if story.acknowledged_run is not None or story.committed
-        if task_key(key) not in found.read.keys() | found.stored.keys()
-        if task_key(key) not in found.completions.keys() | found.in_outbox
+        f"{_key(offer)} was accepted and is nowhere"
+        for offer in history.offers
+        if offer.answer in TAKEN
+        if _key(offer) not in found.read.keys() | found.stored.keys()
+        if _key(offer) not in found.completions.keys() | found.in_outbox
     ]
     complaints += [
-        f"the {story.word} of {key} was accepted and is nowhere"
-        for key, story in journal.stories.items()
-        if story.told_run is not None
-        if story.place not in found.commands | found.decided
+        f"the {event.word} of {event.key} was accepted and is nowhere"
+        for event in told
+        if event.place not in found.commands | found.decided
     ]
-    complaints += _run_again(found, journal)
-    complaints += _done_unseen(found, journal)
+    complaints += _run_again(found, history)
+    complaints += _done_unseen(found, history)
     complaints += _wrong_data(found, places.payloads())
     return complaints
 
 
-def _run_again(found: Found, journal: Journal) -> list[str]:
+def _key(task: Offer | Attempt) -> TaskKey:
+    return TaskKey(task.due_wall_us // 1_000, task.ordering_id, task.task_id)
+
+
+def _run_again(found: Found, history: History) -> list[str]:
     """P5: of what ended well, only the last task of each ordering id is not known as done."""
-    last_start: dict[tuple[int, str], int] = {}
-    for index, event in enumerate(journal.events):
-        if event.kind == "started":
-            last_start[event.run, ordering_of(event.key.number)] = index
-    complaints = []
-    for key, story in journal.stories.items():
-        ended = [start for start, (_, how) in story.endings.items() if how == "ended"]
-        if not ended or task_key(key) in found.completions:
-            continue
-        run = journal.events[ended[-1]].run
-        if last_start[run, ordering_of(key.number)] != ended[-1]:
-            complaints.append(f"{key} ended in run {run}, is not the last of its id, and not done")
-    return complaints
+    last = {(each.pid, each.ordering_id): each for each in history.attempts}
+    ended = {_key(each): each for each in history.attempts if each.succeeded}
+    return [
+        f"{key} ended in run {each.pid}, is not the last of its id, and not done"
+        for key, each in ended.items()
+        if key not in found.completions and last[each.pid, each.ordering_id] is not each
+    ]
 
 
-def _done_unseen(found: Found, journal: Journal) -> list[str]:
+def _done_unseen(found: Found, history: History) -> list[str]:
     """P1: what is done has run, and what is closed was closed by somebody."""
+    ended = {_key(each) for each in history.attempts if each.succeeded}
+    commanded = {each.task_id for each in history.commands}
     complaints = []
-    for key, story in journal.stories.items():
-        completion = found.completions.get(task_key(key))
-        if completion is None:
-            continue
-        if completion.result is CompletionResult.SUCCESS and not story.ended:
-            complaints.append(f"{key} is done and never ended")
-        if completion.result is not CompletionResult.SUCCESS and not story.intended:
+    for key, completion in found.completions.items():
+        if completion.result is CompletionResult.SUCCESS:
+            if key not in ended:
+                complaints.append(f"{key} is done and never ended")
+        elif key.uniqueness_key not in commanded:
             complaints.append(f"{key} is {completion.result}, which nobody asked for")
     return complaints
 
@@ -135,7 +126,7 @@ def _wrong_data(found: Found, payloads: PayloadCodecs) -> list[str]:
     return complaints
 
 
-def _found(places: Places, journal: Journal, told: Sequence[Place]) -> Found:
+def _found(places: Places, history: History, told: Sequence[Place]) -> Found:
     found = Found()
     keys: dict[int, list[TaskKey]] = {}
     settings = places.settings()
@@ -147,7 +138,7 @@ def _found(places: Places, journal: Journal, told: Sequence[Place]) -> Found:
         listener = Listener()
         log.subscribe(listener)
         log.poll(0, 0)
-        for key in map(task_key, journal.stories):
+        for key in {_key(each) for each in (*history.offers, *history.attempts)}:
             partition = partition_of(key.ordering_id, len(listener.partitions))
             keys.setdefault(partition, []).append(key)
         for partition in listener.partitions:
@@ -211,10 +202,7 @@ class _List(Pen):
 def live(root: Path, events: Sequence[Event], run: int) -> list[str]:
     """Run all that is left on a disk, with a node and a mover, and return what is wrong."""
     places = Places(root)
-    journal = Journal([*events])
-    told = [
-        (key, story.place) for key, story in journal.stories.items() if story.told_run is not None
-    ]
+    told = [(event.key, event.place) for event in events if event.kind == "told"]
     pen = _List(run)
     try:
         with contextlib.ExitStack() as closing:
@@ -227,22 +215,15 @@ def live(root: Path, events: Sequence[Event], run: int) -> list[str]:
             if places.shop.exists() and any(event.kind == "committed" for event in events):
                 closing.enter_context(OutboxMover(places.settings()))
             note_outcomes(scheduler, pen, told)
-            journal = _followed(events, pen)
+            _follow(events, pen)
     except HourhandError as error:
         return [f"the node does not start: {error}"]
-    double, _ = repeated(journal)
-    checks = (lost, early, revived, overlapping, disordered, uninvited)
-    return [*double, *(complaint for check in checks for complaint in check(journal))]
+    return recount(history_of([*events, *pen.events], run, "unpowered"), RULES).told()
 
 
-def _followed(events: Sequence[Event], pen: _List) -> Journal:
-    """Return the journal once all that is owed has ended, or nothing more ends."""
-    journal = Journal([*events])
-    taken = 0
-    while True:
+def _follow(events: Sequence[Event], pen: _List) -> None:
+    """Wait until all that is owed has ended, or nothing more ends."""
+    remainder = Remainder([*events, *pen.events])
+    seen = len(pen.events)
+    while remainder.read_on(pen.events) and pen.wait(seen):
         seen = len(pen.events)
-        journal.events = [*journal.events, *pen.events[taken:seen]]
-        taken = seen
-        journal.read_on()
-        if not journal.unsettled() or not pen.wait(seen):
-            return journal

@@ -13,9 +13,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tests.chaos.history import Attempt, Blow, Fault, History
+from tests.judge.history import SECOND_US, Attempt, Blow, Fault, History
 
-SECOND_US = 1_000_000
 NEVER_US = 2**62
 _SETTLED_S = 20
 """A change of owner so long after a fault has nothing to do with it."""
@@ -23,7 +22,7 @@ _SETTLED_S = 20
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules by which the auditor judges a run."""
+    """The rules by which a run is judged."""
 
     order_lead_s: float = 30.0
     """Order is judged on pairs accepted so long before the first was due, time without a store

@@ -1,12 +1,15 @@
-"""The auditor of limits finds what is planted, and excuses what promise P24 names alone."""
+"""The checker of limits finds what is planted, and excuses what promise P24 names alone."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.chaos.history import Attempt, Fault, History, Offer
-from tests.chaos.limits_auditor import BURST, NOTED_S, PER_S, audit_limit, most_within
-from tests.chaos.planted import PIDS, SECOND_US, WALL_US, a_fault, an_attempt, an_offer
+from tests.judge.causes import Rules
+from tests.judge.history import SECOND_US, Attempt, Fault, History, Offer
+from tests.judge.limits import NOTED_S, beyond_limit, most_within
+from tests.judge.planted import LIMIT, PIDS, WALL_US, a_fault, an_attempt, an_offer
+from tests.judge.view import View
 
+PER_S, BURST = LIMIT.per_s, LIMIT.burst
 TASKS = 200
 INTERVAL_US = SECOND_US // PER_S + 1
 NOTED = int(PER_S * NOTED_S)
@@ -43,10 +46,14 @@ def crowded(attempts: Sequence[Attempt], count: int) -> list[Attempt]:
     return [*attempts, *extra]
 
 
-def causes(attempts: Sequence[Attempt], faults: Sequence[Fault] = ()) -> list[str | None]:
-    """Return what the auditor finds: None for what nothing excuses."""
-    history = History(OFFERS, attempts, faults, WALL_US)
-    return [finding.cause for finding in audit_limit(history)]
+def causes(
+    attempts: Sequence[Attempt],
+    faults: Sequence[Fault] = (),
+    offers: Sequence[Offer] = tuple(OFFERS),
+) -> list[str | None]:
+    """Return what the checker finds: None for what nothing excuses."""
+    history = History(offers, attempts, faults, WALL_US, limit=LIMIT)
+    return [finding.cause for finding in beyond_limit(View(history, Rules()))]
 
 
 def test_a_limit_that_is_used_up_is_kept() -> None:
@@ -54,25 +61,15 @@ def test_a_limit_that_is_used_up_is_kept() -> None:
     attempts = at_the_limit()
     assert causes(attempts) == []
     assert causes(crowded(attempts, NOTED)) == []
+    assert causes(crowded(attempts, NOTED + 1)) == [None]
     assert most_within(attempts, 5.0) == BURST + 5 * PER_S - 1
-
-
-def test_a_start_beyond_the_limit_is_found() -> None:
-    """Where nothing happened, one beyond what notes may differ by is one too many."""
-    assert causes(crowded(at_the_limit(), NOTED + 1)) == [None]
-
-
-def test_a_node_that_has_the_whole_limit_is_found() -> None:
-    """Two nodes that share nothing start twice as much."""
-    both = [*at_the_limit(100), *(replace(each, pid=PIDS[2]) for each in at_the_limit(100))]
-    assert None in causes(both)
 
 
 def test_other_tenants_have_limits_of_their_own() -> None:
     """What two of them start counts to neither's."""
     offers = [replace(each, tenant=f"{n % 2}") for n, each in enumerate(OFFERS)]
     starts = [a_start(number, MIDDLE_US) for number in range(2 * BURST)]
-    assert audit_limit(History(offers, starts, (), WALL_US)) == []
+    assert causes(starts, offers=offers) == []
     assert causes(starts[: BURST + NOTED + 1]) == [None]
 
 

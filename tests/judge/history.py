@@ -1,23 +1,26 @@
-"""The history of a chaos run: offers, attempts, and faults of processes.
+"""The history of a run: offers, commands, attempts, and faults.
 
-Plain values that records are read into and the auditor judges; nothing of the engine is
+Plain values that records are read into and the judge recounts; nothing of the engine is
 imported, so the engine cannot be wrong in the same way twice.  A moment is microseconds of
 CLOCK_BOOTTIME, which all processes of the machine share and nobody sets; only ``*_wall_us``
 is the wall clock.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
-Answer = Literal["accepted", "refused", "unknown"]
-"""Result of the client's future; ``unknown`` if it failed: the log may hold the record."""
+SECOND_US = 1_000_000
+
+Answer = Literal["accepted", "committed", "refused", "withdrawn", "unknown"]
+"""Result of the client's future; ``unknown`` if it failed: the log may hold the record.  In an
+outbox a task is ``committed``, or ``withdrawn`` where its transaction was rolled back."""
 Work = Literal["plain", "slow", "retry", "limited", "process"]
 """``slow`` works for a second or two, ``retry`` asks for a second attempt, ``limited`` is of a kind
 with a limit, ``process`` works in a process for longer than a lease; each on ordering ids of its
 own, so that they make nothing else late."""
-How = Literal["killed", "frozen", "drained"]
-"""SIGKILL; SIGSTOP until SIGCONT; SIGTERM until the process has ended."""
+How = Literal["killed", "frozen", "drained", "unpowered"]
+"""SIGKILL; SIGSTOP until SIGCONT; SIGTERM until the process has ended; a power cut."""
 Harm = Literal["nodes", "log", "replica", "store", "clock"]
 """A part that a fault may harm: nodes, the service of brokers to somebody, one of several
 Cassandra nodes, the service of Cassandra to somebody, the moment at which a node takes tasks for
@@ -34,11 +37,25 @@ class Offer:
     due_wall_us: int
     work: Work
     answer: Answer
-    answered_wall_us: int
+    answered_wall_us: int = 0
     partition: int | None = None
     """Partition of its record; None unless accepted."""
     tenant: str = ""
     """Tenant to whose limit it counts; empty without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command for a task, and what it achieved."""
+
+    task_id: str
+    word: str
+    told_us: int | None
+    """Time at which the log's acknowledgement was noted; None: the log may hold it."""
+    outcome: str = ""
+    """The outcome that was reported; empty without one."""
+    to_wall_us: int = 0
+    """New time of the task that it moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +139,33 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """The limit of each tenant."""
+
+    per_s: int
+    burst: int
+
+
+@dataclass(frozen=True, slots=True)
 class History:
-    """Everything that the auditor looks at."""
+    """Everything that the judge looks at."""
 
     offers: Sequence[Offer]
     attempts: Sequence[Attempt]
     faults: Sequence[Fault]
     wall_minus_boot_us: int
     """Difference of the wall clock and the boot clock when the run began."""
-    told: Sequence[Told] = ()
-    """Records of the topic of outcomes, in the order in which they were read."""
+    commands: Sequence[Command] = ()
+    begun_us: Mapping[int, int] = field(default_factory=dict)
+    """Node processes, and when each began; one that is not named began at an unknown time."""
+    limit: Limit | None = None
+    told: Sequence[Told] | None = None
+    """Records of the topic of outcomes, in the order in which they were read; None without one."""
+
+    def partitions(self) -> dict[str, int]:
+        """Return where the log put each ordering id."""
+        return {
+            offer.ordering_id: offer.partition
+            for offer in self.offers
+            if offer.partition is not None
+        }

@@ -3,19 +3,33 @@
 Node 1 owns the only partition under fence 1 until it is struck; node 2 follows under fence 2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.chaos.auditor import audit
-from tests.chaos.causes import Rules
-from tests.chaos.history import Attempt, Blow, Fault, Harm, History, How, Offer
+from tests.judge.causes import Rules
+from tests.judge.history import (
+    SECOND_US,
+    Attempt,
+    Blow,
+    Command,
+    Fault,
+    Harm,
+    History,
+    How,
+    Limit,
+    Offer,
+    Told,
+)
+from tests.judge.recount import recount
 
-SECOND_US = 1_000_000
 WALL_US = 1_700_000_000 * SECOND_US
 """Wall time at which the boot clock shows zero."""
 FIRST_DUE_US = 100 * SECOND_US
 STRUCK_US = 110 * SECOND_US
+SET_US = FIRST_DUE_US + 5 * SECOND_US
+DAY_US = 86_400 * SECOND_US
 PIDS = {1: 1001, 2: 1002}
+LIMIT = Limit(per_s=30, burst=16)
 
 
 def an_offer(number: int, *, accepted_s_before: float = 40.0) -> Offer:
@@ -76,6 +90,12 @@ def a_fault(
     return Fault(1, "a fault", "something", harm, from_us, to_us, to_us, blows)
 
 
+def a_clock(ahead_us: int, node: int = 1) -> Fault:
+    """Return a clock of a node that is wrong for ten seconds."""
+    fault = a_fault(harm="clock", from_us=SET_US)
+    return replace(fault, pid=PIDS[node], ahead_us=ahead_us, met=1)
+
+
 @dataclass
 class Plant:
     """A history to plant things in."""
@@ -83,6 +103,9 @@ class Plant:
     offers: list[Offer] = field(default_factory=lambda: [an_offer(each) for each in range(20)])
     attempts: list[Attempt] = field(default_factory=list)
     faults: Sequence[Fault] = ()
+    commands: Sequence[Command] = ()
+    begun_us: Mapping[int, int] = field(default_factory=dict)
+    told: list[Told] | None = None
 
     def __post_init__(self) -> None:
         self.attempts = self.attempts or [an_attempt(offer) for offer in self.offers]
@@ -98,11 +121,6 @@ class Plant:
                 self.attempts[place] = moved(other, late_us)
         return self
 
-    @property
-    def last_of_node_1(self) -> int:
-        """Place of the last attempt that node 1 began."""
-        return max(place for place, each in enumerate(self.attempts) if each.node == 1)
-
     def again(self, place: int, *, node: int = 2, after_us: int = 5 * SECOND_US) -> None:
         """Plant a repetition of an attempt, so long after it."""
         first = self.attempts[place]
@@ -111,20 +129,21 @@ class Plant:
 
     @property
     def history(self) -> History:
-        """Return the history for the auditor."""
-        return History(self.offers, self.attempts, self.faults, WALL_US)
+        """Return the history for the judge."""
+        known = self.offers, self.attempts, self.faults, WALL_US
+        return History(*known, self.commands, self.begun_us, LIMIT, self.told)
 
 
 def violations(plant: Plant) -> dict[str, int]:
     """Return how many violations of each kind are found, none left out."""
-    findings = audit(plant.history, Rules())
+    findings = recount(plant.history, Rules())
     counted = {kind: len(findings.violations(kind)) for kind in findings.by_kind}
     return {kind: count for kind, count in counted.items() if count}
 
 
 def excuses(plant: Plant) -> dict[str, list[str]]:
     """Return the causes of what is excused."""
-    findings = audit(plant.history, Rules())
+    findings = recount(plant.history, Rules())
     causes = {
         kind: [str(each.cause) for each in findings.excused(kind)] for kind in findings.by_kind
     }
