@@ -90,7 +90,7 @@ def _commanded(
     """Return the time at which a task must run after its commands, if it must, and the times at
     which it may no longer, each with the command that closed it.
     """
-    due_us, closed = offer.due_wall_us, []
+    due_us, closed = offer.due_wall_us, list[tuple[int, Command]]()
     for each in commands:
         if each.outcome in _UNREPORTED:
             return None, closed

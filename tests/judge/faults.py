@@ -1,6 +1,6 @@
 """Runs in which all is well, and faults to plant in them, each with the promise that it breaks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -30,8 +30,8 @@ _TOLD_US = 50 * SECOND_US
 _MOVED_TO_US = 130 * SECOND_US
 _NEXT_US = 8 * SECOND_US
 _THAWED_US = STRUCK_US + 10 * SECOND_US
-_CUT_SHORT = {"ended_us": None, "succeeded": False}
-_OF_NODE_1 = {"node": 1, "fence": 1, "pid": PIDS[1], "thread": PIDS[1]}
+_CUT_SHORT: Mapping[str, Any] = {"ended_us": None, "succeeded": False}
+_OF_NODE_1: Mapping[str, Any] = {"node": 1, "fence": 1, "pid": PIDS[1], "thread": PIDS[1]}
 _BEHIND_US = FIRST_DUE_US + 4_100_000
 """A moment when the fourth of the tasks, counted from 0, is done."""
 LAST = 9
@@ -118,6 +118,27 @@ def clock_behind() -> Plant:
     return plant
 
 
+def begun_under_clock(accepted_s: float) -> Plant:
+    """Return one in which a task began under a clock that is ahead, before those ahead of it, which
+    had been accepted for so long.
+    """
+    plant = clock_ahead()
+    at_us = SET_US + SECOND_US // 2
+    answered_wall_us = WALL_US + at_us - round(accepted_s * SECOND_US)
+    plant.offers[:16] = [
+        replace(each, answered_wall_us=answered_wall_us) for each in plant.offers[:16]
+    ]
+    due_wall_us = plant.offers[16].due_wall_us
+    plant.attempts[16] = replace(moved(plant.attempts[16], at_us), started_wall_us=due_wall_us)
+    return plant
+
+
+def without_store(from_s: int, lasts_s: int, harm: Harm = "store") -> Plant:
+    """Return one in which there was no store for a time, counted from when all was accepted."""
+    from_us = FIRST_DUE_US - 40 * SECOND_US + from_s * SECOND_US
+    return Plant(faults=[a_fault(harm=harm, from_us=from_us, lasts_us=lasts_s * SECOND_US)])
+
+
 def _commanded(word: str, outcome: str, to_us: int = 0) -> Plant:
     """Return one in which a command for the last task was acknowledged, before node 2 began."""
     plant = Plant(begun_us={PIDS[1]: 0, PIDS[2]: _NODE_2_BEGAN_US})
@@ -162,13 +183,6 @@ def told() -> Plant:
     ]
     plant.told = [*records, replace(records[3], offset=len(records))]
     return plant
-
-
-RIGHT: Sequence[Run] = (
-    *(Plant, killed, killed_at_last, drained, frozen, frozen_at_work, cut_off, taken_over),
-    *(begun_late, clock_ahead, clock_behind, too_late, cancelled, cancelled_running, rescheduled),
-    told,
-)
 
 
 def _all(*sows: Sow) -> Sow:
@@ -269,15 +283,40 @@ def _as_it_wakes(place: int, late_us: int) -> Sow:
 
 
 class Planted(NamedTuple):
-    """A fault, and the promise that it breaks."""
+    """A thing to plant, and the promise that it breaks."""
 
     promise: str
+    """Empty where none is broken."""
     told: str
-    """Name of the fault, or what its excuse says."""
+    """Name of a fault, or what its excuse says."""
     run: Run
     sow: Sow
 
 
+_TURNED_ROUND = _begin(3, _BEHIND_US)
+_LATE_WALL_US = WALL_US + FIRST_DUE_US - 26 * SECOND_US
+"""29 s before the task that is turned round is due."""
+
+RIGHT = [
+    *(
+        Planted("", run.__name__, run, _all())
+        for run in (
+            *(Plant, killed, killed_at_last, drained, frozen, frozen_at_work, cut_off, taken_over),
+            *(begun_late, clock_ahead, clock_behind),
+            *(too_late, cancelled, cancelled_running, rescheduled, told),
+        )
+    ),
+    Planted("", "may be stored", Plant, _all(_offer(3, answer="unknown"), _never(3))),
+    Planted("", "may be stored, and ran", Plant, _offer(3, answer="unknown")),
+    *(
+        Planted(
+            "", "late", Plant, _all(_offer(each, answered_wall_us=_LATE_WALL_US), _TURNED_ROUND)
+        )
+        for each in (3, 4)
+    ),
+    Planted("", "no store", lambda: without_store(1, 15), _TURNED_ROUND),
+    Planted("", "late under a clock", lambda: begun_under_clock(20), _all()),
+]
 EXCUSED = [
     Planted("P5 done again", "running when node 1 (pid 1001) was killed", killed_amid, _all()),
     Planted(
@@ -328,8 +367,12 @@ FAULTS = [
     Planted("P3 overlapping", "of one owner", Plant, _overlap(3)),
     Planted("P3 overlapping", "of two owners", taken_over, _overlap(3)),
     Planted("P3 overlapping", "before the drain deadline", drained, _overlap(LAST)),
-    Planted("P4 out of order", "turned round", Plant, _begin(3, _BEHIND_US)),
-    Planted("P4 out of order", "read before the first start", begun_late, _begin(3, _BEHIND_US)),
+    Planted("P4 out of order", "turned round", Plant, _TURNED_ROUND),
+    Planted("P4 out of order", "read before the first start", begun_late, _TURNED_ROUND),
+    Planted("P4 out of order", "a short outage", lambda: without_store(1, 5), _TURNED_ROUND),
+    Planted("P4 out of order", "an outage later", lambda: without_store(43, 15), _TURNED_ROUND),
+    Planted("P4 out of order", "a replica", lambda: without_store(1, 15, "replica"), _TURNED_ROUND),
+    Planted("P4 out of order", "under a clock", lambda: begun_under_clock(40), _all()),
     Planted(
         "P4 out of order",
         "a retry",

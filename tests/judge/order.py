@@ -74,11 +74,12 @@ def _is_judged(view: View, earlier: Offer, later: Offer) -> bool:
     """
     offset_us = view.history.wall_minus_boot_us
     due_us = earlier.due_wall_us - offset_us
-    for each in (*view.by_task[earlier.task_id], *view.by_task[later.task_id]):
-        if view.causes.clock_of(each):
-            due_us = min(due_us, each.started_us)
+    before, behind = view.by_task[earlier.task_id], view.by_task[later.task_id]
+    for attempt in (*before, *behind):
+        if view.causes.clock_of(attempt):
+            due_us = min(due_us, attempt.started_us)
     lead_us = round(view.rules.order_lead_s * SECOND_US)
-    read_us = view.history.begun_us.get(view.by_task[later.task_id][0].pid, -NEVER_US)
+    read_us = view.history.begun_us.get(behind[0].pid, -NEVER_US)
     for each in (earlier, later):
         at_us = each.answered_wall_us - offset_us
         in_time = at_us < read_us or view.causes.with_store_us(at_us, due_us) >= lead_us

@@ -138,7 +138,8 @@ def _found(places: Places, history: History, told: Sequence[Place]) -> Found:
         listener = Listener()
         log.subscribe(listener)
         log.poll(0, 0)
-        for key in {_key(each) for each in (*history.offers, *history.attempts)}:
+        asked, made = map(_key, history.offers), map(_key, history.attempts)
+        for key in {*asked, *made}:
             partition = partition_of(key.ordering_id, len(listener.partitions))
             keys.setdefault(partition, []).append(key)
         for partition in listener.partitions:
