@@ -57,7 +57,7 @@ def test_a_function_a_kind_and_a_class_are_called_as_their_executor() -> None:
 @pytest.mark.parametrize("given", [None, "double", lambda task: None, app, int, double._function])
 def test_anything_else_is_no_executor(given: Any) -> None:
     """The error says what is."""
-    with pytest.raises(InvalidExecutor, match="or a function of @app.task, got"):
+    with pytest.raises(InvalidExecutor, match=r"or a function of @app\.task, got"):
         execute_task(given, a_task())
 
 
@@ -87,7 +87,7 @@ def test_time_that_cannot_pass_is_refused(delta: Any, units: dict[str, Any]) -> 
     before = scheduler.now
 
     for call in (scheduler.advance, scheduler.down_for):
-        with pytest.raises(InvalidTask, match="a stretch of time|cannot pass"):
+        with pytest.raises(InvalidTask, match=r"a stretch of time|cannot pass"):
             call(delta, **units)
 
     assert scheduler.now == before

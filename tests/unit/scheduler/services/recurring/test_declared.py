@@ -439,7 +439,7 @@ def test_an_application_that_cannot_be_declared_keeps_no_other_one_from_it(
 @pytest.mark.parametrize("data", [{"a": float("nan")}, {"a": "\ud800"}, {"a": 10**5000}])
 def test_data_that_no_record_can_hold_is_refused_before_a_node_opens(data: Any) -> None:
     """The error names the schedule; the others could not be declared beside it."""
-    with pytest.raises(InvalidTask, match="the recurring schedule 'bad': .*not JSON"):
+    with pytest.raises(InvalidTask, match=r"the recurring schedule 'bad': .*not JSON"):
         sets_of(an_app(good=HOURLY, bad={**HOURLY, "data": data}))
 
 
