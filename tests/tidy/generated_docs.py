@@ -51,8 +51,8 @@ def errors_page() -> str:
         "from hourhand.errors import CallerError, OperatorError, SeveralTasks, TaskNotFound",
         "```",
         "",
-        "[FastAPI](guides/fastapi.md) has a handler with their HTTP statuses. `make docs` writes this",
-        "page.",
+        "[FastAPI](guides/fastapi.md) has a handler with their HTTP statuses. `make docs` writes",
+        "this page.",
     ]
     for branch, title in _BRANCHES.items():
         lines += ["", f"## {title}", "", f"Catch them as `{branch.__name__}`.", ""]
