@@ -272,12 +272,7 @@ class Hourhand(ExecutorRegistry):
         taken and for a class of another registry; a node that opens raises it for data that does
         not fit a function, and InvalidTask for a rule that is not valid.
         """
-        given_name: object = name
-        if not isinstance(given_name, str):
-            raise InvalidExecutor(
-                f"{shown(given_name)} is not the name of a recurring schedule: write"
-                " @app.recurring('name', …) above the function"
-            )
+        _check_schedule_name(name)
         given = {
             "cron": cron,
             "every": every,
@@ -425,6 +420,14 @@ class Hourhand(ExecutorRegistry):
         check_kind(kind)
         if kind in self._kinds:
             raise InvalidExecutor(f"the kind {kind!r} is registered already: choose another")
+
+
+def _check_schedule_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise InvalidExecutor(
+            f"{shown(name)} is not the name of a recurring schedule: write"
+            " @app.recurring('name', …) above the function"
+        )
 
 
 def _attributes(flow: FlowRule) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.stages import Following
 
 Judge = Callable[[StoredTask, int, int], "Future[str | None]"]
-"""Gets a task that may overlap, its partition, and the wall time in milliseconds since which this node owns
-that; answers why the task is left out, or None if it may run."""
+"""Gets a task that may overlap, its partition, and the wall time in milliseconds since which this
+node owns that; answers why the task is left out, or None if it may run."""
 
 LATE_MS = 50
 """An occurrence that starts within this time of its time, alone in its ordering id, overlaps with

@@ -356,21 +356,21 @@ class PayloadCodecs:
         return data
 
 
+def _can_be_opened(data: object, key_id: object) -> bool:
+    return isinstance(data, _BYTES) and isinstance(key_id, str | None)
+
+
 def _checked(encoded: object) -> EncodedPayload | None:
     """Return what a codec gave; TypeError where nobody would open it."""
     if encoded is None:
         return None
-    if (
-        not isinstance(encoded, EncodedPayload)
-        or not isinstance(encoded.data, _BYTES)
-        or not isinstance(encoded.key_id, str | None)
-    ):
+    if not isinstance(encoded, EncodedPayload) or not _can_be_opened(encoded.data, encoded.key_id):
         raise TypeError(
             "encode returns EncodedPayload(data, key_id), which are bytes and a text or None, or it"
             f" returns None, got {shown(encoded)}"
         )
     if encoded.key_id is not None:
-        encoded.key_id.encode()
+        bytes(encoded.key_id, "utf-8")
     return encoded
 
 

@@ -660,9 +660,10 @@ def execute_task(
 ) -> object:
     """Run one task through an executor as a node would, its data through JSON and back.
 
-    The executor may also be given as its class, or as a function of ``@app.task``. It finds ``checkpointed``, and what it makes is appended to ``checkpoints``. With ``cancelled``
-    a command has asked it to end; ``snoozed`` is how often the attempt was put off before; the task
-    has ``after``.
+    The executor may also be given as its class, or as a function of ``@app.task``. It finds
+    ``checkpointed``, and what it makes is appended to ``checkpoints``. With ``cancelled`` a command
+    has asked it to end; ``snoozed`` is how often the attempt was put off before; the task has
+    ``after``.
 
     Returns the result of ``execute``, awaited if it is ``async``; exceptions are not caught. Works
     inside a running event loop as well, as ``VirtualScheduler`` does.

@@ -1,7 +1,7 @@
 """Exact counts of pops through everything that can happen to the nodes, on real servers."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -78,13 +78,19 @@ def test_a_hundred_pops_come_whatever_happens_to_the_nodes(stage: Stage) -> None
         wait_for(100)
     finally:
         endpoint.close()
+    check_pops(endpoint, asked.due_s, kills_s)
 
+
+def check_pops(
+    endpoint: Endpoint, due_s: Mapping[tuple[str, int], float], kills_s: Sequence[float]
+) -> None:
+    """Check that each pop came, none early, and that kills explain the repeated ones."""
     counted = Counter((pop.opaque, pop.number) for pop in endpoint.pops)
-    assert counted.keys() == asked.due_s.keys()
+    assert counted.keys() == due_s.keys()
     first_s: dict[tuple[str, int], float] = {}
     for opaque, number, at_s in endpoint.pops:
         first_s.setdefault((opaque, number), at_s)
-        assert at_s >= asked.due_s[opaque, number]
+        assert at_s >= due_s[opaque, number]
     for repeated in (each for each, times in counted.items() if times > 1):
         hit = [kill for kill in kills_s if kill - IN_FLIGHT_S <= first_s[repeated] <= kill + 1]
         assert hit, f"{repeated} came {counted[repeated]} times, and no kill explains it"
