@@ -63,6 +63,7 @@ from hourhand.scheduler.executors.middleware import Middleware
 from hourhand.scheduler.executors.user_executors import Executors, UserExecutors, payloads_of
 from hourhand.scheduler.node.calls import Calls
 from hourhand.scheduler.node.silence import SilenceLimits
+from hourhand.scheduler.node.system_executor import SystemExecutor
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
 from hourhand.scheduler.runtime.light_future import LightFuture
 from hourhand.scheduler.runtime.sleeping import Sleeper
@@ -672,7 +673,9 @@ def execute_task(
     ran.attempt, ran.fence = attempt, fence
     made = [] if checkpoints is None else checkpoints
     ran.hourhand_checkpoints = _KitCheckpoints(checkpointed, made, snoozed)
-    stored = StoredTask(checked_task(task), encode_data(task), 0)
+    # Hourhand's own tasks have ordering ids that no caller may give.
+    key = task.key if isinstance(ran, SystemExecutor) else checked_task(task)
+    stored = StoredTask(key, encode_data(task), 0)
 
     def call() -> object:
         told = stored.to_task()
