@@ -369,8 +369,8 @@ def _checked(encoded: object) -> EncodedPayload | None:
             "encode returns EncodedPayload(data, key_id), which are bytes and a text or None, or it"
             f" returns None, got {shown(encoded)}"
         )
-    if encoded.key_id is not None:
-        bytes(encoded.key_id, "utf-8")
+    # Raises where the id is not text in UTF-8.
+    _encode(encoded.key_id)
     return encoded
 
 
