@@ -399,7 +399,7 @@ def test_a_node_tries_until_the_log_takes_its_declaration_and_says_so_once(
 def test_an_application_that_cannot_be_declared_keeps_no_other_one_from_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whether it never can, or its codec ends its thread; what is in force is looked at on."""
+    """It may never be declared, or its codec may raise SystemExit."""
 
     class Pauses(Event):
         taken: ClassVar[list[float]] = []
