@@ -95,7 +95,7 @@ def test_time_that_cannot_pass_is_refused(delta: Any, units: dict[str, Any]) -> 
 
 
 def test_a_stretch_of_time_is_in_milliseconds() -> None:
-    """Of either form; none is no time."""
+    """It has either form; without one no time passes."""
     assert stretch_ms(timedelta(minutes=1), {}, 0) == 60_000
     assert stretch_ms(None, {"minutes": 1, "seconds": 1}, 0) == 61_000
     assert stretch_ms(None, {}, 0) == 0
