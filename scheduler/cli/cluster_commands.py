@@ -22,6 +22,7 @@ from hourhand.scheduler.admin.picture import ClusterStatus
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.cli import task_input
 from hourhand.scheduler.cli.failing import say
+from hourhand.scheduler.cli.listings import print_lines, print_listing
 from hourhand.scheduler.cli.log_lines import log_to_stderr
 from hourhand.scheduler.cli.operating import operator_service, operator_session
 from hourhand.scheduler.cli.rendering import as_json, facts_of
@@ -33,7 +34,7 @@ from hourhand.scheduler.cli.session import (
     command_session,
     require_installation,
 )
-from hourhand.scheduler.cli.text_output import cell_of, heading_of, print_rows, print_text
+from hourhand.scheduler.cli.text_output import cell_of, heading_of, print_rows
 from hourhand.scheduler.configuration.optional_dependencies import required_by
 from hourhand.scheduler.runtime.interrupts import signals_taken_by
 
@@ -76,9 +77,6 @@ def admin(
             say(f"admin API and dashboard are served on {running.address}; Ctrl-C stops them")
             stopped.wait()
         say("the admin API has stopped")
-
-
-"""A node reports once a second."""
 
 
 def mcp(*, common: CommandOptions) -> None:
@@ -143,13 +141,12 @@ def ahead(
         if bars > BARS_MAX[unit]:
             raise InvalidInput(f"--bars {bars}: at most {BARS_MAX[unit]} by {unit}")
         found = service.counts.ahead(unit, service.clock.now_ms(), bars)
-        if common.wants_json:
-            typer.echo(as_json(found))
-            return
         most = max([each.due for each in found.bars] + [1])
-        for each in found.bars:
-            bar = "#" * -(-each.due * _BAR_CHARS // most)
-            print_text(f"{each.time}  {each.due:>9}  {bar}".rstrip())
+        lines = (
+            f"{each.time}  {each.due:>9}  {'#' * -(-each.due * _BAR_CHARS // most)}".rstrip()
+            for each in found.bars
+        )
+        print_lines(common, found, lines)
 
 
 def buckets(
@@ -177,10 +174,8 @@ def buckets(
             raise InvalidInput(f"--from {start} --to {end}: 1 to {BUCKET_HOURS_MAX} hours")
         service.cluster.read()
         found = service.counts.buckets(from_ms, to_ms, service.cluster.blocked_hours())
-        if common.wants_json:
-            typer.echo(as_json(found))
-            return
-        print_rows(found.buckets, ("hour", "partition", "pending", "blocked", "failed", "done"))
+        columns = ("hour", "partition", "pending", "blocked", "failed", "done")
+        print_listing(common, found, found.buckets, columns)
 
 
 def audit_log(
@@ -208,13 +203,10 @@ def audit_log(
         except ValueError as error:
             raise InvalidInput(str(error)) from None
         page = AuditEntries.of(service.audit.page(place, limit))
-        if common.wants_json:
-            typer.echo(as_json(page))
-            return
         rows = [{**facts_of(each), "reason": _reason(each.detail)} for each in page.entries]
-        print_rows(rows, ("time", "who", "action", "target", "result", "reason"))
-        if page.next_before is not None:
-            say(f"there are more: --before {page.next_before}")
+        columns = ("time", "who", "action", "target", "result", "reason")
+        following = f"--before {page.next_before}" if page.next_before else ""
+        print_listing(common, page, rows, columns, following=following)
 
 
 def _reason(detail: object) -> str | None:

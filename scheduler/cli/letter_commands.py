@@ -23,6 +23,7 @@ from hourhand.scheduler.admin.dead_letters import (
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.cli import task_input
 from hourhand.scheduler.cli.failing import say
+from hourhand.scheduler.cli.listings import print_listing
 from hourhand.scheduler.cli.operating import (
     ActOptions,
     agreed,
@@ -133,17 +134,11 @@ def dead_letters(*, given: LetterOptions) -> None:
 def _list_letters(service: AdminService, chosen: LetterFilter, given: LetterOptions) -> None:
     data = service.settings.admin.show_data
     page = service.dead_letters.listing(given.before, given.limit, chosen, data=data)
-    if given.wants_json:
-        typer.echo(as_json(page))
-        return
-    if page.letters:
-        rows = [{**facts_of(each), "error": cut_error(each.error or "")} for each in page.letters]
-        columns = ("place", "time", "replayable", "key", "kind", "ended", "reason", "error")
-        print_rows(rows, columns)
-    elif page.next_before is None:
-        say("there are no dead letters")
-    if page.next_before is not None:
-        say(f"there are more: --before {page.next_before}")
+    rows = [{**facts_of(each), "error": cut_error(each.error or "")} for each in page.letters]
+    columns = ("place", "time", "replayable", "key", "kind", "ended", "reason", "error")
+    following = f"--before {page.next_before}" if page.next_before else ""
+    none = "no dead letters here" if following else "there are no dead letters"
+    print_listing(given, page, rows, columns, none=none, following=following)
 
 
 def _replay_all(service: AdminService, places: list[Position], given: LetterOptions) -> None:

@@ -23,6 +23,7 @@ from hourhand.scheduler.admin.limit_settings import (
 )
 from hourhand.scheduler.cli import task_input
 from hourhand.scheduler.cli.failing import say
+from hourhand.scheduler.cli.listings import print_listing
 from hourhand.scheduler.cli.operating import (
     ActOptions,
     ReasonOption,
@@ -30,7 +31,7 @@ from hourhand.scheduler.cli.operating import (
     operator_session,
     whoever_runs_this,
 )
-from hourhand.scheduler.cli.rendering import as_json
+from hourhand.scheduler.cli.rendering import facts_of
 from hourhand.scheduler.cli.session import Commands, ResultOptions
 from hourhand.scheduler.cli.text_output import print_rows
 
@@ -156,27 +157,19 @@ def reset(
 
 
 def _print(found: LimitSettings, common: ResultOptions) -> None:
-    if common.wants_json:
-        typer.echo(as_json(found))
-    elif found.limits:
-        rows = [
-            {
-                "limit": each.limit,
-                "state": each.state,
-                "declared": _words(each.declared),
-                "effective": _words(each.effective),
-                "key": each.key,
-                "since": None if each.changed is None else each.changed.since,
-                "who": None if each.changed is None else each.changed.who,
-                "reason": None if each.changed is None else each.changed.reason,
-            }
-            for each in found.limits
-        ]
-        print_rows(
-            rows, ("limit", "state", "declared", "effective", "key", "since", "who", "reason")
-        )
-    else:
-        say("no running node declares a limit")
+    columns = ("limit", "state", "declared", "effective", "key", "since", "who", "reason")
+    rows = [
+        {
+            **({} if each.changed is None else facts_of(each.changed)),
+            "limit": each.limit,
+            "state": each.state,
+            "declared": _words(each.declared),
+            "effective": _words(each.effective),
+            "key": each.key,
+        }
+        for each in found.limits
+    ]
+    print_listing(common, found, rows, columns, none="no running node declares a limit")
 
 
 def _print_rates(found: LimitSettings) -> None:

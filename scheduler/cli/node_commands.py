@@ -19,6 +19,7 @@ from hourhand.actors.model.values.errors import NodeUnhealthy, SettingsInvalid
 from hourhand.scheduler import wiring
 from hourhand.scheduler.admin.masking import masked
 from hourhand.scheduler.cli.failing import leave_at_once, reported_errors, say
+from hourhand.scheduler.cli.listings import print_done, print_lines
 from hourhand.scheduler.cli.log_lines import log_to_stderr
 from hourhand.scheduler.cli.process_running import (
     ChildOption,
@@ -142,12 +143,7 @@ def migrate(
       hourhand migrate --config production.toml
     """
     with command_session(common) as settings:
-        done = wiring.migrate(settings)
-        if common.wants_json:
-            typer.echo(as_json({"done": done}))
-            return
-        for line in done or ["everything exists already: nothing to do"]:
-            print_text(line)
+        print_done(common, wiring.migrate(settings))
 
 
 def demo(
@@ -195,10 +191,7 @@ def health(
     with command_session(common) as settings:
         address = url.rstrip("/") if url is not None else _address(settings)
         answer = _asked(address)
-        if common.wants_json:
-            typer.echo(as_json(answer))
-        else:
-            _show_health(answer)
+        print_lines(common, answer, _health_lines(answer))
         failing = [name for name, check in answer["checks"].items() if not check["ok"]]
         if failing:
             raise NodeUnhealthy(f"{address} is not ready: {', '.join(failing)}")
@@ -246,9 +239,9 @@ def _asked(address: str) -> dict[str, Any]:
     return answer
 
 
-def _show_health(answer: dict[str, Any]) -> None:
+def _health_lines(answer: dict[str, Any]) -> Iterator[str]:
     for name, check in answer["checks"].items():
-        print_text(f"{'ok     ' if check['ok'] else 'FAILING'} {name}: {check['detail']}")
+        yield f"{'ok     ' if check['ok'] else 'FAILING'} {name}: {check['detail']}"
 
 
 def show_settings(
@@ -266,11 +259,9 @@ def show_settings(
       HOURHAND_GROUP__ID=blue hourhand settings --set log=kafka
     """
     with command_session(common) as settings:
-        if common.wants_json:
-            typer.echo(as_json(masked(settings)))
-            return
-        for name, value in _flattened("", masked(settings)):
-            print_text(f"{name} = {as_json(value)}")
+        found = masked(settings)
+        lines = (f"{name} = {as_json(value)}" for name, value in _flattened("", found))
+        print_lines(common, found, lines)
 
 
 def _flattened(prefix: str, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -17,18 +17,17 @@ from hourhand.actors.ports.log import GroupOffsets
 from hourhand.scheduler import wiring
 from hourhand.scheduler.admin import rewinding
 from hourhand.scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, Target, target_words
-from hourhand.scheduler.admin.rewinding import Move, Rewinding
+from hourhand.scheduler.admin.rewinding import Rewinding
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.cli import task_input
 from hourhand.scheduler.cli.failing import say
+from hourhand.scheduler.cli.listings import print_listing
 from hourhand.scheduler.cli.operating import (
     ActOptions,
     agreed,
     operator_session,
     whoever_runs_this,
 )
-from hourhand.scheduler.cli.rendering import OutputFormat, as_json
-from hourhand.scheduler.cli.text_output import print_rows
 
 _SHOWN_MAX = 20
 _WAIT_S = 10.0
@@ -69,7 +68,7 @@ def pause(
         if targets:
             before = change_pauses(service, "pause", targets, common.reason, yes=common.yes)
             _say_changes(targets, before, "paused", "was paused already")
-        _print_pauses(service, common.output)
+        _print_pauses(service, common)
 
 
 def resume(
@@ -97,7 +96,7 @@ def resume(
             raise InvalidTask("name what to resume: --all, --partition or ordering ids")
         before = change_pauses(service, "resume", targets, common.reason, yes=common.yes)
         _say_changes(targets, before, "was not paused", "resumed")
-        _print_pauses(service, common.output)
+        _print_pauses(service, common)
 
 
 def _targets(
@@ -148,14 +147,10 @@ def _say_changes(targets: list[Target], before: set[Target], absent: str, presen
         say(f"{target_words([target])}: {present if target in before else absent}")
 
 
-def _print_pauses(service: AdminService, output: OutputFormat) -> None:
+def _print_pauses(service: AdminService, common: ActOptions) -> None:
     found = ShownPauses.of(service.pauses.config())
-    if output is OutputFormat.JSON:
-        typer.echo(as_json(found))
-    elif found.pauses:
-        print_rows(found.pauses, ("scope", "partition", "orderingId", "since", "who", "reason"))
-    else:
-        say("nothing is paused")
+    columns = ("scope", "partition", "orderingId", "since", "who", "reason")
+    print_listing(common, found, found.pauses, columns, none="nothing is paused")
 
 
 def rewind(
@@ -202,7 +197,8 @@ def rewind(
             detail = {"to": to, "places": places, "reason": common.reason}
             who, target = whoever_runs_this(), f"{len(moves)} partitions"
             service.audit.audited(who, "rewind", target, detail, lambda: moving.move(moves))
-        _print(moves, common.output)
+        columns, none = ("partition", "before", "after"), "every partition is already at that place"
+        print_listing(common, {"moves": moves}, moves, columns, none=none)
 
 
 def _wanted(to: str, offsets: GroupOffsets, now_ms: int) -> Mapping[int, int]:
@@ -210,12 +206,3 @@ def _wanted(to: str, offsets: GroupOffsets, now_ms: int) -> Mapping[int, int]:
         return {partition: first for partition, (first, _) in offsets.bounds().items()}
     places = rewinding.parse_places(to)
     return offsets.since(task_input.parse_moment_ms(to, now_ms)) if places is None else places
-
-
-def _print(moves: list[Move], output: OutputFormat) -> None:
-    if output is OutputFormat.JSON:
-        typer.echo(as_json({"moves": moves}))
-    elif moves:
-        print_rows(moves, ("partition", "before", "after"))
-    else:
-        say("every partition is already at that place")

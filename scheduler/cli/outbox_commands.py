@@ -7,9 +7,9 @@ import typer
 
 from hourhand.scheduler import wiring
 from hourhand.scheduler.cli.failing import leave_at_once, say
+from hourhand.scheduler.cli.listings import print_done, print_facts, print_lines
 from hourhand.scheduler.cli.log_lines import log_to_stderr
 from hourhand.scheduler.cli.node_commands import observed
-from hourhand.scheduler.cli.rendering import as_json
 from hourhand.scheduler.cli.session import (
     CommandOptions,
     Commands,
@@ -18,7 +18,6 @@ from hourhand.scheduler.cli.session import (
     ResultOptions,
     command_session,
 )
-from hourhand.scheduler.cli.text_output import fact_lines, print_text
 from hourhand.scheduler.outbox.mover import OutboxMover
 from hourhand.scheduler.outbox.opening import migrate_outbox, open_outbox
 from hourhand.scheduler.outbox.table import dialect_of, migration_statements
@@ -97,17 +96,10 @@ def migrate(
     with command_session(common, _named(url)) as settings:
         if sql is not None:
             statements = migration_statements(dialect_of(sql), settings.outbox.table)
-            if common.wants_json:
-                typer.echo(as_json({"statements": statements}))
-            else:
-                print_text("\n".join(f"{each};" for each in statements))
+            lines = (f"{each};" for each in statements)
+            print_lines(common, {"statements": statements}, lines)
             return
-        done = migrate_outbox(settings, wiring.open_clock())
-        if common.wants_json:
-            typer.echo(as_json({"done": done}))
-            return
-        for line in done or ["everything exists already: nothing to do"]:
-            print_text(line)
+        print_done(common, migrate_outbox(settings, wiring.open_clock()))
 
 
 @app.command()
@@ -126,8 +118,4 @@ def status(*, url: UrlOption = None, common: ResultOptions) -> None:
         finally:
             table.close()
         age_ms = None if lag.oldest_ms is None else max(0, clock.now_ms() - lag.oldest_ms)
-        facts = {"rowsWaiting": lag.rows, "oldestAgeMs": age_ms}
-        if common.wants_json:
-            typer.echo(as_json(facts))
-            return
-        print_text("\n".join(fact_lines(facts)))
+        print_facts(common, {"rowsWaiting": lag.rows, "oldestAgeMs": age_ms})

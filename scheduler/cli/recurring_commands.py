@@ -31,7 +31,12 @@ from hourhand.scheduler.admin.recurring import (
     ShownSchedule,
 )
 from hourhand.scheduler.cli import task_input
-from hourhand.scheduler.cli.failing import say
+from hourhand.scheduler.cli.listings import (
+    CursorOption,
+    PageOption,
+    print_lines,
+    print_listing,
+)
 from hourhand.scheduler.cli.operating import (
     ActOptions,
     NamedAct,
@@ -45,7 +50,7 @@ from hourhand.scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from hourhand.scheduler.cli.schedule_file import read_schedule_file
 from hourhand.scheduler.cli.session import Commands, ResultOptions, command_session
 from hourhand.scheduler.cli.task_commands import WaitOption
-from hourhand.scheduler.cli.text_output import fact_lines, print_rows, print_text
+from hourhand.scheduler.cli.text_output import fact_lines, print_text
 from hourhand.scheduler.client.backfilling import Backfilled
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.services.recurring.rule import Overlap
@@ -226,13 +231,12 @@ def apply_file(
 
 
 def _print_differences(found: DeclaredChanges, common: ActOptions) -> None:
-    if common.wants_json:
-        typer.echo(as_json(found))
-        return
-    for word in ("created", "changed", "removed"):
-        for name in getattr(found, word):
-            print_text(f"{word:<10} {name}")
-    print_text(f"unchanged  {len(found.unchanged)}")
+    lines = [
+        f"{word:<10} {name}"
+        for word in ("created", "changed", "removed")
+        for name in getattr(found, word)
+    ]
+    print_lines(common, found, [*lines, f"unchanged  {len(found.unchanged)}"])
 
 
 def _add_change(change: RecurringChange, text: str) -> None:
@@ -302,12 +306,8 @@ def backfill(
             who = whoever_runs_this()
             planned = service.audit.audited(who, "recurring backfill", name, told, act)
         shown = ShownBackfill.of(planned, dry_run=dry_run)
-        if common.wants_json:
-            typer.echo(as_json(shown))
-            return
-        for key in shown.made:
-            print_text(f"{'would make' if dry_run else 'made'}  {key}")
-        print_text(f"there already  {len(shown.there)}")
+        made = [f"{'would make' if dry_run else 'made'}  {key}" for key in shown.made]
+        print_lines(common, shown, [*made, f"there already  {len(shown.there)}"])
 
 
 @app.command()
@@ -349,15 +349,8 @@ def show(
 @app.command("list")
 def list_schedules(
     *,
-    limit: Annotated[
-        int,
-        typer.Option(
-            min=1, max=1_000, metavar="N", help="Approximate number of schedules to list."
-        ),
-    ] = 100,
-    after: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Cursor from the previous page.")
-    ] = None,
+    limit: PageOption = 100,
+    after: CursorOption = None,
     common: ResultOptions,
 ) -> None:
     """List recurring schedules.
@@ -367,9 +360,6 @@ def list_schedules(
     with operator_session(common) as service:
         data = service.settings.admin.show_data
         listing = service.recurring.page(after, limit, data=data)
-        if common.wants_json:
-            typer.echo(as_json(listing))
-            return
         rows = [
             {
                 **facts_of(each),
@@ -378,9 +368,9 @@ def list_schedules(
             }
             for each in sorted(listing.recurring, key=lambda each: each.name)
         ]
-        print_rows(rows, ("next", "taken", "skipped", "missed", "owner", "name"))
-        if listing.next_after is not None:
-            say(f"there are more: --after {listing.next_after}")
+        columns = ("next", "taken", "skipped", "missed", "owner", "name")
+        following = f"--after {listing.next_after}" if listing.next_after else ""
+        print_listing(common, listing, rows, columns, following=following)
 
 
 def _owner_of(schedule: ShownSchedule) -> str:

@@ -25,6 +25,7 @@ from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.cli import task_input
 from hourhand.scheduler.cli.bucket_running import BucketRelay
 from hourhand.scheduler.cli.failing import leave_at_once, say
+from hourhand.scheduler.cli.listings import print_facts, print_listing
 from hourhand.scheduler.cli.log_lines import log_to_stderr
 from hourhand.scheduler.cli.node_commands import observed, say_where
 from hourhand.scheduler.cli.operating import (
@@ -34,7 +35,6 @@ from hourhand.scheduler.cli.operating import (
     operator_session,
 )
 from hourhand.scheduler.cli.relay_running import RelayRunning
-from hourhand.scheduler.cli.rendering import as_json, facts_of
 from hourhand.scheduler.cli.session import (
     CommandOptions,
     Commands,
@@ -44,7 +44,6 @@ from hourhand.scheduler.cli.session import (
     command_session,
 )
 from hourhand.scheduler.cli.task_commands import WaitOption
-from hourhand.scheduler.cli.text_output import fact_lines, print_rows, print_text
 from hourhand.scheduler.configuration.settings import Settings
 from hourhand.scheduler.executors.loading import load_executors
 from hourhand.scheduler.kafka_only.envelope import Envelope, NoEnvelope, read_envelope
@@ -167,13 +166,10 @@ def pending(
             found = waiting_in_buckets(settings, limit)
         else:
             found, following = _waiting(settings, limit, end, after)
-        if common.wants_json:
-            typer.echo(as_json({"messages": found, "nextAfter": following}))
-            return
-        print_rows(found, ("due", "state", "topic", "id", "key"))
-        if following is not None:
-            say(f"there are more: --after {following}")
-        elif settings.store != "kafka":
+        answer = {"messages": found, "nextAfter": following}
+        more = "" if following is None else f"--after {following}"
+        print_listing(common, answer, found, ("due", "state", "topic", "id", "key"), following=more)
+        if not (more or common.wants_json or settings.store == "kafka"):
             say(f"messages due after {end} are not listed: --to widens the time")
 
 
@@ -194,10 +190,7 @@ def show(
         if found is None:
             raise InvalidInput(f"no message waits under {message_id!r} in this installation")
         value = service.relayed.shown(found, data=service.settings.admin.show_data)
-        if common.wants_json:
-            typer.echo(as_json(value))
-            return
-        print_text("\n".join(fact_lines(facts_of(value))))
+        print_facts(common, value)
 
 
 def _add_act(action: Action, text: str) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from hourhand.actors.model.values.errors import InvalidInput
 from hourhand.scheduler.cli.failing import leave_at_once, say
+from hourhand.scheduler.cli.listings import CursorOption, PageOption, print_listing
 from hourhand.scheduler.cli.log_lines import log_to_stderr
 from hourhand.scheduler.cli.operating import ActOptions, NamedAct, operator_session
 from hourhand.scheduler.cli.rendering import as_json, facts_of
@@ -19,7 +20,7 @@ from hourhand.scheduler.cli.session import (
     command_session,
 )
 from hourhand.scheduler.cli.task_text import view_lines
-from hourhand.scheduler.cli.text_output import fact_lines, print_rows, print_text
+from hourhand.scheduler.cli.text_output import fact_lines, print_text
 from hourhand.scheduler.configuration.optional_dependencies import required_by
 from hourhand.scheduler.executors.loading import load_executors
 
@@ -88,13 +89,8 @@ def list_timers(
     tag: Annotated[
         str | None, typer.Option(metavar="TAG", help="Only timers with this tag.")
     ] = None,
-    limit: Annotated[
-        int,
-        typer.Option(min=1, max=1_000, metavar="N", help="Approximate number of timers to list."),
-    ] = 100,
-    after: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Cursor from the previous page.")
-    ] = None,
+    limit: PageOption = 100,
+    after: CursorOption = None,
     common: ResultOptions,
 ) -> None:
     """List timers, in no particular order.
@@ -106,13 +102,10 @@ def list_timers(
     with operator_session(common) as service:
         data = service.settings.admin.show_data
         listing = service.timers.page(tag, after, limit, data=data)
-        if common.wants_json:
-            typer.echo(as_json(listing))
-            return
         rows = [{**facts_of(each), **facts_of(each.next_pop)} for each in listing.timers]
-        print_rows(rows, ("time", "number", "intervalMs", "repeatForMs", "id", "uri"))
-        if listing.next_after is not None:
-            say(f"there are more: --after {listing.next_after}")
+        columns = ("time", "number", "intervalMs", "repeatForMs", "id", "uri")
+        following = f"--after {listing.next_after}" if listing.next_after else ""
+        print_listing(common, listing, rows, columns, following=following)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from hourhand.scheduler.admin.blocking import blocking_task, waiting_behind
 from hourhand.scheduler.admin.picture import ExecutedTask, ShownTrouble
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.cli.failing import EXIT_CALLER, say
+from hourhand.scheduler.cli.listings import print_lines, print_listing
 from hourhand.scheduler.cli.operating import (
     ActOptions,
     act_on_tasks,
@@ -24,7 +25,7 @@ from hourhand.scheduler.cli.rendering import as_json, facts_of
 from hourhand.scheduler.cli.session import ResultOptions
 from hourhand.scheduler.cli.task_commands import KeyArgument
 from hourhand.scheduler.cli.task_text import checkpoint_text, last_error, run_ms
-from hourhand.scheduler.cli.text_output import print_rows, print_text
+from hourhand.scheduler.cli.text_output import print_rows
 from hourhand.scheduler.tasks.inspector import TaskState
 
 _WAIT_S = 10.0
@@ -141,14 +142,9 @@ def waiting(
     """
     with operator_session(common) as service:
         found = waiting_behind(service.inspector, service.clock, TaskKey.parse(key))
-        if common.wants_json:
-            typer.echo(as_json(found))
-            return
         more = "or more " if found.more else ""
         verb = "waits" if found.waiting == 1 else "wait"
-        print_text(f"{found.waiting} {more}{verb} behind it")
-        for each in found.first:
-            print_text(each)
+        print_lines(common, found, [f"{found.waiting} {more}{verb} behind it", *found.first])
 
 
 def limited(
@@ -166,12 +162,9 @@ def limited(
     with operator_session(common) as service:
         service.cluster.read()
         found = service.cluster.limited()
-        if common.wants_json:
-            typer.echo(as_json(found))
-        elif found.flows:
-            print_rows(found.flows, ("limit", "value", "waiting", "since"))
-        else:
-            say("no task waits because of a limit, as far as nodes reported")
+        none = "no task waits because of a limit, as far as nodes reported"
+        columns = ("limit", "value", "waiting", "since")
+        print_listing(common, found, found.flows, columns, none=none)
 
 
 def running(
@@ -190,19 +183,15 @@ def running(
     with operator_session(common) as service:
         service.cluster.read()
         found = service.cluster.running()
-        if common.wants_json:
-            typer.echo(as_json(found))
-        elif found.running:
-            now_ms = service.clock.now_ms()
-            rows = [_executed(each, now_ms) for each in found.running]
-            columns = ["started", "forMs", "kind", "node", "where", "attempt", "checkpoint", "key"]
-            if not any(row["checkpoint"] for row in rows):
-                columns.remove("checkpoint")
-            print_rows(rows, columns)
-            if found.count > len(found.running):
-                say(f"{found.count - len(found.running)} more are not listed")
-        else:
-            say("no task runs right now, as far as nodes reported")
+        now_ms = service.clock.now_ms()
+        rows = [_executed(each, now_ms) for each in found.running]
+        columns = ["started", "forMs", "kind", "node", "where", "attempt", "checkpoint", "key"]
+        if not any(row["checkpoint"] for row in rows):
+            columns.remove("checkpoint")
+        none = "no task runs right now, as far as nodes reported"
+        print_listing(common, found, rows, columns, none=none)
+        if found.count > len(rows) and not common.wants_json:
+            say(f"{found.count - len(rows)} more are not listed")
 
 
 def _executed(task: ExecutedTask, now_ms: int) -> dict[str, object]:
