@@ -22,7 +22,6 @@ IDS = ("a", "b")
 class Nothing(TaskExecutor):
     """Succeeds at once, or once it is released where the task says so."""
 
-    stuck_after = timedelta(seconds=1)
     released: ClassVar = threading.Event()
 
     def execute(self, task: Task) -> None:
@@ -33,11 +32,18 @@ class Nothing(TaskExecutor):
             self.released.wait(60)
 
 
+class Watched(Nothing):
+    """The same, and stuck where it makes no checkpoint for a second."""
+
+    stuck_after = timedelta(seconds=1)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An installation whose node runs, with ten tasks due in an hour."""
     folder = tmp_path_factory.mktemp("operated")
-    with Scheduler(settings_of(folder), executor=Nothing) as scheduler:
+    executors = {"watched": Watched}
+    with Scheduler(settings_of(folder), executor=Nothing, executors=executors) as scheduler:
         due: datetime = from_millis(SystemClock().now_ms()) + timedelta(hours=1)
         futures = [
             scheduler.schedule_task(
@@ -209,8 +215,9 @@ def test_what_runs_is_listed_as_running_and_cancelled_as_cancelling(folder: Path
 def test_what_runs_shows_how_far_it_is_and_that_it_is_stuck(folder: Path) -> None:
     """By its last checkpoint, in words and as JSON, beside code that makes none."""
     Nothing.released.clear()
+    new = ("schedule", "--kind", "watched", "--in", "0s", "--ordering-id")
     keys = [
-        invoke(folder, "schedule", "--ordering-id", of, "--in", "0s", "--data", data).stdout.strip()
+        invoke(folder, *new, of, "--data", data).stdout.strip()
         for of, data in (("far", '{"done": 1, "total": 4}'), ("unsaid", '{"waits": 1}'))
     ]
     try:
