@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hourhand.actors.model.operations.events import (
     AttemptRefused,
     CatchUpEnded,
+    CommandDecided,
     PartitionAssigned,
     RetriesExhausted,
     TaskHeld,
@@ -253,14 +254,24 @@ def _fell_due(run: Run) -> Callable[[TaskKey, Started], float]:
 
 
 def _decided(run: Run) -> dict[TaskKey, list[tuple[float, float]]]:
-    """Return when commands for a key were decided: from their record to soon after the outcome."""
+    """Return when commands for a key were decided: from their record to soon after the outcome, and
+    to the store's answer, which may be slow.
+    """
     found: dict[TaskKey, list[tuple[float, float]]] = defaultdict(list)
-    for each in run.history.of(OutcomeStored):
-        appended_ms = run.truth.appended_ms(each.partition, each.offset) - run.wall_at_start_ms
-        last_ms = each.at_ms + REACTION_MS * run.pace
-        for key in (each.outcome.key, each.outcome.new_key):
-            if key is not None:
-                found[key].append((appended_ms, last_ms))
+    unanswered: dict[TaskKey, OutcomeStored] = {}
+    for entry in run.history.entries:
+        match entry:
+            case OutcomeStored(at_ms=last_ms):
+                stored = unanswered[entry.outcome.key] = entry
+            case Noted(at_ms=last_ms, event=CommandDecided(key=key)) if key in unanswered:
+                stored = unanswered.pop(key)
+            case _:
+                continue
+        appended_ms = run.truth.appended_ms(stored.partition, stored.offset) - run.wall_at_start_ms
+        span = appended_ms, last_ms + REACTION_MS * run.pace
+        for named in (stored.outcome.key, stored.outcome.new_key):
+            if named is not None:
+                found[named].append(span)
     return found
 
 
