@@ -33,9 +33,9 @@ class Event:
     """One line; what a kind does not have is 0 or empty."""
 
     kind: str
-    """``offered``, ``acknowledged``, ``started``, ``failed``, ``ended`` of a task; ``committed``
-    and ``withdrawn`` of a task in a transaction of an outbox; ``intended``, ``told`` and
-    ``outcome`` of a command; ``stopping``."""
+    """``offered``, ``acknowledged``, ``started``, ``failed``, ``ended`` of a task; ``committed`` or
+    ``withdrawn`` of a task in a transaction of an outbox; ``intended``, ``told`` and ``outcome`` of
+    a command; ``stopping``."""
     run: int
     """Number of the process, counted from the first one of the folder."""
     key: Key = NO_KEY

@@ -50,7 +50,7 @@ def test_each_promise_has_a_planted_fault() -> None:
 
 
 def test_the_judge_imports_nothing_of_the_engine() -> None:
-    """So the engine cannot be wrong in the same way twice; nor do the figures of chaos.
+    """So the engine cannot be wrong in the same way twice; chaos's figures import nothing of it.
 
     Tests may look at the project's files.
     """

@@ -138,8 +138,7 @@ def _found(places: Places, history: History, told: Sequence[Place]) -> Found:
         listener = Listener()
         log.subscribe(listener)
         log.poll(0, 0)
-        asked, made = map(_key, history.offers), map(_key, history.attempts)
-        for key in {*asked, *made}:
+        for key in {*map(_key, history.offers), *map(_key, history.attempts)}:
             partition = partition_of(key.ordering_id, len(listener.partitions))
             keys.setdefault(partition, []).append(key)
         for partition in listener.partitions:
