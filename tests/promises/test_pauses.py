@@ -2,7 +2,11 @@
 
 import pytest
 
-from hourhand.actors.model.operations.events import PartitionLoadReported, TreeRebuilt
+from hourhand.actors.model.operations.events import (
+    AttemptRefused,
+    PartitionLoadReported,
+    TreeRebuilt,
+)
 from hourhand.actors.model.operations.operator_config import OperatorConfig
 from hourhand.actors.model.operations.pauses import Pause, PauseScope
 from hourhand.actors.model.task.partition import partition_of
@@ -87,6 +91,7 @@ def test_a_pause_outlives_a_failed_tree(scope: str) -> None:
     group.append(task(1))
     group.advance(60_000)
     assert member.count(TreeRebuilt) == 1 and member.runner.queued == []
+    assert member.count(AttemptRefused) == 0
 
     put(group)
     member.faults.release()
