@@ -31,12 +31,13 @@ class Payload:
     def to_data(self, payload: object) -> dict[str, Any]:
         """Return a payload as the data of a task.
 
-        PayloadInvalid if it does not fit, or would arrive as another value.
+        PayloadInvalid if it does not fit, or would arrive as another value; InvalidExecutor if the
+        type is not one of payloads.
         """
         try:
             known = self._type.known(payload)
             return self._arriving(known)
-        except PayloadInvalid:
+        except (PayloadInvalid, InvalidExecutor):
             raise
         except (ValidationError, msgspec.ValidationError) as error:
             raise self._invalid(error) from None

@@ -8,8 +8,11 @@ from typing import Any, Protocol, get_args, get_origin, is_typeddict
 
 import msgspec
 from pydantic import TypeAdapter
+from pydantic.errors import PydanticSchemaGenerationError
 
 from hourhand.actors.model.task.codec import encode_object
+from hourhand.actors.model.values.display import shown
+from hourhand.actors.model.values.errors import InvalidExecutor
 
 _ANYTHING: tuple[Any, ...] = (Any, object)
 
@@ -107,5 +110,12 @@ class _Pydantic:
 
     def _adapted(self) -> TypeAdapter[Any]:
         if self._adapter is None:
-            self._adapter = TypeAdapter(self._annotation)
+            try:
+                self._adapter = TypeAdapter(self._annotation)
+            except PydanticSchemaGenerationError:
+                raise InvalidExecutor(
+                    f"{shown(self._annotation)} is not a type of payloads: write it as a dataclass,"
+                    " a pydantic model, a TypedDict or a msgspec Struct, with fields that are of"
+                    " such types or of JSON's"
+                ) from None
         return self._adapter

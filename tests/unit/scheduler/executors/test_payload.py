@@ -28,7 +28,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from hourhand import Hourhand, RetryPolicy
-from hourhand.actors.model.values.errors import CallerError, PayloadInvalid
+from hourhand.actors.model.values.errors import CallerError, InvalidExecutor, PayloadInvalid
 from hourhand.scheduler.executors.payload import Payload
 from hourhand.scheduler.testing import VirtualScheduler
 
@@ -358,3 +358,22 @@ def test_code_of_the_type_that_raises_is_told_as_a_refusal(error: type[Exception
 
     with pytest.raises(PayloadInvalid, match="cannot be written as JSON"):
         Payload(Raises).to_data(Raises(a=1))
+
+
+class Plain:
+    def __init__(self, cents: int) -> None:
+        self.cents = cents
+
+
+@dataclasses.dataclass
+class DataPlain:
+    inner: Plain
+
+
+@pytest.mark.parametrize(("annotation", "payload"), [(Plain, Plain(1)), (DataPlain, Plain(1))])
+def test_a_class_of_no_library_is_not_a_payload(annotation: Any, payload: object) -> None:
+    """When it is scheduled and when it runs; the error says what is one."""
+    with pytest.raises(InvalidExecutor, match="is not a type of payloads: write it as a dataclass"):
+        Payload(annotation).to_data(payload)
+    with pytest.raises(InvalidExecutor, match="is not a type of payloads"):
+        Payload(annotation).from_data({"cents": 1})
