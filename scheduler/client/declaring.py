@@ -157,8 +157,8 @@ class Declaring:
                     text = "the recurring schedules of %s cannot be declared: %s"
                     logger.error(text, ours.owner, error)  # noqa: TRY400 - it says it all
                     sets.remove(ours)
-                except BaseException as error:  # noqa: BLE001 - codecs are user code, and may
-                    self._tell_failure(ours.owner, error)  # work later
+                except BaseException as error:  # noqa: BLE001 - codecs are user code
+                    self._tell_failure(ours.owner, error)
                     pause_s = AGAIN_S
                 else:
                     begun.add(ours.owner)

@@ -356,22 +356,21 @@ class PayloadCodecs:
         return data
 
 
-def _can_be_opened(data: object, key_id: object) -> bool:
-    return isinstance(data, _BYTES) and isinstance(key_id, str | None)
-
-
 def _checked(encoded: object) -> EncodedPayload | None:
-    """Return what a codec gave; TypeError where nobody would open it."""
+    """Return what a codec gave; TypeError or UnicodeEncodeError where nobody would open it."""
     if encoded is None:
         return None
-    if not isinstance(encoded, EncodedPayload) or not _can_be_opened(encoded.data, encoded.key_id):
-        raise TypeError(
-            "encode returns EncodedPayload(data, key_id), which are bytes and a text or None, or it"
-            f" returns None, got {shown(encoded)}"
-        )
-    # Raises where the id is not text in UTF-8.
-    _encode(encoded.key_id)
-    return encoded
+    if isinstance(encoded, EncodedPayload):
+        data: object = encoded.data
+        key_id: object = encoded.key_id
+        if isinstance(data, _BYTES) and isinstance(key_id, str | None):
+            # Raises for a text that UTF-8 cannot hold.
+            _encode(key_id)
+            return encoded
+    raise TypeError(
+        "encode returns EncodedPayload(data, key_id), which are bytes and a text or None, or it"
+        f" returns None, got {shown(encoded)}"
+    )
 
 
 def _by_name(codecs: Sequence[PayloadCodec]) -> dict[str, PayloadCodec]:

@@ -4,9 +4,8 @@ cannot run.
 
 import asyncio
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import watchfiles
@@ -115,7 +114,9 @@ def test_changes_of_code_are_noticed_wherever_the_project_is(
     """Folders are skipped below the working folder only."""
     folder = Path("/srv/ann", place)
 
-    async def watch(_folder: Path, watch_filter: Callable[[object, str], bool]) -> Any:
+    async def watch(
+        _folder: Path, watch_filter: Callable[[object, str], bool]
+    ) -> AsyncIterator[set[tuple[None, str]]]:
         if watch_filter(None, str(folder / path)):
             yield {(None, str(folder / path))}
 
