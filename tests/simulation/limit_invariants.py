@@ -241,6 +241,8 @@ class _Line:
         """For each priority, starts of higher ones since its last one, or since nobody waited."""
         self._kept_waiting: Counter[int] = Counter()
         """The same, and since it waits."""
+        self._left: set[int] = set()
+        """Priorities of attempts that left the line: their places count until they are reached."""
         self._shares = _Shares()
 
     def take(self, step: LineStep) -> Iterator[str]:
@@ -251,12 +253,15 @@ class _Line:
             self._waiting[step.id] = step
             return
         self._waiting.pop(step.id, None)
+        if step.step == "leaves":
+            self._left.add(step.priority)
         if step.step == "goes":
             yield from self._judge(step)
             yield from self._shares.count(step, self._waiting.values())
         self._shares.forget_absent(step, self._waiting.values())
         if not self._waiting:
             self._passed.clear()
+            self._left.clear()
 
     def _judge(self, step: LineStep) -> Iterator[str]:
         own, waiting = step.priority, self._waiting.values()
@@ -272,8 +277,9 @@ class _Line:
             yield f"with {max(higher)} was passed by {own} after {self._passed[own]} starts"
         self._passed[own] = self._kept_waiting[own] = 0
         levels = {each.priority for each in waiting}
-        for lower in sorted(each for each in levels if each < own):
+        for lower in sorted(each for each in levels | self._left if each < own):
             self._passed[lower] += 1
+        for lower in sorted(each for each in levels if each < own):
             self._kept_waiting[lower] += 1
             # Those of several priorities may be due at once.
             if self._kept_waiting[lower] > AGING_STARTS + len(levels):
