@@ -149,7 +149,7 @@ class RunRecurring(SystemExecutor):
             open_keys = without_left_out(known, left_out, open_keys)
             state, occurrence = self._occurrence(known, state, due_ms, "", open_keys)
         # Times that passed while no node ran, and are too old now, are skipped in one step.
-        from_ms = max(due_ms, oldest_ms - 1)
+        from_ms = self._within_catch_up(rule, due_ms)
         state = replace(state, passed_ms=from_ms)
         step = _Step(state, rule.next_after(from_ms, state.anchor_ms), occurrence)
         if not makes_ahead:
@@ -178,9 +178,12 @@ class RunRecurring(SystemExecutor):
             next_ms=step.next_ms if tick_ms is None else tick_ms,
         )
 
+    def _within_catch_up(self, rule: RecurringRule, from_ms: int) -> int:
+        """Return a time, or the last one that is too long ago: times up to that make no tasks."""
+        return max(from_ms, self._began_ms - rule.catch_up_ms - 1)
+
     def _beginning(self, known: Recurring, from_ms: int, state: State) -> _Step:
         """Return the step of a change behind whose time a schedule has its next time."""
-        from_ms = max(from_ms, self._began_ms - known.rule.catch_up_ms - 1)
         step = _Step(state, known.rule.next_after(from_ms, state.anchor_ms))
         if not self._makes_ahead():
             return step
@@ -304,10 +307,10 @@ class RunRecurring(SystemExecutor):
             case Change.RESUME:
                 if not state.paused:
                     return _Step(state, known.next_ms)
-                if state.ended is not None:
-                    state = replace(state, ended=(state.ended[0], min(state.ended[1], asked_ms)))
                 # The change may be read behind ticks of times after its request.
-                from_ms = max(asked_ms, state.passed_ms)
+                from_ms = self._within_catch_up(known.rule, max(asked_ms, state.passed_ms))
+                if state.ended is not None:
+                    state = replace(state, ended=(state.ended[0], min(state.ended[1], from_ms)))
                 return self._beginning(known, from_ms, replace(state, paused=False))
             case Change.DELETE:
                 revision = max(state.revision, request.revision)
@@ -368,7 +371,8 @@ class RunRecurring(SystemExecutor):
             cancelled = before.cancelled
         name = task.ordering_id.removeprefix(_ORDERING_IDS)
         made = Recurring(name, rule, state, None)
-        step = _Step(state, None) if stays_paused else self._beginning(made, asked_ms, state)
+        from_ms = self._within_catch_up(rule, asked_ms)
+        step = _Step(state, None) if stays_paused else self._beginning(made, from_ms, state)
         return dataclasses_replace(step, cancelled=cancelled)
 
     @staticmethod
