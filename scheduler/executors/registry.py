@@ -272,7 +272,6 @@ class Hourhand(ExecutorRegistry):
         taken and for a class of another registry; a node that opens raises it for data that does
         not fit a function, and InvalidTask for a rule that is not valid.
         """
-        _check_schedule_name(name)
         given = {
             "cron": cron,
             "every": every,
@@ -420,14 +419,6 @@ class Hourhand(ExecutorRegistry):
         check_kind(kind)
         if kind in self._kinds:
             raise InvalidExecutor(f"the kind {kind!r} is registered already: choose another")
-
-
-def _check_schedule_name(name: object) -> None:
-    if not isinstance(name, str):
-        raise InvalidExecutor(
-            f"{shown(name)} is not the name of a recurring schedule: write"
-            " @app.recurring('name', …) above the function"
-        )
 
 
 def _attributes(flow: FlowRule) -> dict[str, Any]:
@@ -600,6 +591,12 @@ class RecurringDecorator:
     """A decorator that declares a recurring schedule of what it is put above."""
 
     def __init__(self, registry: Hourhand, name: str, given: dict[str, Any]) -> None:
+        given_name: object = name
+        if not isinstance(given_name, str):
+            raise InvalidExecutor(
+                f"{shown(given_name)} is not the name of a recurring schedule: write"
+                " @app.recurring('name', …) above the function"
+            )
         self._registry = registry
         self._name = name
         self._given = given
