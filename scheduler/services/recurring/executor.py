@@ -10,7 +10,7 @@ A tick whose own time was not made ahead, as after an outage, makes its occurren
 state.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as dataclasses_replace
 from typing import assert_never
@@ -260,6 +260,7 @@ class RunRecurring(SystemExecutor):
         if request.owner is not None and (refusal := _against_owner(known, request)):
             return Drop(refusal)
         if found is not None and known is not None:
+            await self._finish(known)
             # A new rule is first due after the moment of the request.
             is_set = request.change is Change.SET
             found = await self._catch_up(name, found, task.key.scheduled_ms + is_set)
@@ -291,6 +292,19 @@ class RunRecurring(SystemExecutor):
             assert read is not None, "it was written just now"
             found = read
         return found
+
+    async def _finish(self, known: Recurring) -> None:
+        """Append what the step of before makes ahead, unless its task has ended and so did that: a
+        step that was cut short is tried again behind a change of an earlier time, and finds its
+        schedule changed then.
+        """
+        if known.state.fresh == 0:
+            return
+        asked_ms, _, unique = known.state.made_by.partition(":")
+        maker = TaskKey(int(asked_ms), name_of(known.name).ordering_id, unique)
+        partition = self._dependencies.appender.partition_of(maker.ordering_id)
+        if not await settled(self._stores.status.find_completions(partition, [maker])):
+            await self._append_all(_fresh_tasks(known))
 
     async def _changed(self, task: Task, known: Recurring | None, request: ChangeRequest) -> _Step:
         asked_ms = task.key.scheduled_ms
@@ -425,8 +439,11 @@ class RunRecurring(SystemExecutor):
         if known.next_ms is not None:
             tasks.append(tick_task(known.name, known.next_ms, generation))
         if tasks:
-            self._dependencies.check_lease()
-            await settled(gather([self._dependencies.appender.append(each) for each in tasks]))
+            await self._append_all(tasks)
+
+    async def _append_all(self, tasks: Sequence[Task]) -> None:
+        self._dependencies.check_lease()
+        await settled(gather([self._dependencies.appender.append(each) for each in tasks]))
 
 
 def _against_owner(known: Recurring | None, request: ChangeRequest) -> str | None:

@@ -1,6 +1,7 @@
 """Occurrences that are made before they are due, under a virtual clock."""
 
 from concurrent.futures import Future
+from dataclasses import replace as replace_ports
 from datetime import timedelta
 from typing import Any
 
@@ -8,13 +9,16 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from hourhand import Hourhand, TaskKind, TaskState
+from hourhand import Hourhand, SchedulerClient, Settings, TaskKind, TaskState
+from hourhand.actors.kernel.simulated import VirtualClock
 from hourhand.actors.model.task.definition import Definition
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.partition import partition_of
 from hourhand.actors.model.task.status import Completion
-from hourhand.actors.model.task.task import StoredTask
+from hourhand.actors.model.task.task import StoredTask, Task
+from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.actors.model.values.instant import to_millis
+from hourhand.actors.ports.log import Position
 from hourhand.scheduler.adapters.memory.writer import MemoryWriter
 from hourhand.scheduler.services.recurring.ahead import (
     AHEAD_MS,
@@ -382,6 +386,39 @@ def test_nothing_is_made_ahead_beside_nodes_that_judge_nothing(
 
     assert ahead_of(bench) == []
     assert bench.ran == bench.expected(1, 2, 3)
+
+
+def test_p23_a_change_before_a_tick_that_is_tried_again_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The tick saved what it makes ahead, and its node died before the log had that; the change is
+    of a client whose clock is behind, so it runs first, and the tick is of an earlier state then.
+    """
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=2 * SECOND).result()
+    bench.advance(seconds=1)
+    append, lost = TaskAppender.append, list[Task]()
+
+    def refused(own: TaskAppender, task: Task) -> "Future[Position]":
+        if task.scheduled_time <= MIDNIGHT + 2 * SECOND:
+            return append(own, task)
+        lost.append(task)
+        failed: Future[Position] = Future()
+        failed.set_exception(LogUnavailable("the log is away"))
+        return failed
+
+    monkeypatch.setattr(TaskAppender, "append", refused)
+    bench.advance(seconds=1.5)
+    assert lost
+    monkeypatch.setattr(TaskAppender, "append", append)
+    behind = VirtualClock(to_millis(MIDNIGHT) + 1_500)
+    client = SchedulerClient(Settings(), replace_ports(bench.ports(), clock=behind))
+    bench.scheduler.stop()
+    client.resume_recurring("n").result()
+    bench.scheduler.restart()
+    bench.advance(seconds=20)
+
+    assert bench.ran == bench.expected(*range(2, 23, 2))
 
 
 def test_ticks_of_many_schedules_come_at_different_times() -> None:
