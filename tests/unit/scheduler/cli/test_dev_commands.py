@@ -112,7 +112,7 @@ def test_changes_of_code_are_noticed_wherever_the_project_is(
     monkeypatch: pytest.MonkeyPatch, place: str, path: str, is_watched: bool
 ) -> None:
     """Folders are skipped below the working folder only."""
-    folder = Path("/srv/ann", place)
+    folder = Path("/srv", place)
 
     async def watch(
         _folder: Path, watch_filter: Callable[[object, str], bool]
