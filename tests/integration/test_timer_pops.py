@@ -1,13 +1,13 @@
 """Exact counts of pops through everything that can happen to the nodes, on real servers."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from examples.demo_doors.timers import POPS, READY_LINE, VARIABLES, Endpoint, make_timers
+from examples.demo_doors.timers import POPS, READY_LINE, VARIABLES, Asked, Endpoint, make_timers
 from examples.demo_doors.timing import wall_s
 from examples.demo_stage.installation import node_variables
 from examples.demo_stage.stage import Stage
@@ -78,19 +78,18 @@ def test_a_hundred_pops_come_whatever_happens_to_the_nodes(stage: Stage) -> None
         wait_for(100)
     finally:
         endpoint.close()
-    check_pops(endpoint, asked.due_s, kills_s)
+
+    _judge(endpoint, asked, kills_s)
 
 
-def check_pops(
-    endpoint: Endpoint, due_s: Mapping[tuple[str, int], float], kills_s: Sequence[float]
-) -> None:
-    """Check that each pop came, none early, and that kills explain the repeated ones."""
+def _judge(endpoint: Endpoint, asked: Asked, kills_s: list[float]) -> None:
+    """Find each pop, none early, and none again that no kill explains."""
     counted = Counter((pop.opaque, pop.number) for pop in endpoint.pops)
-    assert counted.keys() == due_s.keys()
+    assert counted.keys() == asked.due_s.keys()
     first_s: dict[tuple[str, int], float] = {}
     for opaque, number, at_s in endpoint.pops:
         first_s.setdefault((opaque, number), at_s)
-        assert at_s >= due_s[opaque, number]
+        assert at_s >= asked.due_s[opaque, number]
     for repeated in (each for each, times in counted.items() if times > 1):
         hit = [kill for kill in kills_s if kill - IN_FLIGHT_S <= first_s[repeated] <= kill + 1]
         assert hit, f"{repeated} came {counted[repeated]} times, and no kill explains it"
