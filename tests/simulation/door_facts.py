@@ -158,6 +158,23 @@ class DoorFacts:
         """Return when a message last appeared; before all time where it never did."""
         return max((each.at_ms for each in self.appeared.get(put.value, ())), default=-NEVER_MS)
 
+    @cached_property
+    def _deliveries(self) -> Mapping[str, Sequence[TaskKey]]:
+        """By place: the keys of the message's delivery."""
+        found: dict[str, list[TaskKey]] = defaultdict(list)
+        for key in self.run.completed:
+            if key.ordering_id.startswith("hourhand:send:"):
+                found[key.uniqueness_key].append(key)
+        return found
+
+    def gone_ms(self, put: Put) -> float:
+        """Return when a message that appeared held its id no more: one whose node died before it
+        wrote that down holds it until another node has looked.
+        """
+        last_ms = self.last_ms(put)
+        closed = [self.closed_ms(key) for key in self._deliveries.get(place_of(put), ())]
+        return last_ms if last_ms < 0 else max([last_ms, *(c for c in closed if c < NEVER_MS)])
+
     def is_aside(self, put: Put) -> bool:
         """True if a record was put aside."""
         return (put.partition, put.offset) in self.letters

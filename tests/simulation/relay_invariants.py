@@ -58,7 +58,7 @@ def _may_withhold(facts: DoorFacts, other: Put, put: Put) -> bool:
         return False
     decided_ms = facts.decided_ms(put)
     if other.action == "schedule":
-        gone_ms = facts.last_ms(other) + facts.apart_ms + SLACK_MS * facts.run.pace
+        gone_ms = facts.gone_ms(other) + facts.apart_ms + SLACK_MS * facts.run.pace
         return other.at_ms <= decided_ms and put.at_ms <= gone_ms
     return other.action == "cancel" and facts.decided_ms(other) >= put.at_ms
 
