@@ -299,22 +299,6 @@ def test_p30_a_row_of_an_earlier_owner_that_comes_late_is_told_if_it_is_durable(
     assert heir.step(EPOCH + 1, after_ms=61_000) == ["a", "b"]
 
 
-def test_p30_a_row_that_came_late_is_looked_at_by_the_owner_after_next() -> None:
-    """The owner between had begun without it, and died before it told of anything."""
-    dead = Bench()
-    heir = Bench(dead.data)
-    assert heir.step(EPOCH + 1) == []
-    heir.topic.refuses = [("b", LogUnavailable("down"))]
-    dead.holds = ("insert_completions",)
-    dead.close_task(1, "a")
-    heir.stores.status.insert_completions(PARTITION, [a_closed("b")], ((EPOCH + 1) << 40) + 1)
-    last = Bench(dead.data)
-
-    assert last.step(EPOCH + 2) == []
-    assert last.step(EPOCH + 2, after_ms=DOUBT_MS) == []
-    assert last.step(EPOCH + 2, after_ms=1_000) == ["b"]
-
-
 def test_p30_a_refused_outcome_is_tried_again_and_holds_its_ordering_id_alone() -> None:
     """A record that the topic has is not sent again; completions do not wait."""
     bench = Bench()

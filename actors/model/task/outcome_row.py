@@ -7,7 +7,6 @@ became durable.  Never decides when one is told.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
-from msgspec.structs import replace
 
 from hourhand.actors.model.task.definition import RESERVED
 from hourhand.actors.model.task.key import TaskKey
@@ -63,8 +62,6 @@ class _RowText(msgspec.Struct, frozen=True, array_like=True, gc=False):
     unsettled: list[int]
     """The writes that were under way, or in doubt, when this one began."""
     entries: list[ClosedTask]
-    found_until: int | None = None
-    """The last row of earlier owners that its owner found; None in rows of older versions."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -76,10 +73,8 @@ def outcome_rows(
     number: int,
     unsettled: Collection[int] = (),
     valued: Collection[TaskKey] = (),
-    found_until: int = 0,
 ) -> list[OutcomesRow]:
-    """Return the rows of one write; ``valued`` are the keys of tasks that ended with a value, and
-    ``found_until`` is the number of the last row of earlier owners that this one found.
+    """Return the rows of one write; ``valued`` are the keys of tasks that ended with a value.
 
     Hourhand's own tasks are left out, so there may be none.
     """
@@ -100,7 +95,7 @@ def outcome_rows(
         if not each.key.ordering_id.startswith(RESERVED)
     ]
     return [
-        OutcomesRow(number, piece, _encode(_RowText(sorted(unsettled), part, found_until)))
+        OutcomesRow(number, piece, _encode(_RowText(sorted(unsettled), part)))
         for piece, part in enumerate(_pieces(entries))
     ]
 
@@ -117,17 +112,11 @@ def unsettled_by(row: OutcomesRow) -> list[int]:
     return [*_decode(row.body).unsettled, row.number]
 
 
-def found_until_by(row: OutcomesRow) -> int | None:
-    """Return the number of the last row of earlier owners that the owner of this one found; rows
-    between that and its own came later.  None if it does not say.
-    """
-    return _decode(row.body).found_until
-
-
 def row_with(row: OutcomesRow, entries: Sequence[ClosedTask]) -> OutcomesRow:
     """Return a row with other entries in its place."""
-    text = replace(_decode(row.body), entries=list(entries))
-    return OutcomesRow(row.number, row.piece, _encode(text))
+    return OutcomesRow(
+        row.number, row.piece, _encode(_RowText(_decode(row.body).unsettled, list(entries)))
+    )
 
 
 def _pieces(entries: Sequence[ClosedTask]) -> Iterator[list[ClosedTask]]:

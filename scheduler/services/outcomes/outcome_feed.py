@@ -26,7 +26,6 @@ from hourhand.actors.model.task.outcome_row import (
     ClosedTask,
     OutcomesRow,
     entries_of,
-    found_until_by,
     outcome_rows,
     row_with,
     unsettled_by,
@@ -202,8 +201,7 @@ class OutcomeFeed:
             held.under_way.add(number)
             ended = {each.key for each in completions} & held.valued
             held.valued -= ended
-            found_until = held.found_until
-        rows = outcome_rows(completions, number, unsettled, ended, found_until)
+        rows = outcome_rows(completions, number, unsettled, ended)
         write = partial(self._status.insert_completions, held.number, completions, write_time)
         if rows:
             # A completion without its row would never be told.
@@ -257,8 +255,7 @@ class OutcomeFeed:
             last = yield self._log.find_last_closed(held.number, held.first)
             if last is not None:
                 held.found_until = last.number
-                late = yield from self._came_late(held, last)
-                unsure = failed.union(unsettled_by(last), late)
+                unsure = failed.union(unsettled_by(last))
         for number in unsure:
             doubts.setdefault(number, _Doubt(until_ms))
         for number, doubt in sorted(doubts.items()):
@@ -271,17 +268,6 @@ class OutcomeFeed:
         with self._lock:
             held.doubts = doubts
             held.failed -= failed
-
-    def _came_late(self, held: _Partition, last: OutcomesRow) -> Steps[set[int]]:
-        """Return the rows of earlier owners that the owner of the last row had not found: nobody
-        has looked yet whether their completions are durable.
-        """
-        found_until = found_until_by(last)
-        if found_until is None:
-            return set()
-        own_first = last.number >> EPOCH_SHIFT << EPOCH_SHIFT
-        rows = yield self._log.load_closed(held.number, found_until + 1, own_first, _PIECES_MAX)
-        return {row.number for row in rows}
 
     def _noted_rows(self, held: _Partition, number: int) -> Steps[list[OutcomesRow]]:
         found = yield self._log.load_closed(held.number, number, number + 1, _PIECES_MAX)
