@@ -299,6 +299,29 @@ def test_p30_a_row_of_an_earlier_owner_that_comes_late_is_told_if_it_is_durable(
     assert heir.step(EPOCH + 1, after_ms=61_000) == ["a", "b"]
 
 
+@pytest.mark.parametrize("owners", [1, 2])
+def test_p30_a_late_row_is_not_told_by_a_later_owner_if_it_never_took_effect(owners: int) -> None:
+    """Another owner had closed its key, and further ones came before it was seen."""
+    late = Bench()
+    late.step()
+    end_otherwise = a_closed("a", result=CompletionResult.FAILURE)
+    for each in range(1, owners + 1):
+        heir = Bench(late.data)
+        ends = [end_otherwise] if each == 1 else [a_closed(f"of-{each}")]
+        heir.stores.status.insert_completions(PARTITION, ends, (EPOCH + each << 40) + 1)
+    late.close_task(1, "a")
+    late.close_task(2, "b")
+
+    last = Bench(late.data)
+    last.step(EPOCH + owners + 1)
+    last.step(EPOCH + owners + 1, after_ms=DOUBT_MS)
+    last.step(EPOCH + owners + 1)
+
+    told = [(each["uniquenessKey"], each["result"]) for _, each, _ in last.topic.taken]
+    others = [(f"of-{each}", "success") for each in range(2, owners + 1)]
+    assert told == [("b", "success"), ("a", "failure"), *others]
+
+
 def test_p30_a_refused_outcome_is_tried_again_and_holds_its_ordering_id_alone() -> None:
     """A record that the topic has is not sent again; completions do not wait."""
     bench = Bench()

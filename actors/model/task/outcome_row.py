@@ -62,6 +62,9 @@ class _RowText(msgspec.Struct, frozen=True, array_like=True, gc=False):
     unsettled: list[int]
     """The writes that were under way, or in doubt, when this one began."""
     entries: list[ClosedTask]
+    unread: list[tuple[int, int]] = []
+    """Spans of numbers, above the first and below the second, of which an earlier owner may write
+    a row after all later ones had read the log; rows of earlier versions name none."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -73,6 +76,7 @@ def outcome_rows(
     number: int,
     unsettled: Collection[int] = (),
     valued: Collection[TaskKey] = (),
+    unread: Collection[tuple[int, int]] = (),
 ) -> list[OutcomesRow]:
     """Return the rows of one write; ``valued`` are the keys of tasks that ended with a value.
 
@@ -95,7 +99,7 @@ def outcome_rows(
         if not each.key.ordering_id.startswith(RESERVED)
     ]
     return [
-        OutcomesRow(number, piece, _encode(_RowText(sorted(unsettled), part)))
+        OutcomesRow(number, piece, _encode(_RowText(sorted(unsettled), part, list(unread))))
         for piece, part in enumerate(_pieces(entries))
     ]
 
@@ -112,11 +116,15 @@ def unsettled_by(row: OutcomesRow) -> list[int]:
     return [*_decode(row.body).unsettled, row.number]
 
 
+def unread_by(row: OutcomesRow) -> list[tuple[int, int]]:
+    """Return the spans of numbers in which rows may come that the owner had not read."""
+    return _decode(row.body).unread
+
+
 def row_with(row: OutcomesRow, entries: Sequence[ClosedTask]) -> OutcomesRow:
     """Return a row with other entries in its place."""
-    return OutcomesRow(
-        row.number, row.piece, _encode(_RowText(_decode(row.body).unsettled, list(entries)))
-    )
+    text = msgspec.structs.replace(_decode(row.body), entries=list(entries))
+    return OutcomesRow(row.number, row.piece, _encode(text))
 
 
 def _pieces(entries: Sequence[ClosedTask]) -> Iterator[list[ClosedTask]]:

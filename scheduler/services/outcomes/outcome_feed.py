@@ -28,6 +28,7 @@ from hourhand.actors.model.task.outcome_row import (
     entries_of,
     outcome_rows,
     row_with,
+    unread_by,
     unsettled_by,
 )
 from hourhand.actors.model.task.status import Completion
@@ -57,6 +58,8 @@ DOUBT_MS = 30_000.0
 """A write that failed, or of an owner that is gone, has its effect within this time or never."""
 _LOOK_MS = 60_000.0
 """An earlier owner that is still at work may write a row after this one has read the log."""
+_UNREAD_MAX = 8
+"""Most earlier owners whose late rows are looked for, which bounds the size of a row."""
 TELLING_MAX = 4
 """Most partitions that are told of at once, which bounds memory."""
 
@@ -98,8 +101,9 @@ class _Partition:
     """Writes that failed since ``doubts`` was made; they may have had their effect."""
     doubts: dict[int, _Doubt] | None = None
     """By number; None until the log was read."""
-    found_until: int = 0
-    """The last row of earlier owners at the begin; those with higher numbers came later."""
+    unread: tuple[tuple[int, int], ...] = ()
+    """Spans of numbers of earlier owners, above the first and below the second, of which no owner
+    had found a row when it began; any row there came later."""
     last: int = 0
     """The last number of a write of this owner."""
     told_end: int = 0
@@ -125,6 +129,10 @@ class _Partition:
         """Return the write time for a change of a row that has been written: above all before."""
         self.rewrites += 1
         return max(number, self.first) + self.rewrites
+
+    def is_late(self, number: int) -> bool:
+        """True if a row came after a later owner than its own had read the log."""
+        return any(above < number < below for above, below in self.unread)
 
     @property
     def unsettled(self) -> set[int]:
@@ -201,7 +209,7 @@ class OutcomeFeed:
             held.under_way.add(number)
             ended = {each.key for each in completions} & held.valued
             held.valued -= ended
-        rows = outcome_rows(completions, number, unsettled, ended)
+        rows = outcome_rows(completions, number, unsettled, ended, held.unread)
         write = partial(self._status.insert_completions, held.number, completions, write_time)
         if rows:
             # A completion without its row would never be told.
@@ -252,10 +260,7 @@ class OutcomeFeed:
         failed, doubts = frozenset(held.failed), dict(held.doubts or {})
         unsure: Collection[int] = failed
         if held.doubts is None:
-            last = yield self._log.find_last_closed(held.number, held.first)
-            if last is not None:
-                held.found_until = last.number
-                unsure = failed.union(unsettled_by(last))
+            unsure = failed.union((yield from self._left_unsure(held)))
         for number in unsure:
             doubts.setdefault(number, _Doubt(until_ms))
         for number, doubt in sorted(doubts.items()):
@@ -268,6 +273,21 @@ class OutcomeFeed:
         with self._lock:
             held.doubts = doubts
             held.failed -= failed
+
+    def _left_unsure(self, held: _Partition) -> Steps[set[int]]:
+        """Return the numbers of writes of earlier owners that may not have had their effect."""
+        last = yield self._log.find_last_closed(held.number, held.first)
+        if last is None:
+            held.unread = ((0, held.first),)
+            return set()
+        unsure = set(unsettled_by(last))
+        inherited = unread_by(last)[1 - _UNREAD_MAX :]
+        for above, below in inherited:
+            # The owner before this one need not have seen them, so they are not settled by it.
+            late = yield self._log.load_closed(held.number, above + 1, below, _PIECES_MAX)
+            unsure.update(row.number for row in late)
+        held.unread = (*inherited, (last.number, held.first))
+        return unsure
 
     def _noted_rows(self, held: _Partition, number: int) -> Steps[list[OutcomesRow]]:
         found = yield self._log.load_closed(held.number, number, number + 1, _PIECES_MAX)
@@ -366,7 +386,7 @@ class OutcomeFeed:
         rows = yield self._log.load_closed(partition, 0, end, WINDOW_ROWS)
         closed: list[ClosedTask] = []
         for row in rows:
-            if held.found_until < row.number < held.first:
+            if held.is_late(row.number):
                 # Its owner had not heard of this one yet.
                 noted = yield from self._noted(held, row)
                 closed += yield from self._without_unsure(held, noted)

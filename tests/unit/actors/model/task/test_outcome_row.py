@@ -7,6 +7,7 @@ from hourhand.actors.model.task.outcome_row import (
     entries_of,
     outcome_rows,
     row_with,
+    unread_by,
     unsettled_by,
 )
 from hourhand.actors.model.task.status import Completion, CompletionResult
@@ -19,7 +20,7 @@ def test_a_row_has_each_field_of_a_completion() -> None:
     plain = a_completion(key=a_key(uniqueness_key="plain"), offset=3)
     own = a_completion(key=a_key(ordering_id="hourhand:timer:x"))
 
-    (row,) = outcome_rows([moved, plain, own], 9, {4, 2}, {plain.key})
+    (row,) = outcome_rows([moved, plain, own], 9, {4, 2}, {plain.key}, [(5, 7)])
 
     first, second = entries_of(row)
     assert (first.key, first.moved_to_ms, first.reason, first.has_value) == (
@@ -32,6 +33,7 @@ def test_a_row_has_each_field_of_a_completion() -> None:
     assert unsettled_by(row) == [2, 4, 9]
     kept = row_with(row, [second])
     assert (entries_of(kept), unsettled_by(kept)) == ([second], [2, 4, 9])
+    assert unread_by(row) == unread_by(kept) == [(5, 7)]
     assert outcome_rows([own], 9) == []
 
 
