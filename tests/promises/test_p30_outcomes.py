@@ -433,6 +433,24 @@ def test_p30_a_failed_write_is_looked_at_before_the_next_one() -> None:
     assert bench.step() == ["l", "b", "c"]
 
 
+def test_p30_an_end_in_doubt_is_looked_at_before_its_key_is_written_over() -> None:
+    """Its write failed for the node, and had its effect."""
+    bench = Bench()
+    bench.holds = ("insert_completions",)
+    lost = bench.close_task(1, "a", result=CompletionResult.FAILURE)
+    bench.held.pop().fail(LogUnavailable("nobody knows"))
+    failed = a_closed("a", result=CompletionResult.FAILURE)
+    bench.data.completions.insert(PARTITION, failed.key, failed, FIRST + 1)
+    assert lost.exception()
+    bench.holds = ()
+
+    bench.close_task(2, "a", result=CompletionResult.REOPENED, offset=9)
+    bench.step()
+    bench.step(after_ms=DOUBT_MS)
+
+    assert bench.step() == ["a"]
+
+
 def test_p30_hourhands_own_tasks_are_not_told() -> None:
     """They are no business of a reader's."""
     bench = Bench()
