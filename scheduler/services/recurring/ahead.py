@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from hourhand.actors.model.operations.ownership import CLOCKS_APART_MS
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.status import Completion, CompletionResult
 from hourhand.actors.model.task.task import BEFORE_EVERY_RECORD, StoredTask
@@ -83,10 +84,10 @@ def sure_to_be_left_out(known: Recurring, ends: "Ends", now_ms: int) -> set[int]
     rule, state = known.rule, known.state
     left_out, taken = set[int](), list[TaskKey]()
     for due_ms in state.ahead:
-        late_ms = due_ms + LATE_MS
         before = (*recent_before(state, due_ms), *taken)
-        beside = sum(ends.was_open_at(key, late_ms) for key in before)
-        if late_ms < now_ms and overlaps(rule, beside):
+        beside = sum(ends.was_open_at(key, due_ms + LATE_MS) for key in before)
+        # By then it is late for the node that starts it, too, whose clock may be behind this one.
+        if now_ms - due_ms >= 2 * CLOCKS_APART_MS and overlaps(rule, beside):
             left_out.add(due_ms)
         else:
             taken.append(occurrence_key(known.name, rule, due_ms))
