@@ -16,10 +16,10 @@ _ANY_TOPIC = "*"
 
 
 class EventSettings(Group):
-    """Lifecycle events, in a Kafka topic (docs/pipeline.md)."""
+    """Lifecycle events of tasks, in a Kafka topic (docs/pipeline.md)."""
 
     topic: str | None = Field(default=None, pattern=TOPIC_NAME, max_length=249)
-    """Topic of the events, made by ``hourhand migrate``; none: no events."""
+    """Topic of the events, which `hourhand migrate` creates; none: no events."""
     partitions: int = Field(default=16, ge=1, le=1_000)
     """Partitions of a new topic; any number works."""
 
@@ -28,11 +28,11 @@ class OutcomeSettings(Group):
     """One record for each closed task (docs/guides/outcomes.md)."""
 
     topic: str | None = Field(default=None, pattern=TOPIC_NAME, max_length=249)
-    """Topic of the outcomes, made by ``hourhand migrate``; none: no topic."""
+    """Topic of the outcomes, which `hourhand migrate` creates; none: no topic."""
     partitions: int = Field(default=16, ge=1, le=1_000)
     """Partitions of a new topic; any number works."""
     kept_ms: int = Field(default=0, ge=0, le=31_536_000_000)
-    """Embedded: time for which ``client.outcomes()`` has an outcome."""
+    """Embedded store: time for which `client.outcomes()` can read an outcome."""
 
     @property
     def are_told(self) -> bool:
@@ -46,23 +46,23 @@ class ObserveSettings(Group):
     host: str = Field(default="127.0.0.1", min_length=1)
     """Address of metrics and health."""
     port: int | None = Field(default=None, ge=0, le=65_535)
-    """Their port; 0: any free one."""
+    """Port of /metrics, /livez, /readyz and /healthz; 0: any free one."""
     metrics: bool = False
     """True to count events without a port, too."""
     traces: bool = False
     """True to trace tasks with OpenTelemetry; needs `hourhand[otel]`."""
     trace_link_after_ms: int = Field(default=60_000, ge=0, le=86_400_000)
-    """An attempt due this long after it was stored begins a trace."""
+    """An attempt due this long after its task was stored has a trace of its own, with a link."""
     trace_messaging: bool = False
     """True to add the attributes `messaging.*` to spans."""
     hang_ms: int = Field(default=30_000, ge=100, le=3_600_000)
-    """A node without progress for this time counts as hung."""
+    """A polling thread or dispatcher without progress for this time counts as hung."""
     log_format: Literal["text", "json"] = "text"
     """Lines for people, or a JSON object a line."""
     log_task_data: bool = False
-    """True to add a task's data to its JSON lines."""
+    """True to add a running task's data to its JSON lines."""
     self_check_share: float = Field(default=0.01, ge=0, le=1)
-    """Share of ordering ids for the self-check."""
+    """Share of the ordering ids that the self-check watches."""
 
     @model_validator(mode="before")
     @classmethod
@@ -116,14 +116,14 @@ def with_events_apart(settings: Any) -> Any:
 
 
 class RelaySettings(Group):
-    """Messages with a deadline."""
+    """Messages that are passed on at their own time."""
 
     in_topic: str = Field(default="hourhand-relay-in", pattern=TOPIC_NAME, max_length=249)
     """Topic from which `hourhand relay` reads messages."""
     out_topic: str = Field(default="hourhand-relay-out", pattern=TOPIC_NAME, max_length=249)
     """Topic for messages that name no other topic."""
     target_topics: tuple[str, ...] = ()
-    """Other topics that messages may name; ``*``: all except Hourhand's own."""
+    """Other topics that messages and `send_later` may name; `*`: all except Hourhand's own."""
     group_id: str = Field(default="hourhand-relay", min_length=1)
     """Consumer group of the in-topic."""
     id_header: str = Field(default="chronosMessageId", min_length=1)
@@ -131,16 +131,16 @@ class RelaySettings(Group):
     deadline_header: str = Field(default="chronosDeadline", min_length=1)
     """Header with the deadline."""
     action_header: str = Field(default="hourhandAction", min_length=1)
-    """Header for a cancel or reschedule."""
+    """Header that asks for a cancel or reschedule."""
     topic_header: str = Field(default="hourhandTopic", min_length=1)
     """Header that names the target topic."""
     malformed: Literal["dead_letter", "drop"] = "dead_letter"
     """Treatment of a message with unusable headers."""
     timing_advance_ms: int = Field(default=0, ge=0, le=60_000)
-    """Messages go this long before their deadline."""
+    """Messages are passed on this long before their deadline."""
     inline_bytes_max: int = Field(default=400_000, ge=0, le=700_000)
-    """Larger messages are stored beside their task; ``client.record_bytes_max`` must be 1,024 above
-    this."""
+    """Larger messages are stored beside their task; `client.record_bytes_max` must be at
+    least 1,024 above this, and above 100,000."""
     in_flight_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Messages read and not yet durable."""
 
@@ -173,40 +173,41 @@ class OutboxSettings(Group):
     """Tasks scheduled in a transaction of your database (docs/guides/outbox.md)."""
 
     url: SecretStr | None = None
-    """Database of the outbox: ``postgresql://user@host/shop`` or ``sqlite:///shop.db``."""
+    """Database from which `hourhand outbox` moves rows: `postgresql://user@host/shop` or
+    `sqlite:///shop.db`."""
     table: str = Field(default="hourhand_outbox", pattern=r"^[a-z_][a-z0-9_]{0,39}$")
     """Name of the table."""
     batch_rows_max: int = Field(default=1_000, ge=1, le=10_000)
     """Rows moved together."""
     poll_ms: int = Field(default=200, ge=10, le=60_000)
-    """Time between looks at the table without a signal, as with SQLite."""
+    """Time between two looks at the table without a signal, as with SQLite."""
 
 
 class BucketSettings(Group):
-    """Storage with Kafka alone; ``first_ms`` to ``first_partitions`` count at its creation."""
+    """Storage of the relay and `send_later` with Kafka alone: `store` = "kafka"."""
 
     topic: str = Field(default="hourhand-pending", pattern=TOPIC_NAME, max_length=230)
-    """Topic of waiting messages, beside ``…-markers`` and ``…-layout``."""
+    """Topic of waiting messages; `…-markers` and `…-layout` are beside it."""
     group_id: str = Field(default="hourhand-pending", min_length=1)
     """Consumer group of the owners."""
     first_ms: int = Field(default=1_000, ge=100, le=3_600_000)
-    """Upper bound of the first bucket."""
+    """Upper bound of the first bucket, at creation."""
     factor: float = Field(default=2.0, ge=1.1, le=100.0)
-    """Each bucket reaches this many times as far as the one before."""
+    """Each bucket reaches this many times as far as the one before, at creation."""
     partitions: int = Field(default=21, ge=2, le=200)
-    """Partitions; each behind the first bucket's is one bucket."""
+    """Partitions at creation; each behind the first bucket's is one bucket, the last unbounded."""
     first_partitions: int = Field(default=4, ge=1, le=100)
-    """Partitions of the first bucket; best a divisor of the targets' number."""
+    """Partitions of the first bucket, at creation; best a divisor of the targets' number."""
     longest_delay_ms: int = Field(default=604_800_000, ge=1_000, le=3_153_600_000_000)
     """A longer delay is refused."""
     outage_ms: int = Field(default=86_400_000, ge=0, le=31_536_000_000)
-    """Longest time without a node, which the topic's retention covers too."""
+    """Longest time without a node: the topic's retention must cover the longest delay and this."""
     split_records_max: int = Field(default=200_000, ge=0, le=1_000_000_000)
     """A bucket with more in one partition is split; 0 splits none."""
     split_check_ms: int = Field(default=10_000, ge=100, le=3_600_000)
-    """Time between such checks."""
+    """Time between two such checks."""
     partitions_max: int = Field(default=64, ge=2, le=1_000)
-    """From this number on no bucket is split."""
+    """Partitions from which on no bucket is split."""
     held_records_max: int = Field(default=50_000, ge=100, le=10_000_000)
     """Records of one partition in its owner's memory."""
     held_bytes_max: int = Field(default=64_000_000, ge=1_000_000, le=10_000_000_000)
@@ -216,7 +217,7 @@ class BucketSettings(Group):
     batch_bytes_max: int = Field(default=4_000_000, ge=10_000, le=100_000_000)
     """Bytes of one transaction."""
     transaction_timeout_ms: int = Field(default=10_000, ge=1_000, le=900_000)
-    """Time until the broker ends a dead owner's transaction."""
+    """The broker ends a dead owner's transaction after this."""
 
     @model_validator(mode="after")
     def _has_two_buckets(self) -> "BucketSettings":
@@ -247,15 +248,15 @@ class HttpDoorSettings(Group):
     """Settings that the HTTP services share."""
 
     host: str = Field(default="127.0.0.1", min_length=1)
-    """Address for requests; all but loopback need tokens."""
+    """Address for requests; others than loopback need tokens."""
     host_names: tuple[str, ...] = ()
-    """Further names of the host, if no tokens are set."""
+    """Further allowed names of the host if no tokens are set."""
     certificate_file: Path | None = None
-    """PEM certificate with its chain, for TLS."""
+    """Certificate in PEM, with its chain, for TLS."""
     key_file: Path | None = None
-    """Private key in PEM of ``certificate_file``."""
+    """Private key in PEM of `certificate_file`."""
     connections_max: int = Field(default=1_000, ge=10, le=100_000)
-    """With more connections requests get a 503."""
+    """Connections above which requests get a 503."""
 
     @field_validator("read_tokens", "write_tokens", check_fields=False)
     @classmethod
@@ -280,25 +281,25 @@ class TimerSettings(HttpDoorSettings):
     port: int = Field(default=7253, ge=0, le=65_535)
     """Port for requests; 0: any free one."""
     read_tokens: tuple[SecretStr, ...] = ()
-    """Tokens that may read, of 16 characters or more."""
+    """Bearer tokens that may read, of 16 characters or more."""
     write_tokens: tuple[SecretStr, ...] = ()
-    """Tokens that may do everything."""
+    """Bearer tokens that may do everything."""
     request_bytes_max: int = Field(default=200_000, ge=1_000, le=700_000)
     """Longest body of a request."""
     requests_per_s_max: int = Field(default=5_000, ge=0, le=1_000_000)
-    """For each token, or address without one; more get a 503; 0: no limit."""
+    """Limit for each token, or address without one; more get a 503; 0: no limit."""
     requests_burst: int = Field(default=1_000, ge=1, le=1_000_000)
     """Most requests at once."""
     callback_targets: tuple[str, ...] = ("localhost", "127.0.0.0/8", "::1/128")
-    """Hosts and networks for callbacks; ``*``: all."""
+    """Host names and networks that callbacks may go to; `*`: all."""
     callback_timeout_ms: int = Field(default=2_000, ge=10, le=60_000)
     """Longest time of one callback."""
     callback_answer_bytes_max: int = Field(default=65_536, ge=0, le=10_000_000)
     """A longer answer counts as a failure."""
     callback_retry_ms: int = Field(default=2_000, ge=10, le=3_600_000)
-    """Pause after a failed callback."""
+    """Pause before a failed callback is tried again."""
     callback_tries_max: int = Field(default=30, ge=1, le=1_000_000)
-    """Failures after which a callback is given up."""
+    """Failures after which a callback is given up; the timer goes on with its next one."""
     signing_key: SecretStr | None = None
     """Key that signs callbacks (docs/timers.md)."""
 
@@ -330,15 +331,15 @@ class AdminSettings(HttpDoorSettings):
     port: int = Field(default=7254, ge=0, le=65_535)
     """Port for requests; 0: any free one."""
     read_tokens: dict[str, SecretStr] = Field(default_factory=dict)
-    """Users that may read, each with a token of 16 characters or more."""
+    """Names of those that may read, each with a bearer token of 16 characters or more."""
     write_tokens: dict[str, SecretStr] = Field(default_factory=dict)
-    """Users that may also act."""
+    """Those that may also act; the audit log keeps the name."""
     show_data: bool = True
     """True to show the data of tasks and dead letters."""
     request_bytes_max: int = Field(default=400_000, ge=1_000, le=10_000_000)
     """Longest body of a request."""
     requests_per_s_max: int = Field(default=200, ge=0, le=1_000_000)
-    """For each token, or address without one; more get a 429; 0: no limit."""
+    """Limit for each token, or address without one; more get a 429; 0: no limit."""
     requests_burst: int = Field(default=400, ge=1, le=1_000_000)
     """Most requests at once."""
     streams_max: int = Field(default=100, ge=1, le=10_000)
@@ -348,7 +349,7 @@ class AdminSettings(HttpDoorSettings):
     audit_kept_days: int = Field(default=400, ge=1, le=7_000)
     """Days that the audit log keeps."""
     report_interval_ms: int = Field(default=1_000, ge=100, le=60_000)
-    """Time between reports of a node, and between checks for pauses."""
+    """Time between two reports of a node, and two checks for pauses."""
 
     @model_validator(mode="after")
     def _is_safe(self) -> "AdminSettings":

@@ -90,16 +90,16 @@ class SecretGroup(Group):
 
 
 class TlsSettings(SecretGroup):
-    """Encryption; the server's certificate and name are verified."""
+    """Encryption; the server's certificate and its name are always verified."""
 
     enabled: bool = False
-    """True to encrypt."""
+    """True to encrypt; the settings below need it."""
     ca_file: Path | None = None
-    """PEM certificates to trust, instead of the system's."""
+    """Certificates in PEM to trust, instead of the system's."""
     certificate_file: Path | None = None
-    """Own PEM certificate with its chain (mutual TLS)."""
+    """Own certificate in PEM, with its chain (mutual TLS)."""
     key_file: Path | None = None
-    """Its private key in PEM."""
+    """Private key of the certificate, in PEM."""
     key_password: SecretStr | None = None
     """Password of ``key_file``."""
     key_password_file: Path | None = None
@@ -146,9 +146,9 @@ class LoginSettings(SecretGroup):
     username: str | None = Field(default=None, min_length=1)
     """User to log in as; none: no login."""
     password: SecretStr | None = None
-    """Password, best from the environment."""
+    """Password, best from the environment or ``password_file``."""
     password_file: Path | None = None
-    """File with the password."""
+    """File with the password, read when a node or client opens."""
 
     @model_validator(mode="after")
     def _is_a_login(self) -> "LoginSettings":
@@ -172,26 +172,26 @@ _OF_OIDC = ("client_id", "client_secret", "client_secret_file", "endpoint", "sco
 
 
 class OAuthSettings(SecretGroup):
-    """Logins with a token that expires (OAUTHBEARER)."""
+    """Logins with a token that expires (OAUTHBEARER), for Kafka."""
 
     provider: str | None = Field(default=None, pattern=r"^[\w.:-]+$")
     """Source of the tokens: ``oidc``, ``msk-iam``, or ``module:function`` (docs/security.md)."""
     region: str | None = Field(default=None, min_length=1)
     """AWS region of the brokers, for ``msk-iam``."""
     client_id: str | None = Field(default=None, min_length=1)
-    """For ``oidc``, as all below: the client that asks."""
+    """For ``oidc``, as all below: the client that requests a token."""
     client_secret: SecretStr | None = None
-    """Its secret, best from the environment."""
+    """Its secret, best from the environment or ``client_secret_file``."""
     client_secret_file: Path | None = None
-    """File with the secret."""
+    """File with the secret, read when a node or client opens."""
     endpoint: str | None = Field(default=None, pattern=r"^https?://\S+$")
     """URL that gives the tokens; http sends the secret in the clear."""
     scope: str | None = Field(default=None, min_length=1)
     """The scope to request."""
     extensions: dict[str, str] = Field(default_factory=dict)
-    """Values for the broker, such as ``logicalCluster``."""
+    """Values sent to the broker with the token, such as ``logicalCluster``."""
     ca_file: Path | None = None
-    """PEM certificates to trust for ``endpoint``."""
+    """Certificates in PEM to trust for ``endpoint``, instead of the system's."""
 
     @model_validator(mode="after")
     def _fits_the_provider(self) -> "OAuthSettings":

@@ -78,11 +78,11 @@ class TopicSettings(Group):
     """The log's topics; with the embedded log only ``partitions`` matters."""
 
     name: str = Field(default="hourhand", pattern=TOPIC_NAME, max_length=240)
-    """Topic of the log, one an installation."""
+    """Topic of the log, one for each installation."""
     dead_letter: str = Field(default="hourhand-dead-letter", pattern=TOPIC_NAME, max_length=249)
     """Topic of dead letters."""
     partitions: int = Field(default=16, ge=1, le=1_024)
-    """Partitions of a new topic or folder."""
+    """Partitions of a new topic or folder, then fixed."""
     replication: int = Field(default=1, ge=1, le=9)
     """Replicas of a new topic."""
 
@@ -97,26 +97,26 @@ class TopicSettings(Group):
 
 
 class GroupSettings(Group):
-    """Membership in the consumer group, and the lease."""
+    """Membership in the consumer group, and the lease that follows from it."""
 
     id: str = Field(default="hourhand", min_length=1)
     """Consumer group of the nodes."""
     protocol: Literal["classic", "consumer"] = "classic"
-    """Group protocol; ``consumer`` is KIP-848 (Kafka 4.0), with a session on the broker of at least
-    ``session_timeout_ms``."""
+    """Group protocol; `consumer` is KIP-848 (Kafka 4.0), whose session in the broker must not be
+    shorter than ``session_timeout_ms``."""
     assignor: Literal["cooperative-sticky", "range", "roundrobin"] = "cooperative-sticky"
     """Assignor of the classic protocol."""
     session_timeout_ms: int = Field(default=8_000, ge=1_000, le=1_800_000)
-    """A node silent for this time loses its partitions; brokers refuse less than 6,000 by
-    default."""
+    """A node silent for this time loses its partitions; brokers refuse less than their
+    ``group.min.session.timeout.ms``, 6,000."""
     heartbeat_interval_ms: int = Field(default=250, ge=50, le=600_000)
-    """Time between heartbeats."""
+    """Time between two heartbeats."""
     max_poll_interval_ms: int = Field(default=300_000, ge=1_000, le=86_400_000)
-    """A node without a poll for this time loses its partitions."""
+    """A node that does not poll for this time loses its partitions."""
     lease_margin_ms: int = Field(default=1_000, ge=0, le=600_000)
     """The lease ends this much before another member could own the partitions."""
     commit_interval_ms: int = Field(default=1_000, ge=50, le=60_000)
-    """Time between commits of offsets, which renew the lease."""
+    """Time between two commits of offsets; an accepted commit renews the lease."""
 
     @model_validator(mode="after")
     def _brokers_assign_under_consumer(self) -> "GroupSettings":
@@ -152,20 +152,20 @@ class KafkaSettings(LoginSettings):
 
     tls: TlsSettings = TlsSettings()
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    """Login mechanism."""
+    """Mechanism of the login with ``username``."""
     oauth: OAuthSettings = OAuthSettings()
     bootstrap_servers: str = Field(default="localhost:9092", min_length=1)
-    """Brokers to connect to first, as ``host:port,host:port``."""
+    """Brokers to connect to first, as `host:port,host:port`."""
     connect_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
     """Longest wait for a first answer."""
     delivery_timeout_ms: int = Field(default=30_000, ge=1_000, le=3_600_000)
     """Longest wait for a record's acknowledgement."""
     consumer_properties: dict[str, str] = Field(default_factory=dict)
-    """librdkafka properties of the consumer."""
+    """librdkafka properties of the consumer, except those that Hourhand sets."""
     producer_properties: dict[str, str] = Field(default_factory=dict)
     """The same for the producer."""
     security_properties: dict[str, SecretStr] = Field(default_factory=dict)
-    """The same for both, never shown."""
+    """The same for both, never shown, such as ``ssl.crl.location``."""
 
     @model_validator(mode="after")
     def _one_login(self) -> "KafkaSettings":
@@ -199,15 +199,15 @@ class CassandraSettings(LoginSettings):
     port: int = Field(default=9042, ge=1, le=65_535)
     """Port of all nodes."""
     keyspace: str = Field(default="hourhand", pattern=r"^[a-z][a-z0-9_]{0,47}$")
-    """Keyspace, one an installation."""
+    """Keyspace of the tables, one for each installation."""
     datacenter: str | None = None
     """Local datacenter; by default the first contact point's."""
     replication: dict[str, int] = Field(default_factory=dict)
-    """Replicas by datacenter of a new keyspace; by default one in the local one."""
+    """Replicas by datacenter of a new keyspace; by default one in the local datacenter."""
     consistency: Literal["LOCAL_QUORUM", "QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ONE"] = (
         "LOCAL_QUORUM"
     )
-    """Consistency; the promises need a quorum."""
+    """Consistency of reads and writes; the promises need a quorum."""
     connect_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
     """Longest wait for a connection."""
     request_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
@@ -215,7 +215,8 @@ class CassandraSettings(LoginSettings):
     batch_bytes: int = Field(default=65_536, ge=1_024, le=8_388_608)
     """Same-row batches are cut near this size."""
     completion_segments: Literal["auto", "on", "off"] = "auto"
-    """Many successes of an hour are one row: once all nodes can read it, at once, or never."""
+    """Many successes of an hour are one row: once all nodes can read it, at once, or never;
+    `hourhand migrate` turns such rows back."""
 
 
 _NAME_BYTES_MAX = 255
@@ -229,7 +230,7 @@ class EmbeddedSettings(Group):
     folder: Path = Path("hourhand-data")
     """Folder of the files."""
     completion_segments: bool = True
-    """True to store many successes of an hour as one row."""
+    """True to store many successes of an hour as one row; false turns such rows back."""
 
     @field_validator("folder")
     @classmethod
@@ -243,12 +244,12 @@ class EmbeddedSettings(Group):
 
 
 class ClientSettings(Group):
-    """A client's calls."""
+    """Limits for the calls of a client."""
 
     grace_ms: int = Field(default=10_000, ge=0, le=86_400_000)
     """A task further in the past than this is refused (P11)."""
     record_bytes_max: int = Field(default=1_000_000, ge=1_000, le=100_000_000)
-    """Longest encoded task; below the broker's ``message.max.bytes``."""
+    """Longest encoded task; keep it below the broker's ``message.max.bytes``."""
     bulk_in_flight_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Unacknowledged records of ``schedule_tasks``."""
 
@@ -271,9 +272,9 @@ class Settings(BaseSettings):
     )
 
     log: Literal["embedded", "kafka"] = "embedded"
-    """Place of accepted tasks: a file of ``embedded.folder``, or Kafka."""
+    """Place of accepted tasks until they are stored: a file of ``embedded.folder``, or Kafka."""
     store: Literal["embedded", "cassandra", "kafka"] = "embedded"
-    """Place of waiting tasks; ``kafka`` holds only messages."""
+    """Place of waiting tasks; `kafka` holds only messages of the relay and of `send_later`."""
     topic: TopicSettings = TopicSettings()
     group: GroupSettings = GroupSettings()
     kafka: KafkaSettings = KafkaSettings()
@@ -290,7 +291,7 @@ class Settings(BaseSettings):
     observe: ObserveSettings = ObserveSettings()
     tree: TreeSettings = TreeSettings()
     calm_collector: bool = True
-    """True to collect garbage less often in a node."""
+    """True to collect garbage less often in a node's process, which saves up to half its time."""
 
     @model_validator(mode="after")
     def _kafka_stores_for_its_own_log(self) -> "Settings":

@@ -29,7 +29,7 @@ class TopicSettingsDict(TypedDict, total=False):
 
 
 class GroupSettingsDict(TypedDict, total=False):
-    """Membership in the consumer group, and the lease."""
+    """Membership in the consumer group, and the lease that follows from it."""
 
     id: str
     protocol: Literal["classic", "consumer"]
@@ -42,7 +42,7 @@ class GroupSettingsDict(TypedDict, total=False):
 
 
 class TlsSettingsDict(TypedDict, total=False):
-    """Encryption; the server's certificate and name are verified."""
+    """Encryption; the server's certificate and its name are always verified."""
 
     enabled: bool
     ca_file: Path | str | None
@@ -53,7 +53,7 @@ class TlsSettingsDict(TypedDict, total=False):
 
 
 class OAuthSettingsDict(TypedDict, total=False):
-    """Logins with a token that expires (OAUTHBEARER)."""
+    """Logins with a token that expires (OAUTHBEARER), for Kafka."""
 
     provider: str | None
     region: str | None
@@ -110,7 +110,7 @@ class EmbeddedSettingsDict(TypedDict, total=False):
 
 
 class ClientSettingsDict(TypedDict, total=False):
-    """A client's calls."""
+    """Limits for the calls of a client."""
 
     grace_ms: int
     record_bytes_max: int
@@ -118,7 +118,7 @@ class ClientSettingsDict(TypedDict, total=False):
 
 
 class RelaySettingsDict(TypedDict, total=False):
-    """Messages with a deadline."""
+    """Messages that are passed on at their own time."""
 
     in_topic: str
     out_topic: str
@@ -144,7 +144,7 @@ class OutboxSettingsDict(TypedDict, total=False):
 
 
 class BucketSettingsDict(TypedDict, total=False):
-    """Storage with Kafka alone; ``first_ms`` to ``first_partitions`` count at its creation."""
+    """Storage of the relay and `send_later` with Kafka alone: `store` = "kafka"."""
 
     topic: str
     group_id: str
@@ -208,7 +208,7 @@ class AdminSettingsDict(TypedDict, total=False):
 
 
 class EventSettingsDict(TypedDict, total=False):
-    """Lifecycle events, in a Kafka topic (docs/pipeline.md)."""
+    """Lifecycle events of tasks, in a Kafka topic (docs/pipeline.md)."""
 
     topic: str | None
     partitions: int
@@ -238,7 +238,7 @@ class ObserveSettingsDict(TypedDict, total=False):
 
 
 class WindowSettingsDict(TypedDict, total=False):
-    """Tasks that a partition keeps in memory."""
+    """The part of the schedule that a partition keeps in memory."""
 
     look_ahead_ms: int
     prefetch_ms: int
@@ -283,7 +283,7 @@ class ExecutionSettingsDict(TypedDict, total=False):
 
 
 class RecoverySettingsDict(TypedDict, total=False):
-    """Failures and changes of ownership."""
+    """A node's reaction to failures and changes of ownership."""
 
     catch_up_deadline_ms: int
     drain_deadline_ms: int

@@ -74,7 +74,7 @@ PROCESS_DEATHS = (
 _ACCEPTING = (
     _counter(
         "records_enqueued",
-        "Records of this client that the log acknowledged",
+        "Accepted: records of this client that the log acknowledged",
     ),
     _histogram(
         "enqueue_seconds",
@@ -82,19 +82,19 @@ _ACCEPTING = (
     ),
     _histogram(
         "batch_persist_seconds",
-        "From a polled batch to its durability",
+        "From a polled batch to its durability in the store",
     ),
     _counter(
         "tasks_persisted",
-        "Tasks made durable",
+        "Tasks made durable in the store",
         "partition",
     ),
     _counter("commands_read", "Commands read from the log", "partition"),
-    _counter("poison_records", "Records that cannot be decoded or stored"),
-    _counter("misplaced_records", "Records found in a wrong partition"),
+    _counter("poison_records", "Records that cannot be decoded or stored, put aside"),
+    _counter("misplaced_records", "Records found in another partition than their own"),
     _counter(
         "dead_letters",
-        "Dead letters",
+        "Records and tasks that went to the dead-letter topic",
         "reason",
         words=("poison", "exhausted", "relay"),
     ),
@@ -106,7 +106,7 @@ _CALLS = (
     _counter("store_errors", "Requests that the store failed", "call", "error"),
     _histogram(
         "store_group_rows",
-        "Rows of one write to the store",
+        "Group commit: rows that one write to the store holds",
         "call",
         buckets=ROWS,
     ),
@@ -135,7 +135,7 @@ _WINDOW = (
     _gauge("busy_ids", "Ordering ids with tasks in hand", "partition"),
     _gauge(
         "held_ids",
-        "Ordering ids that wait for a retry, an operator or slow code",
+        "Blocked: ordering ids that wait for a retry, an operator or slow code",
         "partition",
     ),
     _gauge(
@@ -148,7 +148,7 @@ _WINDOW = (
     _gauge("watermark_held_ids", "Held ordering ids the watermark waits for", "partition"),
     _gauge(
         "oldest_overdue_seconds",
-        "Time since the oldest open task or message was due",
+        "Time since the oldest open task, or message with Kafka alone, was due",
         "partition",
     ),
 )
@@ -158,19 +158,19 @@ _ATTEMPTS = (
     _counter("attempts_started", "Calls of user code", "partition"),
     _histogram(
         "attempt_delay_seconds",
-        "From due, or the retry's time, to the call of user code",
+        "Lateness: from due, or the retry's time, to the call of user code",
         "partition",
         buckets=LATENESS_SECONDS,
     ),
     _histogram(
         "attempt_limited_seconds",
-        "Wait for a limit, which is not lateness",
+        "Wait for a limit of attempts that waited; not a part of lateness",
         buckets=LATENESS_SECONDS,
     ),
     _gauge("limited_tasks", "Tasks that wait because of a limit", "limit"),
     _gauge(
         "limit_rate_own",
-        "Starts a second of each value by this node's own share",
+        "Starts a second for each value that this node's own share allows",
         "limit",
     ),
     _gauge("limit_rate_lent", "Starts a second that this node lends, of all values", "limit"),
@@ -193,38 +193,38 @@ _ATTEMPTS = (
         "error_class",
     ),
     _counter("attempt_retries", "Attempts started that were not a task's first"),
-    _counter("attempts_refused", "Attempts not started for lack of lease or time"),
+    _counter("attempts_refused", "Attempts not started because lease or time was missing"),
     _counter(
         "attempts_stuck",
-        "Blocking attempts past their timeout; any without a checkpoint for too long",
+        "Blocking attempts past their timeout; attempts without a checkpoint for too long",
         "limit",
         words=("timeout", "stuck_after"),
     ),
     _counter("attempts_abandoned", "Attempts that outlived a drain deadline"),
     _gauge(
         "workers_exhausted",
-        "1 while an attempt waits longer than a second for a worker",
+        "1 while an attempt has waited for a worker for a second",
         "pool",
         words=WORKER_POOLS,
     ),
     _counter(
         "worker_shortages",
-        "Times that an attempt waited so long",
+        "Times that an attempt waited for a worker for a second",
         "pool",
         words=WORKER_POOLS,
     ),
     _gauge("pool_processes", "Processes for user code that can run attempts"),
-    _gauge("pool_processes_busy", "Such processes that run an attempt or a batch"),
-    _gauge("pool_process_resident_bytes", "Resident memory of such a process", "place"),
+    _gauge("pool_processes_busy", "Processes for user code that run an attempt or a batch"),
+    _gauge("pool_process_resident_bytes", "Resident memory of a process for user code", "place"),
     _counter("pool_process_attempts", "Attempts that ended in a process", "place"),
     _counter(
         "pool_process_deaths",
-        "Such processes that ended and were replaced",
+        "Processes for user code that ended and were replaced",
         "reason",
         words=PROCESS_DEATHS,
     ),
     _gauge("loop_blocked", "1 while one coroutine has kept the event loop for a second"),
-    _counter("loop_blocks", "Times that one did"),
+    _counter("loop_blocks", "Times that one coroutine kept the event loop for a second"),
     _counter(
         "retries_exhausted",
         "Tasks that used up their attempts",
@@ -244,10 +244,10 @@ _ATTEMPTS = (
 _OUTCOMES = (
     _counter("outcomes_told", "Outcomes that the stream has"),
     _counter("outcomes_failures", "Times that the stream took nothing"),
-    _counter("outcomes_refused", "Outcomes whose ids alone are too long"),
+    _counter("outcomes_refused", "Closed tasks whose ids alone are too long for the stream"),
     _gauge(
         "outcomes_lag_seconds",
-        "Age of the oldest outcome that is not told",
+        "Age of the oldest outcome that the stream does not have",
         "partition",
     ),
 )
@@ -275,7 +275,7 @@ _DOORS = (
 _BUCKETS = (
     _gauge(
         "held_messages",
-        "Messages in the owner's memory",
+        "Messages in the memory of their partition's owner",
         "partition",
     ),
     _histogram("transaction_records", "Records that one transaction holds", buckets=ROWS),
@@ -296,7 +296,7 @@ _NODE = (
     _gauge("owned_partitions", "Partitions this node owns"),
     _gauge(
         "partition_held",
-        "1 while a partition is not read",
+        "1 while a partition is not read, after a failure or for a foreign transaction",
         "partition",
     ),
     _counter(
@@ -305,7 +305,7 @@ _NODE = (
         "change",
         words=("assigned", "revoked", "lost"),
     ),
-    _counter("drains_unfinished", "Revocations that did not wait for attempts"),
+    _counter("drains_unfinished", "Revocations whose deadline passed with attempts running"),
     _histogram("catch_up_seconds", "Wait of a new partition for the end of its log"),
     _counter("catch_ups_incomplete", "Catch-ups ended by their deadline"),
     _histogram(
@@ -346,7 +346,9 @@ SECTIONS: tuple[tuple[str, tuple[Metric, ...]], ...] = (
 )
 """All metrics, in the order in which a task meets them."""
 PROCESS_UP = _gauge("process_up", "1 while a child process is up, else 0", "process")
-PROCESS_RESTARTS = _counter("process_restarts", "Child processes started again", "process")
+PROCESS_RESTARTS = _counter(
+    "process_restarts", "Child processes started in the place of one that ended", "process"
+)
 SUPERVISOR: tuple[Metric, ...] = (PROCESS_UP, PROCESS_RESTARTS)
 """Metrics of ``hourhand run --processes`` only; nodes do not count them."""
 CATALOGUE: dict[str, Metric] = {

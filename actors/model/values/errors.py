@@ -83,43 +83,43 @@ class CallerError(HourhandError):
 
 
 class InvalidTask(CallerError, ValueError):
-    """The format is broken, such as a naive time or data that is not JSON."""
+    """The format is broken: naive time, empty ordering id, data not JSON."""
 
     code = "invalid-task"
 
 
 class PayloadInvalid(InvalidTask):
-    """The data does not fit the payload type of its function."""
+    """The data does not fit the payload type of its function; the message names the field."""
 
     code = "payload-invalid"
 
 
 class TaskTooLarge(CallerError, ValueError):
-    """The record is larger than the log accepts."""
+    """The encoded record is larger than the log accepts."""
 
     code = "task-too-large"
 
 
 class TaskInThePast(CallerError, ValueError):
-    """The time is further in the past than ``client.grace_ms``."""
+    """The scheduled time is further in the past than the grace window."""
 
     code = "task-in-the-past"
 
 
 class InvalidKey(CallerError, ValueError):
-    """The text is not a task key."""
+    """The text is not the text form of a task key."""
 
     code = "invalid-key"
 
 
 class TaskNotFound(CallerError, ValueError):
-    """No open task has the ids, or nothing is stored of it any more."""
+    """No open task has the given ids, or nothing is stored of a task any more."""
 
     code = "task-not-found"
 
 
 class SeveralTasks(CallerError, ValueError):
-    """Several open tasks have the ids: name one by its key."""
+    """More than one open task has the given ids: name one by its key."""
 
     code = "several-tasks"
 
@@ -131,7 +131,7 @@ class InvalidInput(CallerError, ValueError):
 
 
 class SparkNotStarted(CallerError):
-    """Spark cannot start: no Java 17, another Python, a user without a name."""
+    """Spark cannot start here: no Java 17, another Python, a user without a name."""
 
     code = "spark-not-started"
 
@@ -161,7 +161,7 @@ class InvalidResult(CallerError, ValueError):
 
 
 class NoResult(CallerError, RuntimeError):
-    """The task did not end well, so it has no result."""
+    """The task failed for good, expired, was dropped or cancelled, so it has no result."""
 
     code = "no-result"
 
@@ -173,7 +173,7 @@ class ResultGone(NoResult):
 
 
 class SnoozesUsedUp(CallerError, RuntimeError):
-    """An attempt returned ``Snooze`` more than ``times_max`` times."""
+    """An attempt returned ``Snooze`` once more than ``times_max``, so it has failed."""
 
     code = "snoozes-used-up"
 
@@ -221,7 +221,7 @@ class OperatorError(HourhandError):
 
 
 class SettingsInvalid(OperatorError, ValueError):
-    """A setting is unknown, or its value is wrong."""
+    """A setting is unknown, has the wrong type, or lies outside its range."""
 
     code = "settings-invalid"
 
@@ -245,7 +245,7 @@ class TopicMissing(OperatorError):
 
 
 class StoreUnavailable(OperatorError):
-    """The store did not answer, or failed for a while."""
+    """The store did not answer, or answered with a failure that may pass."""
 
     code = "store-unavailable"
 
@@ -257,7 +257,7 @@ class OutboxUnavailable(OperatorError):
 
 
 class SchemaMissing(OperatorError):
-    """Keyspace or tables are missing or too old."""
+    """Keyspace or tables are missing or older than this version needs."""
 
     code = "schema-missing"
 
@@ -281,7 +281,7 @@ class FolderLocked(OperatorError):
 
 
 class InstallationBusy(OperatorError):
-    """Nodes run, or records arrive, while a job runs."""
+    """Nodes run, or records still arrive, while a job needs both to rest."""
 
     code = "installation-busy"
 
@@ -293,25 +293,25 @@ class NodeUnhealthy(OperatorError):
 
 
 class FolderDamaged(OperatorError):
-    """A file of the embedded folder is damaged."""
+    """A file of the embedded folder is damaged: restore the folder from a backup."""
 
     code = "folder-damaged"
 
 
 class NodeStopped(OperatorError):
-    """The node or client was closed before it answered."""
+    """The node or client was closed before the request could be answered."""
 
     code = "node-stopped"
 
 
 class UsedAfterFork(OperatorError):
-    """A client, node or file was opened before a fork: open it afterwards."""
+    """A client, node or file was opened before this process was forked: open it afterwards."""
 
     code = "used-after-fork"
 
 
 class CannotRunHere(OperatorError):
-    """This node cannot run a task, and another one may."""
+    """This node cannot run a task, and another one may: it is held, and uses up no attempt."""
 
     code = "cannot-run-here"
 
