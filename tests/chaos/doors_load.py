@@ -19,11 +19,12 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Message, Producer
 
 from tests.chaos.doors_history import Arrived, DoorsHistory, Pop, Sent, Timer
 from tests.chaos.outcomes_reader import OutcomesReader
 from tests.chaos.records import now_us, wall_us
+from tests.chaos.topic_reader import TopicReader
 from tests.judge.history import Fault
 
 MESSAGES_PER_S = 20
@@ -67,23 +68,17 @@ class DoorsLoad:
         self._producer = Producer(
             {"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 5}
         )
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap_servers,
-                "group.id": f"{out_topic}-auditor",
-                "auto.offset.reset": "earliest",
-            }
-        )
-        self._consumer.subscribe([out_topic])
+        self._out_topic = TopicReader(bootstrap_servers, out_topic, self._take_message)
         self._pool = ThreadPoolExecutor(8, "chaos-timers")
         self._threads = [
             threading.Thread(target=each, daemon=True, name="chaos-doors")
-            for each in (self._offer, self._read, self._sink.serve_forever)
+            for each in (self._offer, self._sink.serve_forever)
         ]
 
     def start(self) -> None:
         """Begin to offer."""
         self._outcomes.start()
+        self._out_topic.start()
         for thread in self._threads:
             thread.start()
 
@@ -118,7 +113,7 @@ class DoorsLoad:
             if thread.is_alive():
                 thread.join()
         self._sink.server_close()
-        self._consumer.close()
+        self._out_topic.close()
         self._outcomes.close()
 
     def history(self) -> DoorsHistory:
@@ -230,23 +225,19 @@ class DoorsLoad:
         with self._lock:
             self._pops.append(pop)
 
-    def _read(self) -> None:
-        while not self._closed.is_set():
-            message = self._consumer.poll(0.2)
-            if message is None or message.error():
-                continue
-            value = json.loads(message.value() or b"{}")
-            arrived = Arrived(
-                number=value["n"],
-                key=value["key"],
-                partition=int(message.partition() or 0),
-                offset=int(message.offset() or 0),
-                produced_wall_ms=message.timestamp()[1],
-                at_us=now_us(),
-            )
-            with self._lock:
-                self._arrived.append(arrived)
-                self._seen.add(arrived.number)
+    def _take_message(self, message: Message) -> None:
+        value = json.loads(message.value() or b"{}")
+        arrived = Arrived(
+            number=value["n"],
+            key=value["key"],
+            partition=int(message.partition() or 0),
+            offset=int(message.offset() or 0),
+            produced_wall_ms=message.timestamp()[1],
+            at_us=now_us(),
+        )
+        with self._lock:
+            self._arrived.append(arrived)
+            self._seen.add(arrived.number)
 
 
 class _Sink(http.server.ThreadingHTTPServer):
