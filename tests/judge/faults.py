@@ -108,6 +108,15 @@ def clock_ahead(node: int = 1) -> Plant:
     return Plant(faults=[a_clock(DAY_US, node)])
 
 
+def retried_under_clock(node: int = 1) -> Plant:
+    """Return one whose last task asked to be tried again while that clock was ahead."""
+    offers = [an_offer(each) for each in range(LAST + 1)]
+    offers[-1] = replace(offers[-1], work="retry")
+    plant = Plant(offers, faults=[a_clock(DAY_US, node)])
+    plant.attempts[-1] = replace(plant.attempts[-1], succeeded=False)
+    return plant
+
+
 def clock_behind() -> Plant:
     """Return one in which it was a day behind: what fell due meanwhile begins when it is right."""
     plant = Plant(faults=[a_clock(-DAY_US)])
@@ -318,6 +327,12 @@ RIGHT = [
     Planted("", "late under a clock", lambda: begun_under_clock(20), _all()),
 ]
 EXCUSED = [
+    Planted(
+        "P1 lost",
+        "to be tried again by a wrong clock",
+        retried_under_clock,
+        _all(),
+    ),
     Planted("P5 done again", "running when node 1 (pid 1001) was killed", killed_amid, _all()),
     Planted(
         "P5 done again",
@@ -354,6 +369,12 @@ EXCUSED = [
     ),
 ]
 FAULTS = [
+    Planted(
+        "P1 lost",
+        "a retry beside the clock of another",
+        lambda: retried_under_clock(2),
+        _all(),
+    ),
     Planted("P1 lost", "accepted and never run", Plant, _never(3)),
     Planted("P1 lost", "never ended well", Plant, _attempt(-1, succeeded=False)),
     Planted("P1 lost", "killed and not repeated", killed_at_last, _attempt(-1, **_CUT_SHORT)),

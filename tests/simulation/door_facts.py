@@ -172,8 +172,10 @@ class DoorFacts:
         wrote that down holds it until another node has looked.
         """
         last_ms = self.last_ms(put)
-        closed = [self.closed_ms(key) for key in self._deliveries.get(place_of(put), ())]
-        return last_ms if last_ms < 0 else max([last_ms, *(c for c in closed if c < NEVER_MS)])
+        again = {each.key for each in self.run.started if each.at_ms > last_ms}
+        looked = [key for key in self._deliveries.get(place_of(put), ()) if key in again]
+        closed = [each for each in map(self.closed_ms, looked) if each < NEVER_MS]
+        return last_ms if last_ms < 0 else max([last_ms, *closed])
 
     def is_aside(self, put: Put) -> bool:
         """True if a record was put aside."""
