@@ -138,7 +138,7 @@ def test_a_count_is_exact_although_some_are_left_out_at_their_starts() -> None:
 
 
 def test_a_triggered_one_takes_the_place_of_the_last_of_a_count() -> None:
-    """What was made ahead for later is cancelled."""
+    """A later one that was made ahead is cancelled."""
     bench = Bench()
     bench.client.schedule_recurring("n", every=timedelta(hours=1), count_max=2).result()
     bench.advance(hours=1.5)

@@ -24,8 +24,7 @@ PIECES: tuple[tuple[type, str, int], ...] = (
     (TaskAppender, "_append", 2),
     (DefinitionBook, "save_all", 2),
 )
-
-"""What two calls and the ends of their windows wait for, and how many of those come before."""
+"""Requests that two calls and the ends of their windows wait for, and how many come before."""
 
 
 class DebounceBench:
