@@ -1,7 +1,7 @@
 """Completion segments: plain successes of one hour, some hundred in one row of a store.
 
 It decides which completions are packed together and how, and which of several versions of a key
-counts: the one with the highest write time, whether a row or an entry of a segment (ADR 32). It
+counts: the one with the highest write time, whether a row or an entry of a segment (ADR 27). It
 never reads or writes a store, and of a row it knows only the place of the write time.
 """
 

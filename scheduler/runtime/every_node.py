@@ -3,7 +3,7 @@ can.
 
 It has the nodes' reports looked at from time to time and never blocks: as long as the answer is
 unknown, the node does as older versions do. It cannot stop an older version from being started
-later (ADR 32).
+later (ADR 27).
 """
 
 import logging

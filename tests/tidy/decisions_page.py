@@ -8,15 +8,12 @@ from tests.tidy.source import ROOT
 def decisions_page() -> str:
     """Return docs/adr/README.md: every decision that stands."""
     paths = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
-    used = {int(path.name[:4]) for path in paths}
-    *unused, last = (str(number) for number in range(1, max(used)) if number not in used)
     lines = [
         "# Decisions",
         "",
-        "Each page is one decision that closes other ways, in at most 300 words. A decision that",
-        "replaces an earlier one says so in its first line, and the earlier page is deleted. The",
-        f"numbers {', '.join(unused)} and {last} have no page.",
-        "`make docs` writes this page.",
+        "Each page is one decision that closes other ways, in at most 300 words. Status: all are",
+        "accepted. A decision that replaces an earlier one says so in its first line, and the earlier",
+        "page is deleted. `make docs` writes this page.",
         "",
     ]
     lines += [_row(path) for path in paths]

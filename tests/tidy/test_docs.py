@@ -136,6 +136,15 @@ def test_decisions_are_short_and_complete() -> None:
     report(complaints)
 
 
+def test_decisions_are_numbered_without_holes() -> None:
+    """1, 2, 3 and so on, in the name of the file and in its title."""
+    paths = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
+    numbered = [
+        (path.name[:4], path.read_text(encoding="utf-8").partition(". ")[0]) for path in paths
+    ]
+    assert numbered == [(f"{number:04}", f"# {number}") for number in range(1, len(paths) + 1)]
+
+
 def test_the_page_for_who_carries_on_is_one_page() -> None:
     """A map, the commands, and what is easy to get wrong."""
     assert len(_text("CONTRIBUTING.md").splitlines()) <= CONTRIBUTING_LINES_MAX

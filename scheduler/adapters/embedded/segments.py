@@ -3,7 +3,7 @@
 It decides which segments are read for a range or a key and how one is unpacked.
 ``completion_segments`` decides the content of a segment and which version of a key counts; others
 decide deletes. Earlier versions do not see segments, so the file's version keeps them out while
-there are any (ADR 32). Entries leave here as rows of ``TASK_STATUS.selected`` without checksum, so
+there are any (ADR 27). Entries leave here as rows of ``TASK_STATUS.selected`` without checksum, so
 a reader sees one table.
 """
 
