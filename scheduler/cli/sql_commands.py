@@ -29,7 +29,7 @@ from hourhand.scheduler.configuration.optional_dependencies import required_by
 from hourhand.scheduler.configuration.settings import Settings
 
 if TYPE_CHECKING:
-    from hourhand.scheduler.sql.database import QueryAnswer, ReadOnlyDatabase
+    from hourhand.scheduler.cli.sql_database import QueryAnswer, ReadOnlyDatabase
 
 _MEMORY_BYTES_MAX = 1_000_000_000
 _SPILL_BYTES_MAX = 4_000_000_000
@@ -97,14 +97,14 @@ def sql(
 
 def _opened() -> "ReadOnlyDatabase":
     with required_by("`hourhand sql`"):
-        from hourhand.scheduler.sql.database import ReadOnlyDatabase
+        from hourhand.scheduler.cli.sql_database import ReadOnlyDatabase
     return ReadOnlyDatabase(_MEMORY_BYTES_MAX, _SPILL_BYTES_MAX)
 
 
 def _fill(
     database: "ReadOnlyDatabase", settings: Settings, start: str, end: str, rows_max: int
 ) -> None:
-    from hourhand.scheduler.sql.tables import fill_live
+    from hourhand.scheduler.cli.sql_tables import fill_live
 
     require_installation(settings)
     now_ms = wiring.open_clock().now_ms()
@@ -117,7 +117,7 @@ def _fill(
 
 
 def _show(database: "ReadOnlyDatabase", folder: Path) -> None:
-    from hourhand.scheduler.sql.tables import show_export
+    from hourhand.scheduler.cli.sql_tables import show_export
 
     folder = folder.resolve()
     show_export(database, folder)

@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.values.errors import DependencyMissing, InvalidInput, StoreUnavailable
 from hourhand.actors.model.values.instant import to_millis
+from hourhand.scheduler.cli.sql_database import ReadOnlyDatabase
+from hourhand.scheduler.cli.sql_tables import show_export
 from hourhand.scheduler.pipeline.delta import DELTA, PARQUET, finish_table
 from hourhand.scheduler.pipeline.export import ExportPlan, run_export
 from hourhand.scheduler.pipeline.report import ReportPlan, run_report
 from hourhand.scheduler.pipeline.restore import ImportPlan, run_import
 from hourhand.scheduler.pipeline.state_tables import STATE_TABLES
-from hourhand.scheduler.sql.database import ReadOnlyDatabase
-from hourhand.scheduler.sql.tables import show_export
 from tests.pipeline.installation import Installation, key_at, settings_of
 from tests.pipeline.moving_world import SETTLE_S, job_on
 

@@ -18,9 +18,9 @@ from hourhand.scheduler.adapters.telemetry import LoggingTelemetry
 from hourhand.scheduler.cli.failing import reported_errors, say, say_error
 from hourhand.scheduler.cli.log_lines import TextLines
 from hourhand.scheduler.cli.sql_commands import RowFormat, _printed
+from hourhand.scheduler.cli.sql_database import QueryAnswer
 from hourhand.scheduler.cli.text_output import cell_of, coloured, print_text
 from hourhand.scheduler.observe.health import Check
-from hourhand.scheduler.sql.database import QueryAnswer
 from tests.builders import NOW_MS, a_key
 
 FORGED = "2026-01-01 00:00:00,000 INFO    hourhand.node all is well"
