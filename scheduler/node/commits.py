@@ -82,6 +82,7 @@ class PeriodicCommits:
         self._clock = clock
         self._interval_ms = interval_ms
         self._committed_ms = -math.inf
+        self._committed: Mapping[int, int] = {}
 
     def hurry(self) -> None:
         """Make the next commit due now."""
@@ -92,8 +93,13 @@ class PeriodicCommits:
         interval_ms = min(self._interval_ms, interval_ms_max)
         return self._clock.monotonic_ms() - self._committed_ms >= interval_ms
 
+    def would_change(self, offsets: Mapping[int, int]) -> bool:
+        """True if these are not the offsets of the last commit."""
+        return offsets != self._committed
+
     def commit(self, offsets: Mapping[int, int]) -> None:
         """Commit, if there are offsets; raises the errors of the log."""
         if offsets:
             self._committed_ms = self._clock.monotonic_ms()
+            self._committed = offsets
             self._commit(offsets)

@@ -7,7 +7,6 @@ so a rebalance callback can wait without a deadlock.
 """
 
 import logging
-import math
 import random
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -54,8 +53,8 @@ from hourhand.scheduler.node.tree_state import BatchesInFlight, Rebuilds
 logger = logging.getLogger("hourhand.node")
 
 LOST = "lost to another member"
-_STOPPING_COMMIT_MS = 100
-"""Pause between two commits of a node that stops."""
+_SOON_MS = 100
+"""Pause before a commit that leaves nothing to deliver again, or of a node that stops."""
 
 
 class Node:
@@ -437,9 +436,12 @@ class Node:
         self._root.tell(PersistRecords(self._batch, records, known))
 
     def _commit(self) -> None:
-        # A stopping node commits often, so that its last commit has little left to do.
-        interval_ms_max = _STOPPING_COMMIT_MS if self._stop_requested else math.inf
-        if self._commits.are_due(interval_ms_max):
-            with self._lock:
-                offsets = durable_offsets(self._holdings.values())
+        if not self._commits.are_due(_SOON_MS):
+            return
+        with self._lock:
+            holdings = self._holdings.values()
+            offsets = durable_offsets(holdings)
+            # A stopping node commits often, so that its last commit has little left to do.
+            soon = self._stop_requested or not any(holding.under_way for holding in holdings)
+        if self._commits.are_due() or (soon and self._commits.would_change(offsets)):
             self._commits.commit(offsets)

@@ -68,7 +68,8 @@ def test_offsets_are_committed_once_an_interval_and_sooner_on_request() -> None:
     assert commits.are_due()
 
     commits.commit({0: 7})
-    assert committed == [{0: 7}]
+    assert committed == [{0: 7}] and not commits.would_change({0: 7})
+    assert commits.would_change({0: 8}) and commits.would_change({0: 7, 1: 0})
     assert not commits.are_due()
     clock.advance(100)
     assert commits.are_due(interval_ms_max=100) and not commits.are_due()

@@ -71,6 +71,26 @@ def test_a_node_that_stops_commits_more_often() -> None:
     assert bench.log.commits[-1] == {0: 3}
 
 
+def test_a_node_that_has_all_durable_commits_soon_after_the_last_commit() -> None:
+    """Nothing is delivered again then; what does not change waits for the interval."""
+    bench = Bench()
+    bench.assign(0)
+    batch = bench.poll(0, 0, 1, 2)
+    bench.committed()
+
+    bench.clock.advance(100)
+    bench.step()
+    under_way = bench.log.commits[-1]
+    bench.persisted(batch)
+    bench.step()
+    done, commits = bench.log.commits[-1], len(bench.log.commits)
+    bench.clock.advance(100)
+    bench.step()
+
+    assert (under_way, done) == ({0: 0}, {0: 3})
+    assert len(bench.log.commits) == commits
+
+
 def test_p9_a_share_that_the_tree_let_go_of_is_not_durable() -> None:
     """Its offset would be committed by the revocation, and the records be lost."""
     bench = Bench()
