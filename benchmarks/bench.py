@@ -151,9 +151,8 @@ class Bench:
             followed = Followed()
             with followed.following(self.servers.pids(settings) | {"node": node.pid}):
                 load, began_s, executions = self.drained(settings, load, records, followed)
-                ended_s = completions.wait_for(load, executions)
-                if settings.log == "embedded":
-                    ended_s = max(ended_s, completions.wait_for_offsets(load.count))
+                and_offsets = settings.log == "embedded"
+                ended_s = completions.wait_for(load, executions, and_offsets=and_offsets)
             per_s = load.count / (ended_s - max(began_s, load.due_s))
             return Drain(per_s, followed.us_a_task(load.count))
 

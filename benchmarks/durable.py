@@ -38,11 +38,14 @@ class Completions:
     def __exit__(self, *_error: object) -> None:
         self._stores.close()
 
-    def wait_for(self, load: Load, executions: Sequence[Execution]) -> float:
+    def wait_for(
+        self, load: Load, executions: Sequence[Execution], *, and_offsets: bool = False
+    ) -> float:
         """Return the wall time at which all completions of a load were seen to be durable.
 
-        While it waits it asks for little: the task that each partition ran last.  Then it counts
-        all of them; where some are missing it goes on counting, and the later time stands.
+        While it waits it asks for little: the task that each partition ran last, and then, if
+        wanted, the embedded log's offsets.  Then it counts all of them; where some are missing it
+        goes on counting, and the later time stands.
         """
         ends_s = time.monotonic() + _TIMEOUT_S
         waiting = self._last_of_each_partition(load, executions)
@@ -51,7 +54,7 @@ class Completions:
                 if self._stores.status.find_completions(partition, [key]).result(_TIMEOUT_S):
                     del waiting[partition]
             self._check(ends_s)
-        seen_s = wall_s()
+        seen_s = self.wait_for_offsets(load.count) if and_offsets else wall_s()
         while (counted := self.count(load)) < load.count:
             seen_s = wall_s()
             self._check(ends_s)

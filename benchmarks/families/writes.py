@@ -133,8 +133,7 @@ def _worked(counting: Counting, load: Load, kind: str) -> tuple[int, Mapping[str
         records.wait_for(load.count, RUN_S)
         executions = list(records)
         exactly_once(executions, load.count)
-        completions.wait_for(load, executions)
-        completions.wait_for_offsets(load.count)
+        completions.wait_for(load, executions, and_offsets=True)
         after = {"node": counting.read(node.pid), "client": counting.read(client.pid)}
     return load.count, {name: after[name] - before[name] for name in before}
 
