@@ -44,6 +44,8 @@ RECENT_MAX = 20
 _CLOSED_MAX = 2
 """Recent tasks that are kept although they have ended, at most: no overlap policy allows more
 beside an occurrence that starts late."""
+STORED_WITHIN_MS = 3_600_000
+"""An older occurrence without a row was swept, so it had ended."""
 OVERLAPS = "an earlier occurrence had not ended when this one was due"
 MISSED = "it was due longer ago than catch_up allows when a node took it over"
 ENDED = "its schedule was changed before it was due"
@@ -154,6 +156,23 @@ def count_ends(
     dropped = set(closed_keys[:-_CLOSED_MAX])
     recent = tuple(text for text in state.recent if text not in dropped)
     return replace(state, ahead=tuple(kept), recent=recent[-RECENT_MAX:])
+
+
+def count_withdrawn(known: Recurring, ends: "Ends", now_ms: int) -> State:
+    """Return the state with those of the withdrawn occurrences counted that ran all the same;
+    those whose end is not known yet stay.
+    """
+    state, kept = known.state, []
+    for each in state.withdrawn:
+        key = occurrence_key(known.name, known.rule, each)
+        closed = ends.closed.get(key)
+        if closed is None:
+            if key in ends.stored or now_ms - each < STORED_WITHIN_MS:
+                kept.append(each)
+        elif closed.result is not CompletionResult.CANCELLED and was_left_out(closed) is None:
+            recent = (*state.recent, str(key))[-RECENT_MAX:]
+            state = replace(state, taken=state.taken + 1, recent=recent)
+    return replace(state, withdrawn=tuple(kept))
 
 
 def _may_overlap(

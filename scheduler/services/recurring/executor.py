@@ -32,9 +32,11 @@ from hourhand.scheduler.runtime.steps import begun
 from hourhand.scheduler.services.recurring.ahead import (
     BEHIND_MS,
     RECENT_MAX,
+    STORED_WITHIN_MS,
     Ends,
     count_ends,
     count_left,
+    count_withdrawn,
     found_ends,
     next_tick_ms,
     occurrence_key,
@@ -62,8 +64,6 @@ from hourhand.scheduler.services.system.system_tasks import SystemDependencies
 _ENDED_KEPT_MS = 10 * 86_400_000
 _ORDERING_IDS = name_of("").ordering_id
 """Prefix of the ordering ids of schedules."""
-_STORED_WITHIN_MS = 3_600_000
-"""An older occurrence without a row was swept, so it had ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,7 @@ class RunRecurring(SystemExecutor):
     async def _step_of(self, task: Task, known: Recurring, *, makes_ahead: bool) -> _Step:
         rule, due_ms = known.rule, task.key.scheduled_ms
         oldest_ms = self._began_ms - rule.catch_up_ms
+        known = await self._with_withdrawn_counted(known)
         ends, open_keys = await self._ends_of(known, due_ms)
         now_key = occurrence_key(known.name, rule, due_ms)
         has_earlier = rule.overlap != "allow" and any(each != now_key for each in open_keys)
@@ -148,6 +149,7 @@ class RunRecurring(SystemExecutor):
         else:
             open_keys = without_left_out(known, left_out, open_keys)
             state, occurrence = self._occurrence(known, state, due_ms, "", open_keys)
+            state = _without_withdrawn(state, [due_ms])
         # Times that passed while no node ran, and are too old now, are skipped in one step.
         from_ms = self._within_catch_up(rule, due_ms)
         state = replace(state, passed_ms=from_ms)
@@ -174,7 +176,12 @@ class RunRecurring(SystemExecutor):
         numbered = _next_number(state) - 1 + len(times)
         return dataclasses_replace(
             step,
-            state=replace(state, ahead=all_ahead, fresh=len(times), numbered=numbered),
+            state=replace(
+                _without_withdrawn(state, times),
+                ahead=all_ahead,
+                fresh=len(times),
+                numbered=numbered,
+            ),
             next_ms=step.next_ms if tick_ms is None else tick_ms,
         )
 
@@ -197,6 +204,17 @@ class RunRecurring(SystemExecutor):
         rule, state = known.rule, known.state
         keys = [] if rule.overlap == "allow" else recent_keys(state)
         keys += [occurrence_key(known.name, rule, each) for each in state.ahead if each <= due_ms]
+        ends = await self._found_ends(keys)
+        now_ms = self._dependencies.clock.now_ms()
+        open_keys = [
+            key
+            for key in keys
+            if key not in ends.closed
+            and (key in ends.stored or now_ms - key.scheduled_ms < STORED_WITHIN_MS)
+        ]
+        return ends, open_keys
+
+    async def _found_ends(self, keys: Sequence[TaskKey]) -> Ends:
         by_partition: dict[int, list[TaskKey]] = {}
         for key in keys:
             partition = self._dependencies.appender.partition_of(key.ordering_id)
@@ -206,14 +224,16 @@ class RunRecurring(SystemExecutor):
         for found in await settled(gather(asked)):
             ends.closed.update(found.closed)
             ends.stored.update(found.stored)
+        return ends
+
+    async def _with_withdrawn_counted(self, known: Recurring) -> Recurring:
+        """Find out which of the withdrawn occurrences ran all the same."""
+        if not known.state.withdrawn:
+            return known
+        keys = [occurrence_key(known.name, known.rule, each) for each in known.state.withdrawn]
+        ends = await self._found_ends(keys)
         now_ms = self._dependencies.clock.now_ms()
-        open_keys = [
-            key
-            for key in keys
-            if key not in ends.closed
-            and (key in ends.stored or now_ms - key.scheduled_ms < _STORED_WITHIN_MS)
-        ]
-        return ends, open_keys
+        return known._replace(state=count_withdrawn(known, ends, now_ms))
 
     async def _began_in_time(self, tick: TaskKey, rule: RecurringRule) -> bool:
         """True if an earlier attempt of a tick was not too late: it may have made the task, which
@@ -337,6 +357,8 @@ class RunRecurring(SystemExecutor):
         """Return the step that makes an occurrence now; the last one that is still ahead makes
         room for it where the count is used up.
         """
+        known = await self._with_withdrawn_counted(known._replace(state=state))
+        state = known.state
         ends, open_keys = await self._ends_of(known, asked_ms)
         left_out = sure_to_be_left_out(known, ends, self._began_ms)
         later = [each for each in state.ahead if each > max(asked_ms, self._began_ms)]
@@ -392,15 +414,14 @@ class RunRecurring(SystemExecutor):
     @staticmethod
     def _ending_ahead(known: Recurring, step: _Step, from_ms: int) -> _Step:
         """Return the step of a change that ends the occurrences made for a time and later ones."""
-        ahead = step.state.ahead
-        cancelled = [
-            occurrence_key(known.name, known.rule, each) for each in ahead if each >= from_ms
-        ]
-        fresh = max(0, step.state.fresh - len(cancelled))
-        kept = tuple(each for each in ahead if each < from_ms)
-        state = replace(step.state, ahead=kept, fresh=fresh)
-        if cancelled:
-            state = replace(state, ended=(from_ms, ahead[-1]))
+        times = tuple(each for each in step.state.ahead if each >= from_ms)
+        kept = tuple(each for each in step.state.ahead if each < from_ms)
+        state = replace(step.state, ahead=kept, fresh=max(0, step.state.fresh - len(times)))
+        if times:
+            state = replace(state, ended=(from_ms, times[-1]))
+        if known.rule.count_max is not None:
+            state = replace(state, withdrawn=(*state.withdrawn, *times))
+        cancelled = (occurrence_key(known.name, known.rule, each) for each in times)
         return dataclasses_replace(step, state=state, cancelled=tuple(cancelled))
 
     # The last steps of a tick and of a change, in this order.
@@ -516,6 +537,15 @@ def _fresh_tasks(known: Recurring) -> list[Task]:
 def _made_by(state: State, task: Task) -> State:
     """Return a state as the begin of what a task makes of it."""
     return replace(state, made_by=_mark(task), fresh=0)
+
+
+def _without_withdrawn(state: State, made_again: Sequence[int]) -> State:
+    """Return a state behind which the tasks of some times, withdrawn before, are made again."""
+    if not state.withdrawn:
+        return state
+    return replace(
+        state, withdrawn=tuple(each for each in state.withdrawn if each not in made_again)
+    )
 
 
 def _next_number(state: State) -> int:

@@ -81,6 +81,9 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: tuple[int, int] | None = None
     """First and last of the times whose tasks the last change cancelled; a task of theirs that
     starts late is left out though its partition may not have read that yet."""
+    withdrawn: tuple[int, ...] = ()
+    """Times whose tasks changes cancelled, where tasks are counted: one may have run before its
+    cancel was decided, and counts then."""
     passed_ms: int = 0
     """Every time of the rule up to this one had its tick."""
     owner: str | None = None

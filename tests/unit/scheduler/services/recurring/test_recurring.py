@@ -201,6 +201,25 @@ def test_a_time_that_was_made_is_not_made_again_by_a_resume_asked_before_it() ->
     assert bench.ran == bench.expected(10, 20, 30, 40)
 
 
+def test_what_ran_before_its_cancel_was_decided_counts() -> None:
+    """A pause withdraws tasks that were made ahead; one that runs on time meanwhile is one of the
+    count.
+    """
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=timedelta(seconds=1), count_max=10).result()
+    bench.advance(seconds=6)
+    asked_ms = to_millis(MIDNIGHT) + 2_500
+    pause = change_task("n", asked_ms, "late", ChangeRequest(Change.PAUSE))
+    bench.client._append_own(pause).result()
+    bench.advance(seconds=10)
+    assert bench.ran == bench.expected(1, 2, 3, 4, 5, 6)
+
+    bench.client.resume_recurring("n").result()
+    bench.scheduler.drain()
+    assert len(bench.ran) == 10
+    assert bench.client.list_recurring() == []
+
+
 def test_trigger_runs_it_now_besides_its_times() -> None:
     """Also while it is paused; the rhythm stays."""
     bench = Bench()
