@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hourhand.actors.model.operations.events import PartitionAssigned
+from hourhand.actors.model.operations.ownership import CLOCKS_APART_MS
 from hourhand.actors.model.task.codec import LogRecord
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.partition import partition_of
@@ -241,7 +242,10 @@ def _left_out(
             yield f"{life.set_by.name} had no tick at {due_ms}"
             continue
         blocked = any(
-            _open_count(facts, occurrences, due_ms, each.at_ms) >= allowed for each in attempts
+            _open_count(facts, occurrences, due_ms, each.at_ms)
+            + _unsure_count(facts, judged, due_ms, each)
+            >= allowed
+            for each in attempts
         )
         if not blocked:
             yield f"{life.set_by.name} ({rule.overlap}) left {due_ms} out for no reason"
@@ -282,6 +286,20 @@ def _open_count(
         and each.due_ms != due_ms
         and _last_closed_ms(facts.run, each.key) >= at_ms
         for each in occurrences
+    )
+
+
+def _unsure_count(
+    facts: DoorFacts, judged: dict[int, TaskKey], due_ms: int, maker: Started
+) -> int:
+    """Count the earlier ones that were left out at their starts, but later: no node can be sure of
+    that within two differences of clocks.
+    """
+    return sum(
+        earlier_ms < due_ms
+        and maker.wall_ms - earlier_ms < 2 * CLOCKS_APART_MS + SLACK_MS
+        and _last_closed_ms(facts.run, key) >= maker.at_ms
+        for earlier_ms, key in judged.items()
     )
 
 
