@@ -1,16 +1,17 @@
 """Promise P30: the stream of outcomes has each closed task, and nothing else, in order."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from hourhand.actors.model.task.definition import RESERVED
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.status import CompletionResult
-from hourhand.actors.model.values.instant import format_instant
+from hourhand.actors.model.values.instant import format_instant, parse_instant
 from tests.simulation.history import Completed, Told
 from tests.simulation.judged import Complaints, Run, epoch_of
 
 _TOGETHER_MS = 5_000
-"""Writes of one owner that were under way together end within this time."""
+"""Tasks whose ends were being written together ended within this time."""
 _OF_ATTEMPTS = (CompletionResult.SUCCESS, CompletionResult.FAILURE)
 _End = tuple[TaskKey, str, str, int]
 
@@ -33,16 +34,24 @@ def p30_each_closed_task_is_told(run: Run) -> Complaints:
                 if _end_of(each) not in told:
                     yield f"{key} was closed as {each.result} at {each.at_ms:.0f}, and not told"
     for end, tellings in told.items():
-        if end not in durable and _is_overtaken(run, end[0], tellings[0].at_ms):
+        if end not in durable and _is_overtaken(run, tellings[0], told):
             continue
         if end not in durable or tellings[0].at_ms < durable[end].at_ms:
             yield f"{end[0]} was told as {end[1]} at {tellings[0].at_ms:.0f}: it was not durable"
     yield from _out_of_order({end: tellings[0].at_ms for end, tellings in told.items()}, durable)
 
 
-def _is_overtaken(run: Run, key: TaskKey, at_ms: float) -> bool:
-    """True if a later write of the same owner was there first: both were told, that one last."""
-    return any(0 <= at_ms - each.at_ms < _TOGETHER_MS for each in run.completed[key])
+def _is_overtaken(run: Run, telling: Told, told: Mapping[_End, Sequence[Told]]) -> bool:
+    """True if a later write of the same owner was there first: both were told, that one last.
+
+    The stream may tell of it much later than it was written.
+    """
+    ended_ms = parse_instant(telling.finished)
+    return any(
+        abs(each.finished_ms - ended_ms) < _TOGETHER_MS
+        and any(other.at_ms > telling.at_ms for other in told.get(_end_of(each), ()))
+        for each in run.completed[telling.key]
+    )
 
 
 def _end_of(completed: Completed) -> _End:
