@@ -216,6 +216,9 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         if expires_ms is not None:
             # It may wait for long before its code is called.
             self._watch_expiry()
+        if task.attempts.suspect:
+            # It waits for the other suspects of the node, however long they run.
+            self.parent.mark_slow(self)
         if self.turn.has_kinds_apart and not self.is_unordered:
             self.parent.begin_run(self, executor)
 

@@ -35,7 +35,12 @@ from tests.simulation.history import (
     RowStored,
     Started,
 )
-from tests.simulation.hold_invariants import clock_spans, disturbed_spans, held_spans
+from tests.simulation.hold_invariants import (
+    clock_spans,
+    crowded_spans,
+    disturbed_spans,
+    held_spans,
+)
 from tests.simulation.judged import Complaints, Run
 from tests.simulation.network import SLOW_ANSWER_MS
 from tests.simulation.task_maker import HEALTHY
@@ -466,7 +471,7 @@ def p7_isolation(run: Run) -> Complaints:
     sick ones do, and whatever holds another partition; so are tasks without order and limit.
     """
     recovery_ms = RECOVERY_MS * run.pace
-    disturbed = disturbed_spans(run, recovery_ms)
+    disturbed, crowded = disturbed_spans(run, recovery_ms), crowded_spans(run, recovery_ms)
     base_ms, slack_ms = run.wall_at_start_ms, 2 * run.clocks_apart_ms
     stored = {row.key: row.at_ms for row in run.history.of(RowStored)}
     # A healthy task starts twice only as a suspect, and those wait for each other by design: so
@@ -493,6 +498,7 @@ def p7_isolation(run: Run) -> Complaints:
         excused = (
             *disturbed,
             *suspected[ordering_id],
+            *crowded[start.partition],
             *held_spans(run, start.partition, recovery_ms),
             *clock_spans(run, start.node, recovery_ms),
         )

@@ -4,11 +4,14 @@ where it fails, and only there, and that nothing is lost of it.
 It looks at what happened and what nodes told; it changes nothing.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from hourhand.actors.model.operations.events import PartitionAssigned, RetriesExhausted, TreeRebuilt
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.status import CompletionResult
+from hourhand.actors.model.window.band import ON_TIME_SHARE
+from hourhand.actors.model.window.flow_queues import SLOTS_PART
 from tests.simulation.history import (
     CLOCK_FAR,
     CLOCK_RIGHT,
@@ -21,6 +24,9 @@ from tests.simulation.judged import Complaints, Run
 
 HARMLESS = ("start", "stop", "stopped", "peace", HELD)
 
+_Flow = str
+"""Kind, priority and tenant of tasks that take turns together."""
+
 
 def held_spans(run: Run, partition: int, recovery_ms: float) -> list[tuple[float, float]]:
     """Return from when to when a partition may be late, as it was held."""
@@ -30,6 +36,51 @@ def held_spans(run: Run, partition: int, recovery_ms: float) -> list[tuple[float
         if each.what == f"{HELD}{partition}"
     ]
     return [*spans, *_letter_spans(run, partition, recovery_ms)]
+
+
+def crowded_spans(run: Run, recovery_ms: float) -> dict[int, list[tuple[float, float]]]:
+    """Return, by partition, from when to when tasks that wait or take long kept so many slots that
+    others, or those of one flow, had none: isolation has a size.
+    """
+    slots = run.tree.window.slots
+    # The rest is for ids without a backlog.
+    most = slots - slots // ON_TIME_SHARE
+    has_flows = any(start.tenant for start in run.started)
+    spans: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for partition, turns in _slot_turns(run).items():
+        taken: Counter[_Flow] = Counter()
+        since_ms: float | None = None
+        for at_ms, change, flow in sorted(turns):
+            taken[flow] += change
+            free = most - taken.total()
+            is_crowded = free <= 0 or (has_flows and SLOTS_PART * max(taken.values()) >= free)
+            if is_crowded and since_ms is None:
+                since_ms = at_ms
+            elif not is_crowded and since_ms is not None:
+                spans[partition].append((since_ms, at_ms + recovery_ms))
+                since_ms = None
+    return spans
+
+
+def _slot_turns(run: Run) -> dict[int, list[tuple[float, int, _Flow]]]:
+    """Return, by partition, when a task that keeps its slot for long takes and returns it."""
+    ends: dict[int, list[float]] = defaultdict(list)
+    for each in run.noted():
+        if isinstance(each.event, PartitionAssigned):
+            ends[each.event.partition].append(each.at_ms)
+    last_ms = max((each.at_ms for each in run.history.of(Happened)), default=0.0)
+    slots: dict[tuple[int, TaskKey, float], tuple[float, _Flow]] = {}
+    for start in run.started:
+        closed = (each.at_ms for each in run.completed[start.key])
+        later = (at_ms for at_ms in (*closed, *ends[start.partition]) if at_ms > start.queued_ms)
+        slot = start.partition, start.key, min(later, default=last_ms)
+        flow = f"{start.kind} {start.priority} {start.tenant}"
+        slots.setdefault(slot, (start.queued_ms, flow))
+    turns: dict[int, list[tuple[float, int, _Flow]]] = defaultdict(list)
+    for (partition, _, end_ms), (since_ms, flow) in slots.items():
+        if end_ms - since_ms >= run.tree.window.slow_attempt_ms:
+            turns[partition] += [(since_ms, 1, flow), (end_ms, -1, flow)]
+    return turns
 
 
 def _letter_spans(run: Run, partition: int, recovery_ms: float) -> Iterator[tuple[float, float]]:

@@ -179,6 +179,21 @@ def test_p7_what_waits_behind_a_retry_is_left_to_the_store() -> None:
     assert bench.slots == 1 and bench.is_slow
 
 
+def test_p7_what_waits_behind_a_suspect_is_left_to_the_store() -> None:
+    """A suspect waits for the others of its node, however long these run."""
+    bench, suspect = Bench(), task_named("a", last=1)
+    state = replace(suspect.attempts, suspect=True)
+
+    bench.execute(replace(suspect, attempts=state), task_named("b"))
+    bench.send("c")
+    slots, is_slow = bench.slots, bench.is_slow
+    bench.finish()
+    bench.loaded("b", "c")
+
+    assert (slots, is_slow) == (1, True)
+    assert bench.running == ["b"] and bench.slots == 2
+
+
 def test_what_was_slow_and_has_ended_says_nothing_of_the_next() -> None:
     """Its queue stays in memory."""
     bench = Bench()
