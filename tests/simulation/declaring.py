@@ -32,8 +32,10 @@ class NodeDeclaring:
         dependencies: SystemDependencies,
         clock: Clock,
         loop: SimulatedLoop,
+        unique: Callable[[int], str],
     ) -> None:
-        self._declared = declared
+        """``unique`` returns a uniqueness key for a time: no other one could be replayed."""
+        self._declared, self._unique = declared, unique
         self._dependencies = dependencies
         self._clock = clock
         self._loop = loop
@@ -60,7 +62,9 @@ class NodeDeclaring:
                 row = await settled(book.find(name_of_owner(OWNER)))
                 due = due_declaration(ours, declared_of(row), self._clock.now_ms())
             if due is not None:
-                task = declaration_task(OWNER, due, self._clock.now_ms())
+                now_ms = self._clock.now_ms()
+                task = declaration_task(OWNER, due, now_ms)
+                task = task.model_copy(update={"uniqueness_key": self._unique(now_ms)})
                 await settled(self._dependencies.appender.append(task))
             self._is_declared = True
         except HourhandError:

@@ -106,7 +106,7 @@ class NodeDoors:
         self.log = MemoryLog(site.in_topic, site.in_settings, clock)
         self.intake = self._open_intake(dependencies, MemoryWriter(site.in_topic, deliver))
         self._step_at_ms, self._stopped = 0.0, False
-        self._declaring = NodeDeclaring(site.declared, dependencies, clock, loop)
+        self._declaring = NodeDeclaring(site.declared, dependencies, clock, loop, self._unique)
 
     def _open_intake(self, dependencies: SystemDependencies, letters: MemoryWriter) -> RelayIntake:
         relay = self._site.settings.relay

@@ -120,7 +120,7 @@ def test_a_verdict_counts_what_was_injected_and_met() -> None:
     assert all(verdict.virtual_ms > 40_000 for verdict in verdicts)
 
 
-@pytest.mark.parametrize("name", ["everything", "hostile_setup"])
+@pytest.mark.parametrize("name", ["everything", "hostile_setup", "declared"])
 def test_a_replay_is_exact_in_this_process_and_in_another(name: str) -> None:
     """The same seed gives the same history, whatever order hashing gives to sets.
 
