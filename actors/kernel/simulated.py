@@ -5,6 +5,7 @@ any that has one.  Messages of one mailbox keep their order either way, which is
 dispatcher promises too.  It never waits.
 """
 
+import math
 import random
 from collections import deque
 
@@ -56,7 +57,6 @@ class _Mailbox:
         return bool(self.first or self.others or self.last)
 
     def popleft(self) -> object:
-        assert self, "an actor is picked that has a message"
         return (self.first or self.others or self.last).popleft()
 
 
@@ -76,6 +76,8 @@ class SimulatedSystem:
         self._ready: deque[ActorContext] = deque()
         self._timers = TimerQueue()
         self._looks = TimerQueue()
+        self._no_timer_until_ms = math.inf
+        """No timer is due before."""
         self._closed = False
 
     def spawn_root(self, actor: Actor) -> Ref:
@@ -104,22 +106,25 @@ class SimulatedSystem:
     def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
         """Post a message after a virtual delay."""
         queue = self._looks if isinstance(message, Look) else self._timers
-        return queue.add(self.clock.monotonic_ms() + delay_ms, context, message)
+        due_ms = self.clock.monotonic_ms() + delay_ms
+        self._no_timer_until_ms = min(self._no_timer_until_ms, due_ms)
+        return queue.add(due_ms, context, message)
 
     def run_one(self) -> bool:
         """Deliver one message; return False where no mailbox has any and no timer is due."""
-        now_ms = self.clock.monotonic_ms()
-        while timer := self._earlier_queue().pop_due(now_ms):
-            self.post(timer.context, timer)
-        if not self._ready:
+        now_ms, ready = self.clock.monotonic_ms(), self._ready
+        if now_ms >= self._no_timer_until_ms:
+            self._post_due(now_ms)
+        if not ready:
             return False
         if self._picks_at_random:
-            self._ready.rotate(-self.rng.randrange(len(self._ready)))
-        context = self._ready.popleft()
-        assert context.mailbox, "what is ready has a message"
-        message = context.mailbox.popleft()
-        if self._picks_at_random and context.mailbox:
-            self._ready.append(context)
+            ready.rotate(-self.rng.randrange(len(ready)))
+        context = ready.popleft()
+        mailbox = context.mailbox
+        assert mailbox, "what is ready has a message"
+        message = mailbox.popleft()
+        if self._picks_at_random and mailbox:
+            ready.append(context)
         if isinstance(message, Timer):
             # It may have been cancelled since it fell due, by what was delivered before it.
             if message.cancelled:
@@ -128,37 +133,39 @@ class SimulatedSystem:
         deliver(context, message, self._on_failure)
         return True
 
+    def _post_due(self, now_ms: float) -> None:
+        """Post the messages of the timers that are due, the earliest first."""
+        while (due_ms := self.next_timer_ms()) is not None and due_ms <= now_ms:
+            queue = self._timers if self._timers.next_due_ms() == due_ms else self._looks
+            timer = queue.pop_due(now_ms)
+            assert timer is not None, "the earliest timer is due"
+            self.post(timer.context, timer)
+        self._no_timer_until_ms = math.inf if due_ms is None else due_ms
+
     def _made_ready(self, context: ActorContext, *, first: bool = False) -> _Mailbox:
         """Return the mailbox of an actor that gets a message; one without a reader once closed."""
         if self._closed:
             return _Mailbox()
-        mailbox = self._mailbox(context)
+        mailbox = context.mailbox
+        if mailbox is None:
+            mailbox = context.mailbox = _Mailbox()
+        assert isinstance(mailbox, _Mailbox), "an actor belongs to one system"
         if not self._picks_at_random or not mailbox:
             (self._ready.appendleft if first else self._ready.append)(context)
         return mailbox
 
-    @staticmethod
-    def _mailbox(context: ActorContext) -> _Mailbox:
-        if context.mailbox is None:
-            context.mailbox = _Mailbox()
-        mailbox = context.mailbox
-        assert isinstance(mailbox, _Mailbox), "an actor belongs to one system"
-        return mailbox
-
     def next_timer_ms(self) -> float | None:
         """Return the monotonic time of the earliest timer; None without timers."""
-        return self._earlier_queue().next_due_ms()
+        timer_ms, look_ms = self._timers.next_due_ms(), self._looks.next_due_ms()
+        if timer_ms is None or (look_ms is not None and look_ms < timer_ms):
+            return look_ms
+        return timer_ms
 
     def next_deadline_ms(self) -> float | None:
         """Return the monotonic time of the earliest timer that does more than look; None without
         such timers.
         """
         return self._timers.next_due_ms()
-
-    def _earlier_queue(self) -> TimerQueue:
-        timer_ms, look_ms = self._timers.next_due_ms(), self._looks.next_due_ms()
-        is_look = look_ms is not None and (timer_ms is None or look_ms < timer_ms)
-        return self._looks if is_look else self._timers
 
     def close(self) -> None:
         """Forget all messages and timers; nothing runs any more."""

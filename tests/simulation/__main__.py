@@ -5,6 +5,7 @@ verdict is ``simulate``'s.
 """
 
 import argparse
+import gc
 import logging
 import multiprocessing
 import os
@@ -37,6 +38,8 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     # A night's run may be told to stop; what it found until then counts.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # The collector need not walk what was imported, run after run.
+    gc.freeze()
     summary = _Summary(len(runs), arguments.failures)
     try:
         for verdict in _verdicts(runs, arguments.workers):

@@ -495,6 +495,8 @@ def p7_isolation(run: Run) -> Complaints:
         seen.add(start.key)
         expected_ms = max(start.key.scheduled_ms - base_ms, stored.get(start.key, 0.0))
         late_ms = start.at_ms - expected_ms
+        if late_ms <= LATENESS_MAX_MS * run.pace + slack_ms or run.completed[start.key][1:]:
+            continue
         excused = (
             *disturbed,
             *suspected[ordering_id],
@@ -502,12 +504,7 @@ def p7_isolation(run: Run) -> Complaints:
             *held_spans(run, start.partition, recovery_ms),
             *clock_spans(run, start.node, recovery_ms),
         )
-        calm = not any(first <= start.at_ms and expected_ms <= end for first, end in excused)
-        if (
-            calm
-            and late_ms > LATENESS_MAX_MS * run.pace + slack_ms
-            and not run.completed[start.key][1:]
-        ):
+        if not any(first <= start.at_ms and expected_ms <= end for first, end in excused):
             yield f"{start.key} is healthy and started {late_ms:.0f} ms late"
 
 

@@ -195,14 +195,26 @@ class SimulatedWorkers:
 
     def next_ms(self) -> float | None:
         """Return the monotonic time at which there is something to do."""
-        if any(queue and self._free[pool] for pool, queue in self._queues.items()):
+        if self._next_pool() is not None:
             return self._calls.clock.monotonic_ms()
-        while self._ends and self._ends[0][2].is_ended:
-            heapq.heappop(self._ends)
-        times = [slot.asked_ms + 1000 * START_DEADLINE_S for slot in self._starting]
-        loop_ms = self._loop.next_ms()
-        times += [] if loop_ms is None else [loop_ms]
-        return min([*times, *(entry[0] for entry in self._ends[:1])], default=None)
+        ends = self._ends
+        while ends and ends[0][2].is_ended:
+            heapq.heappop(ends)
+        next_ms = self._loop.next_ms()
+        if ends and (next_ms is None or ends[0][0] < next_ms):
+            next_ms = ends[0][0]
+        for slot in self._starting:
+            late_ms = slot.asked_ms + 1000 * START_DEADLINE_S
+            next_ms = late_ms if next_ms is None else min(next_ms, late_ms)
+        return next_ms
+
+    def _next_pool(self) -> str | None:
+        """Return the first pool of which a worker is free for what waits; None without one."""
+        free = self._free
+        for pool, queue in self._queues.items():
+            if queue and free[pool]:
+                return pool
+        return None
 
     def work_one(self) -> bool:
         """End, begin or refuse one attempt; return whether there was one."""
@@ -219,11 +231,11 @@ class SimulatedWorkers:
                 self._starting.remove(slot)
                 self._take_recorded(slot, slot.recorded)
                 return True
-        for pool, queue in self._queues.items():
-            if queue and self._free[pool]:
-                self._free[pool] -= 1
-                self._take(queue.popleft())
-                return True
+        pool = self._next_pool()
+        if pool is not None:
+            self._free[pool] -= 1
+            self._take(self._queues[pool].popleft())
+            return True
         return self._loop.run_one()
 
     # Attempts.
@@ -476,7 +488,8 @@ class SimulatedRunner:
 
     def is_woken(self) -> bool:
         """True if something on the loop may go on now."""
-        return self._loop.next_ms() == self._calls.clock.monotonic_ms()
+        next_ms = self._loop.next_ms()
+        return next_ms is not None and next_ms == self._calls.clock.monotonic_ms()
 
     def close(self) -> None:
         """Nothing goes on that has to end."""
@@ -487,9 +500,12 @@ class SimulatedRunner:
 
     def next_ms(self) -> float | None:
         """Return the monotonic time at which there is something to do."""
-        times = [self.workers.next_ms(), self.runner.limits.next_ms()]
-        if self.processes is not None:
-            times += [self.processes.next_ms(), self.processes.outside_ms()]
+        next_ms, limits_ms = self.workers.next_ms(), self.runner.limits.next_ms()
+        if limits_ms is not None and (next_ms is None or limits_ms < next_ms):
+            next_ms = limits_ms
+        if self.processes is None:
+            return next_ms
+        times = (next_ms, self.processes.next_ms(), self.processes.outside_ms())
         return min((each for each in times if each is not None), default=None)
 
     def work_one(self) -> bool:

@@ -167,10 +167,10 @@ def _started_too_often(
     counted = [each for each in starts if not holdings.was_under_way(each)]
     for place, first in enumerate(counted):
         least = holdings.tokens(known.strictest, known.loosest, first.at_ms)
-        since_ms = first.at_ms
+        per_ms, since_ms = known.strictest.per_ms, first.at_ms
         for number, last in enumerate(counted[place:], 1):
             since_ms = min(since_ms, last.queued_ms)
-            if number <= least + (last.at_ms - first.at_ms) / known.strictest.per_ms + _ROUNDING:
+            if number <= least + (last.at_ms - first.at_ms) / per_ms + _ROUNDING:
                 continue
             slowest, limit = known.between(since_ms, last.at_ms)
             _, ever = known.between(-math.inf, last.at_ms)

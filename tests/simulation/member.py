@@ -4,7 +4,6 @@ It decides nothing; the world tells it to work, pause, stop or die.
 """
 
 import random
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -27,10 +26,6 @@ from hourhand.actors.model.operations.events import (
 from hourhand.actors.model.operations.operator_config import OperatorConfig
 from hourhand.actors.model.task.codec import LogRecord
 from hourhand.actors.model.task.key import TaskKey
-from hourhand.actors.model.window.band import WaitingQueue
-from hourhand.actors.ordering_executor import OrderingExecutor
-from hourhand.actors.partition_executor import PartitionExecutor
-from hourhand.actors.partition_scheduler import PartitionScheduler
 from hourhand.actors.ports.effects import Effects
 from hourhand.actors.ports.store import Stores
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
@@ -55,6 +50,7 @@ from tests.simulation.guests import guests
 from tests.simulation.history import Progress, Sampled, Step
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.machine import VirtualMachine
+from tests.simulation.memory_samples import sampled
 from tests.simulation.older import OlderOwnership, older_settings
 from tests.simulation.outcome_topic import OutcomeTopic
 from tests.simulation.processes import SimulatedProcesses
@@ -466,32 +462,36 @@ class Member:
         if self.doors is not None:
             self.doors.step()
         self._work_off(self._turn())
-        times = [self._poll_at_ms, self.system.next_timer_ms(), self._execution.next_ms()]
+        self._wake_ms = self._poll_at_ms
+        for next_ms in (self.system.next_timer_ms(), self._execution.next_ms()):
+            if next_ms is not None and next_ms < self._wake_ms:
+                self._wake_ms = next_ms
         if self.doors is not None:
-            times.append(self.doors.next_ms())
+            self._wake_ms = min(self._wake_ms, self.doors.next_ms())
         if self._reporter is not None:
-            times.append(self._report_at_ms)
-        self._wake_ms = min(time for time in times if time is not None)
+            self._wake_ms = min(self._wake_ms, self._report_at_ms)
 
     def _turn(self) -> int:
         """Return how many messages are handled before the next turn, which may come late."""
-        starvation, now_ms = self._starvation, self.clock.monotonic_ms()
-        if starvation is None or now_ms >= starvation.until_ms:
+        starvation = self._starvation
+        if starvation is None:
+            return MESSAGES_MAX
+        now_ms = self.clock.monotonic_ms()
+        if now_ms >= starvation.until_ms:
             return MESSAGES_MAX
         next_ms = now_ms + self.rng.uniform(0.0, starvation.gap_ms)
         self.paused_until_ms = min(next_ms, starvation.until_ms)
         return self.rng.randrange(starvation.messages) + 1
 
     def _work_off(self, messages: int) -> None:
+        chance, run_one, work_one = self.rng.random, self.system.run_one, self._execution.work_one
         for _ in range(messages):
             if self.crash_in is not None:
                 if self.crash_in == 0:
                     raise ProcessKilled
                 self.crash_in -= 1
-            sources = [self.system.run_one, self._execution.work_one]
-            if self.rng.random() < 0.1:
-                sources.reverse()
-            if not (sources[0]() or sources[1]()):
+            first, second = (work_one, run_one) if chance() < 0.1 else (run_one, work_one)
+            if not (first() or second()):
                 self._sample_if_loaded()
                 return
         assert messages < MESSAGES_MAX, f"{self.name} is still busy after {MESSAGES_MAX} messages"
@@ -528,79 +528,7 @@ class Member:
         """
         if self.system._ready:
             return []
-        found: defaultdict[int, _Held] = defaultdict(_Held)
-        for context in self.contexts():
-            match actor := context.actor:
-                case PartitionScheduler():
-                    held = found[actor._partition]
-                    held.slots = 0 if actor._budget is None else actor._budget.slots
-                    _check_flow_slots(actor)
-                    for band in actor._bands:
-                        held.waiting += len(band.queue)
-                        held.data_bytes += _data_bytes(band.queue)
-                case PartitionExecutor():
-                    held = found[actor._ownership.partition]
-                    for ordering in actor._orderings.values():
-                        held.add(ordering)
-                case _:
-                    pass
-        now_ms = self.clock.monotonic_ms()
-        return [held.sampled(now_ms, self.name, p) for p, held in sorted(found.items())]
-
-
-@dataclass
-class _Held:
-    """Findings about one partition."""
-
-    waiting: int = 0
-    queued_max: int = 0
-    executing: int = 0
-    slots: int = 0
-    """What the scheduler counts as executing."""
-    data_bytes: int = 0
-
-    def add(self, ordering: OrderingExecutor) -> None:
-        """Count what one ordering id holds."""
-        run, unordered = ordering.run, ordering.unordered
-        self.executing += ordering.front is not None
-        self.executing += 0 if run is None else len(run)
-        queues = [] if ordering.queue is None else [ordering.queue]
-        if unordered is not None:
-            self.executing += len(unordered._at_hand)
-            queues += [of_kind.tasks for of_kind in unordered._kinds.values()]
-        for tasks in queues:
-            self.queued_max = max(self.queued_max, len(tasks))
-            self.executing += len(tasks)
-            self.data_bytes += _data_bytes(tasks)
-
-    def sampled(self, now_ms: float, node: str, partition: int) -> Sampled:
-        """Return it for the history."""
-        uncounted = max(0, self.executing - self.slots)
-        return Sampled(
-            now_ms,
-            node,
-            partition,
-            waiting=self.waiting,
-            queued_max=self.queued_max,
-            executing=self.executing,
-            uncounted=uncounted,
-            data_bytes=self.data_bytes,
-        )
-
-
-def _check_flow_slots(scheduler: PartitionScheduler) -> None:
-    """Those of all flows are those of the partition, where nothing is under way."""
-    budget = scheduler._budget
-    if budget is not None and budget.has_flows:
-        by_id = sum(held for _, held in budget._by_id.values())
-        assert budget.slots == by_id == sum(budget._by_flow.values()), "slots went astray"
-        waiting = sum(tasks for tasks, _ in budget._waiting.values())
-        assert waiting == len(scheduler._bands), "tasks of flows went astray"
-        assert budget.flow_tasks == waiting + by_id, "tasks of flows went astray"
-
-
-def _data_bytes(queue: WaitingQueue) -> int:
-    return sum(len(task.data) for key in queue if (task := queue.find(key)))
+        return sampled(self.contexts(), self.clock.monotonic_ms(), self.name)
 
 
 class _AttemptsOf:

@@ -124,7 +124,8 @@ class Network:
 
     def run_due(self) -> None:
         """Let everything happen whose time has come."""
-        while self._actions and self._actions[0][0] <= self.clock.monotonic_ms():
+        now_ms = self.clock.monotonic_ms()
+        while self._actions and self._actions[0][0] <= now_ms:
             _, _, sender, is_effect, act = heapq.heappop(self._actions)
             if is_effect or sender not in self._dead:
                 act()

@@ -73,7 +73,7 @@ class _Simulated:
     words: PagePlace
     ready_ms: float
     is_ready: bool = False
-    gone_ms: float | None = None
+    gone_ms: float = math.inf
     """When it is killed, or ends as it was asked to."""
     why: str = ""
     """For which its node kills it."""
@@ -95,6 +95,17 @@ class _Simulated:
     checkpoints: CheckpointingAttempt | None = None
     checkpoint_ms: float = 0.0
     """Time of its next checkpoint."""
+
+    def next_ms(self, lease_ends_ms: float) -> float:
+        """Return the monotonic time at which it does something, or something is done to it."""
+        own_ms = min(self.gone_ms, self.measured_ms)
+        if not self.is_ready:
+            return min(own_ms, self.ready_ms)
+        if not self.seq:
+            return own_ms
+        if self.checkpoints is not None:
+            own_ms = min(own_ms, self.checkpoint_ms)
+        return min(own_ms, self.end_ms, lease_ends_ms)
 
 
 class SimulatedProcesses:
@@ -213,30 +224,22 @@ class SimulatedProcesses:
 
     def _leave(self, number: int, in_ms: float) -> None:
         process = self._alive.get(number)
-        if process is not None and process.gone_ms is None:
+        if process is not None and process.gone_ms == math.inf:
             process.gone_ms = self._calls.clock.monotonic_ms() + in_ms
 
     # Guardian and processes, whether their node is frozen or not.
 
     def outside_ms(self) -> float:
         """Return the monotonic time at which one of them does something."""
-        times = [float("inf")]
-        for each in self._alive.values():
-            times.append(float("inf") if each.gone_ms is None else each.gone_ms)
-            times.append(each.measured_ms)
-            if not each.is_ready:
-                times.append(each.ready_ms)
-            elif each.seq:
-                times += [each.end_ms, self.page.lease_ends_ms]
-                if each.checkpoints is not None:
-                    times.append(each.checkpoint_ms)
-        return min(times)
+        lease_ends_ms = self.page.lease_ends_ms
+        times = (each.next_ms(lease_ends_ms) for each in self._alive.values())
+        return min(times, default=math.inf)
 
     def step(self) -> None:
         """Do all that is due outside of the node."""
         now_ms = self._calls.clock.monotonic_ms()
         for process in tuple(self._alive.values()):
-            if process.gone_ms is not None and process.gone_ms <= now_ms:
+            if process.gone_ms <= now_ms:
                 self._die(process, "")
             elif process.seq and self.page.lease_ends_ms <= now_ms:
                 self._die(process, "lease")

@@ -6,7 +6,7 @@ derived from the product: the methods of the stores, the operations of TaskPersi
 of a task.  So a new one is a new point.  It judges nothing, and changes nothing in a run.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from inspect import isfunction, isgeneratorfunction
@@ -195,19 +195,22 @@ _STARTS = (
 )
 
 
+_ENDINGS = frozenset(Ending)
+
+
 class Reached:
     """The points that one run reached, each with how often."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self._requests: dict[str, Counter[tuple[str, int]]] = {}
+        self._requests: defaultdict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
         """By sender: the requests that have no answer yet, by kind and partition."""
 
     # Requests under way.
 
     def asked(self, sender: str, request: Request[Any]) -> None:
         """Note a request, until it is answered."""
-        waiting = self._requests.setdefault(sender, Counter())
+        waiting = self._requests[sender]
         place = request.kind, request.partition
         waiting[place] += 1
 
@@ -226,7 +229,7 @@ class Reached:
         partition: int | None = None,
     ) -> None:
         """Count a turn with all that is under way on a node, of one partition or of all."""
-        waiting = self._requests.get(member.name, Counter())
+        waiting = self._requests[member.name]
         places = partition if partition is None else {partition, -1}
         found = {
             f"request {kind}"
@@ -318,7 +321,7 @@ def _of_entry(entry: Entry, owners: dict[str, int]) -> Iterator[str]:
             yield f"completion {CompletionResult(result)}"
         case OutcomeStored(outcome=outcome, pair=pair):
             yield f"command {'' if pair is None else 'by pair '}{outcome.outcome}"
-        case Ended(ending=ending) if ending in set(Ending):
+        case Ended(ending=ending) if ending in _ENDINGS:
             yield f"ending {ending}"
         case Noted(event=event):
             yield f"event {type(event).__name__}"

@@ -19,7 +19,7 @@ class _Node:
 
 
 def test_it_says_what_asking_every_node_would_say() -> None:
-    """Nodes come and go, sleep longer without a word, and say so where they wake earlier."""
+    """Nodes come and go, and say so where they want to work earlier or later than they said."""
     rng = random.Random(3)
     wakes: Wakes[_Node] = Wakes()
     nodes: list[_Node] = []
@@ -30,11 +30,9 @@ def test_it_says_what_asking_every_node_would_say() -> None:
             wakes.add(nodes[-1])
         elif lot < 0.18:
             wakes.forget(nodes.pop(rng.randrange(len(nodes))))
-        elif lot < 0.5:
-            rng.choice(nodes).wanted_ms += rng.randrange(10)
         elif lot < 0.8:
             node = rng.choice(nodes)
-            node.wanted_ms -= rng.randrange(10)
+            node.wanted_ms += rng.randint(-10, 10)
             wakes.wake(node)
         now_ms = rng.randrange(100)
 

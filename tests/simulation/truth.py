@@ -142,7 +142,7 @@ class Truth:
 
     def _is_gone(self, partition: int, offset: int) -> bool:
         """True if an offset is of a topic that was deleted."""
-        return self._topics(partition)[era_of(offset)] in self._gone
+        return bool(self._gone) and self._topics(partition)[era_of(offset)] in self._gone
 
     def counted(self, partition: int) -> Iterator[tuple[int, StoredTask | Command | str]]:
         """Yield offset and entry of every record except for those that were deleted unread."""
@@ -174,9 +174,10 @@ class Truth:
     def entry(self, record: LogRecord) -> StoredTask | Command | str:
         """Return what a record says: an entry, ``poison`` or ``misplaced``."""
         place = (record.partition, record.offset)
-        if place not in self._decoded:
-            self._decoded[place] = self._decode(record)
-        return self._decoded[place]
+        found = self._decoded.get(place)
+        if found is None:
+            found = self._decoded[place] = self._decode(record)
+        return found
 
     def entries(self, partition: int) -> Iterator[tuple[int, StoredTask | Command | str]]:
         """Yield offset and entry of every record of a partition."""
@@ -303,8 +304,8 @@ class Truth:
 
     def row(self, partition: int, key: TaskKey) -> StoredTask | None:
         """Return a key's row."""
-        rows = self._data.tasks.of_key(partition, key)
-        return rows[0] if rows else None
+        cell = self._data.tasks._cells[partition].get((key, 0))
+        return None if cell is None else cell[1]
 
     def rows_of_pair(self, partition: int, named: TaskKey) -> list[StoredTask]:
         """Return the rows that have both ids of a key."""
@@ -406,26 +407,22 @@ class Truth:
             if not reopened:
                 yield row
 
-    def unfinished(self) -> list[str]:
-        """Return what is still to be done, for a person to read; empty where all is closed."""
-        found = []
+    def unfinished(self) -> Iterator[str]:
+        """Yield what is still to be done, for a person to read; nothing where all is closed."""
         for partition in range(len(self._broker.partitions)):
             latest = {key: -1 for key, place in self._outside.items() if place == partition}
             for offset, entry in self.counted(partition):
                 if isinstance(entry, StoredTask):
                     latest[entry.key] = offset
                 elif isinstance(entry, Command) and (partition, offset) not in self._decided:
-                    found.append(f"{entry.kind} of {entry.key} has no outcome")
+                    yield f"{entry.kind} of {entry.key} has no outcome"
             for key, recorded in latest.items():
                 row = self.row(partition, key)
                 completion = self.last_completion(partition, key)
                 offset = max(recorded, row.offset if row else -1)
                 if completion is None or not self._closes(partition, completion[1], offset):
-                    found.append(f"{key} is open")
+                    yield f"{key} is open"
             rows = self._data.tasks.before(partition, first_key_at(INSTANT_MIN_MS), 10**15)
-            found += [
-                f"{row.key} is open"
-                for row in rows
-                if row.key not in latest and not self.is_closed(partition, row)
-            ]
-        return found
+            for row in rows:
+                if row.key not in latest and not self.is_closed(partition, row):
+                    yield f"{row.key} is open"

@@ -1,7 +1,7 @@
 """The next of many nodes that wants to work, without asking each of them at every event.
 
-A node is asked after it worked and when it says that it was woken; in between, what it said holds,
-or it wants to work later than that.  It decides nothing.
+A node is asked after it worked and when it says that it was woken; in between, what it said holds.
+It decides nothing.
 """
 
 import heapq
@@ -43,21 +43,19 @@ class Wakes(Generic[AnySleeper]):
         self._woken.pop(sleeper, None)
 
     def wake(self, sleeper: AnySleeper) -> None:
-        """The node may want to go on earlier than it said."""
+        """The node may want to go on at another time than it said."""
         self._woken[sleeper] = None
 
     def next_ms(self, default: float) -> float:
         """Return the earliest time at which a node wants to go on."""
-        self._ask_woken()
-        while self._heap:
-            said_ms, _, sleeper = self._heap[0]
+        if self._woken:
+            self._ask_woken()
+        heap = self._heap
+        while heap:
+            said_ms, _, sleeper = heap[0]
             if self._said_ms.get(sleeper) == said_ms:
-                wanted_ms = sleeper.next_ms()
-                if wanted_ms == said_ms:
-                    return said_ms
-                assert wanted_ms > said_ms, "a node that wants to go on earlier is woken"
-                self._note(sleeper, wanted_ms)
-            heapq.heappop(self._heap)
+                return said_ms
+            heapq.heappop(heap)
         return default
 
     def due(self, now_ms: float) -> list[AnySleeper]:
@@ -65,26 +63,22 @@ class Wakes(Generic[AnySleeper]):
 
         They are asked again afterwards.
         """
-        self._ask_woken()
-        due = []
-        while self._heap and self._heap[0][0] <= now_ms:
-            said_ms, _, sleeper = heapq.heappop(self._heap)
+        if self._woken:
+            self._ask_woken()
+        due, heap = [], self._heap
+        while heap and heap[0][0] <= now_ms:
+            said_ms, _, sleeper = heapq.heappop(heap)
             if self._said_ms.get(sleeper) == said_ms:
                 del self._said_ms[sleeper]
-                if (wanted_ms := sleeper.next_ms()) <= now_ms:
-                    due.append(sleeper)
-                    self.wake(sleeper)
-                else:
-                    self._note(sleeper, wanted_ms)
+                due.append(sleeper)
+                self.wake(sleeper)
         return sorted(due, key=self._numbers.__getitem__)
 
     def _ask_woken(self) -> None:
         for sleeper in self._woken:
             if sleeper in self._numbers:
-                self._note(sleeper, sleeper.next_ms())
+                wanted_ms = sleeper.next_ms()
+                if self._said_ms.get(sleeper) != wanted_ms:
+                    self._said_ms[sleeper] = wanted_ms
+                    heapq.heappush(self._heap, (wanted_ms, self._numbers[sleeper], sleeper))
         self._woken.clear()
-
-    def _note(self, sleeper: AnySleeper, wanted_ms: float) -> None:
-        if self._said_ms.get(sleeper) != wanted_ms:
-            self._said_ms[sleeper] = wanted_ms
-            heapq.heappush(self._heap, (wanted_ms, self._numbers[sleeper], sleeper))

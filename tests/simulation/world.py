@@ -203,7 +203,7 @@ class World:
         self.note(Happened(self.now_ms(), "peace"))
 
     def _is_finished(self) -> bool:
-        unfinished = self.truth.unfinished()
+        unfinished = any(True for _ in self.truth.unfinished())
         if unfinished and self.scenario.workload.on_exhausted == "block":
             self.driver.drop(self._blocked_keys())
         read = self.doors is None or self.doors.is_read()
@@ -218,16 +218,17 @@ class World:
         return sorted(self.recorder.exhausted)
 
     def _run_until(self, end_ms: float) -> None:
+        clock, wakes, network, actions = self.clock, self._wakes, self.network, self._actions
         while True:
-            next_ms = self._wakes.next_ms(default=end_ms)
-            network_ms = self.network.next_ms()
+            next_ms = wakes.next_ms(default=end_ms)
+            network_ms = network.next_ms()
             if network_ms is not None and network_ms < next_ms:
                 next_ms = network_ms
-            if self._actions and self._actions[0][0] < next_ms:
-                next_ms = self._actions[0][0]
+            if actions and actions[0][0] < next_ms:
+                next_ms = actions[0][0]
             if next_ms >= end_ms:
                 break
-            self.clock.advance(max(0.0, next_ms - self.now_ms()))
+            clock.advance(max(0.0, next_ms - clock.monotonic_ms()))
             self._work()
         self.clock.advance(end_ms - self.now_ms())
 

@@ -5,8 +5,9 @@ keep it and serve it later, let it take effect and lose the answer, or fail it.
 """
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any, Generic, TypeVar, cast
+
+from hourhand.scheduler.runtime.light_future import LightFuture
 
 Answer = TypeVar("Answer")
 
@@ -22,13 +23,12 @@ class Request(Generic[Answer]):
         self.kind = kind
         """The port's method, as in ``insert_tasks``."""
         self.partition = partition
-        self.future: Future[Answer] = Future()
+        # It runs from the start: a caller cannot cancel what may be under way.
+        self.future = LightFuture[Answer]()
         self._effect = effect
         self._result: Answer | None = None
         self._error: Exception | None = None
         self._applied = False
-        # A caller cannot cancel a request that may be under way.
-        self.future.set_running_or_notify_cancel()
 
     def __call__(self) -> None:
         """Take effect and answer."""
