@@ -1,68 +1,59 @@
 """``DefinitionStore`` in memory."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 
 from hourhand.actors.model.task.definition import Definition, DefinitionKind, DefinitionName
 from hourhand.actors.ports.definitions import DefinitionPage
-from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
+from hourhand.scheduler.adapters.memory.tables import MemoryTables, request
 
 _EXPIRY_MS_MIN = 1_000
 """As in Cassandra, a row that has expired already still replaces an earlier one for a second."""
 
 
-class MemoryDefinitions:
+class MemoryDefinitions(MemoryTables):
     """Rows of ``definition``."""
 
-    def __init__(self, data: MemoryStores, view: View) -> None:
-        self._data = data
-        self._ask = view.ask
-
-    def save(
-        self, partition: int, definitions: Sequence[Definition], now_ms: int
-    ) -> "Future[None]":
+    @request
+    def save(self, partition: int, definitions: Sequence[Definition], now_ms: int) -> None:
         """Write rows; each expires as long after now as it does after ``now_ms``."""
-        written = tuple(definitions)
+        rows = self._data.definitions.setdefault(partition, {})
+        for each in definitions:
+            if each.name not in rows or rows[each.name].offset < each.offset:
+                rows[each.name] = each
+                self._note_expiry(partition, each, now_ms)
 
-        def effect() -> None:
-            rows = self._data.definitions.setdefault(partition, {})
-            for each in written:
-                if each.name not in rows or rows[each.name].offset < each.offset:
-                    rows[each.name] = each
-                    self._note_expiry(partition, each, now_ms)
-
-        return self._ask("save", partition, effect)
-
+    @request
     def find(
         self, partition: int, names: Sequence[DefinitionName]
-    ) -> "Future[Mapping[DefinitionName, Definition]]":
+    ) -> Mapping[DefinitionName, Definition]:
         """Read single rows."""
-        asked = tuple(names)
+        rows = self._data.definitions.get(partition, {})
+        there = [name for name in names if name in rows and self._has(partition, name)]
+        return {name: rows[name] for name in there}
 
-        def effect() -> Mapping[DefinitionName, Definition]:
-            rows = self._data.definitions.get(partition, {})
-            there = [name for name in asked if name in rows and self._has(partition, name)]
-            return {name: rows[name] for name in there}
-
-        return self._ask("find", partition, effect)
-
+    @request
     def page(
         self, partition: int, kind: DefinitionKind, after: str | None, limit: int
-    ) -> "Future[DefinitionPage]":
+    ) -> DefinitionPage:
         """Read a page, in the order of ids."""
+        rows = self._data.definitions.get(partition, {})
+        rows = {name: rows[name] for name in tuple(rows) if self._has(partition, name)}
+        found = sorted(
+            (row for row in rows.values() if row.name.kind is kind and not row.ended),
+            key=lambda row: row.name.id,
+        )
+        later = [row for row in found if after is None or row.name.id > after]
+        page = later[:limit]
+        return DefinitionPage(page, page[-1].name.id if len(later) > limit else None)
 
-        def effect() -> DefinitionPage:
-            rows = self._data.definitions.get(partition, {})
-            rows = {name: rows[name] for name in tuple(rows) if self._has(partition, name)}
-            found = sorted(
-                (row for row in rows.values() if row.name.kind is kind and not row.ended),
-                key=lambda row: row.name.id,
-            )
-            later = [row for row in found if after is None or row.name.id > after]
-            page = later[:limit]
-            return DefinitionPage(page, page[-1].name.id if len(later) > limit else None)
-
-        return self._ask("page", partition, effect)
+    @request
+    def forget(self, partition: int, before_ms: int) -> None:
+        """Remove expired rows."""
+        rows = self._data.definitions.get(partition, {})
+        for name, row in list(rows.items()):
+            if row.expires_ms is not None and row.expires_ms < before_ms:
+                del rows[name]
+                self._data.expiries.pop((partition, name), None)
 
     def _note_expiry(self, partition: int, row: Definition, now_ms: int) -> None:
         place, clock = (partition, row.name), self._data.clock
@@ -79,15 +70,3 @@ class MemoryDefinitions:
             return True
         del self._data.expiries[place], self._data.definitions[partition][name]
         return False
-
-    def forget(self, partition: int, before_ms: int) -> "Future[None]":
-        """Remove expired rows."""
-
-        def effect() -> None:
-            rows = self._data.definitions.get(partition, {})
-            for name, row in list(rows.items()):
-                if row.expires_ms is not None and row.expires_ms < before_ms:
-                    del rows[name]
-                    self._data.expiries.pop((partition, name), None)
-
-        return self._ask("forget", partition, effect)

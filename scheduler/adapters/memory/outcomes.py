@@ -1,72 +1,70 @@
 """``OutcomeLog`` and ``KeptOutcomes`` in memory."""
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 
 from hourhand.actors.model.task.outcome_row import OutcomesRow
 from hourhand.actors.ports.store import KeptOutcome
-from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
+from hourhand.scheduler.adapters.memory.tables import MemoryTables, request
 
 _GONE_MAX = 200
 """Removed ranges that are remembered, as those of servers are: a write may come late."""
 
 
-class MemoryOutcomes:
+class MemoryOutcomes(MemoryTables):
     """Rows of ``outcome_log`` and ``outcome_kept``."""
 
-    def __init__(self, data: MemoryStores, view: View) -> None:
-        self._data = data
-        self._ask = view.ask
-
-    def insert_closed(
-        self, partition: int, rows: Sequence[OutcomesRow], write_time: int
-    ) -> "Future[None]":
+    @request
+    def insert_closed(self, partition: int, rows: Sequence[OutcomesRow], write_time: int) -> None:
         """Write rows."""
-        written = tuple(rows)
+        stored = self._data.outcome_log.setdefault(partition, {})
+        for row in rows:
+            place = row.number, row.piece
+            if any(f <= place <= t and at >= write_time for f, t, at in self._gone(partition)):
+                continue
+            if place not in stored or stored[place][0] < write_time:
+                stored[place] = (write_time, row)
 
-        def effect() -> None:
-            stored = self._data.outcome_log.setdefault(partition, {})
-            for row in written:
-                place = row.number, row.piece
-                if any(f <= place <= t and at >= write_time for f, t, at in self._gone(partition)):
-                    continue
-                if place not in stored or stored[place][0] < write_time:
-                    stored[place] = (write_time, row)
-
-        return self._ask("insert_closed", partition, effect)
-
+    @request
     def load_closed(
         self, partition: int, first: int, end: int, limit: int
-    ) -> "Future[Sequence[OutcomesRow]]":
+    ) -> Sequence[OutcomesRow]:
         """Read rows."""
+        return self._between(partition, first, end)[:limit]
 
-        def found() -> list[OutcomesRow]:
-            return self._between(partition, first, end)[:limit]
-
-        return self._ask("load_closed", partition, found)
-
-    def find_last_closed(self, partition: int, end: int) -> "Future[OutcomesRow | None]":
+    @request
+    def find_last_closed(self, partition: int, end: int) -> OutcomesRow | None:
         """Read the last row."""
+        rows = self._between(partition, 0, end)
+        return rows[-1] if rows else None
 
-        def found() -> OutcomesRow | None:
-            rows = self._between(partition, 0, end)
-            return rows[-1] if rows else None
-
-        return self._ask("find_last_closed", partition, found)
-
+    @request
     def delete_closed(
         self, partition: int, first: tuple[int, int], last: tuple[int, int], write_time: int
-    ) -> "Future[None]":
+    ) -> None:
         """Remove rows."""
+        self._gone(partition).append((first, last, write_time))
+        stored = self._data.outcome_log.get(partition, {})
+        for place in [each for each in stored if first <= each <= last]:
+            if stored[place][0] <= write_time:
+                del stored[place]
 
-        def effect() -> None:
-            self._gone(partition).append((first, last, write_time))
-            stored = self._data.outcome_log.get(partition, {})
-            for place in [each for each in stored if first <= each <= last]:
-                if stored[place][0] <= write_time:
-                    del stored[place]
+    @request
+    def keep_outcomes(self, values: Sequence[bytes], now_ms: int, retention_ms: int) -> None:
+        """Append outcomes."""
+        data = self._data
+        for value in values:
+            data.kept_position += 1
+            data.kept_outcomes[data.kept_position] = (now_ms, value)
+        over_ms = now_ms - retention_ms
+        for position in [p for p, (at_ms, _) in data.kept_outcomes.items() if at_ms < over_ms]:
+            del data.kept_outcomes[position]
 
-        return self._ask("delete_closed", partition, effect)
+    @request
+    def load_kept(self, after: int, limit: int) -> Sequence[KeptOutcome]:
+        """Read outcomes."""
+        kept = self._data.kept_outcomes
+        positions = sorted(each for each in kept if each > after)[:limit]
+        return [KeptOutcome(each, kept[each][1]) for each in positions]
 
     def _gone(self, partition: int) -> list[tuple[tuple[int, int], tuple[int, int], int]]:
         """Return the ranges that were removed last, with their write times."""
@@ -77,30 +75,3 @@ class MemoryOutcomes:
     def _between(self, partition: int, first: int, end: int) -> list[OutcomesRow]:
         stored = self._data.outcome_log.get(partition, {})
         return [stored[place][1] for place in sorted(stored) if first <= place[0] < end]
-
-    def keep_outcomes(
-        self, values: Sequence[bytes], now_ms: int, retention_ms: int
-    ) -> "Future[None]":
-        """Append outcomes."""
-        kept = tuple(values)
-
-        def effect() -> None:
-            data = self._data
-            for value in kept:
-                data.kept_position += 1
-                data.kept_outcomes[data.kept_position] = (now_ms, value)
-            over_ms = now_ms - retention_ms
-            for position in [p for p, (at_ms, _) in data.kept_outcomes.items() if at_ms < over_ms]:
-                del data.kept_outcomes[position]
-
-        return self._ask("keep_outcomes", 0, effect)
-
-    def load_kept(self, after: int, limit: int) -> "Future[Sequence[KeptOutcome]]":
-        """Read outcomes."""
-
-        def found() -> list[KeptOutcome]:
-            kept = self._data.kept_outcomes
-            positions = sorted(each for each in kept if each > after)[:limit]
-            return [KeptOutcome(each, kept[each][1]) for each in positions]
-
-        return self._ask("load_kept", 0, found)

@@ -5,78 +5,60 @@ from concurrent.futures import Future
 from hourhand.actors.model.operations.ownership import Claim, Watermark, initial_watermark
 from hourhand.actors.model.task.status import RecordedOutcome
 from hourhand.actors.model.values.errors import OwnershipLost
-from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
+from hourhand.scheduler.adapters.memory.tables import MemoryTables, request
 
 
-class MemoryOwnership:
+class MemoryOwnership(MemoryTables):
     """Rows of ``partition_watermark``, ``command_outcome`` and ``schedule_meta``."""
 
-    def __init__(self, data: MemoryStores, view: View) -> None:
-        self._data = data
-        self._ask = view.ask
-
-    def claim(self, partition: int, initial_watermark_ms: int) -> "Future[Claim]":
+    @request
+    def claim(self, partition: int, initial_watermark_ms: int) -> Claim:
         """Raise the owner epoch by one and return it with the row as it was."""
+        found = self._data.claims.get(partition)
+        claim = (
+            Claim(1, initial_watermark(initial_watermark_ms))
+            if found is None
+            else Claim(found.epoch + 1, found.watermark)
+        )
+        self._data.claims[partition] = claim
+        return claim
 
-        def effect() -> Claim:
-            found = self._data.claims.get(partition)
-            claim = (
-                Claim(1, initial_watermark(initial_watermark_ms))
-                if found is None
-                else Claim(found.epoch + 1, found.watermark)
-            )
-            self._data.claims[partition] = claim
-            return claim
-
-        return self._ask("claim", partition, effect)
-
-    def save_watermark(self, partition: int, epoch: int, watermark: Watermark) -> "Future[None]":
+    @request
+    def save_watermark(self, partition: int, epoch: int, watermark: Watermark) -> None:
         """Replace the row, unless a later save is there; OwnershipLost by a newer epoch."""
+        found = self._data.claims.get(partition)
+        if found is None or found.epoch != epoch:
+            raise OwnershipLost(partition, epoch)
+        if found.watermark.write_time <= watermark.write_time:
+            self._data.claims[partition] = Claim(epoch, watermark)
 
-        def effect() -> None:
-            found = self._data.claims.get(partition)
-            if found is None or found.epoch != epoch:
-                raise OwnershipLost(partition, epoch)
-            if found.watermark.write_time <= watermark.write_time:
-                self._data.claims[partition] = Claim(epoch, watermark)
-
-        return self._ask("save_watermark", partition, effect)
-
-    def read_watermark(self, partition: int) -> "Future[Claim | None]":
+    @request
+    def read_watermark(self, partition: int) -> Claim | None:
         """Read the row without changing it."""
-        return self._ask("read_watermark", partition, lambda: self._data.claims.get(partition))
+        return self._data.claims.get(partition)
 
     def find_watermark(self, partition: int) -> "Future[Claim | None]":
         """As ``read_watermark``."""
         return self.read_watermark(partition)
 
+    @request
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
-    ) -> "Future[None]":
+    ) -> None:
         """Record the outcome of the command at ``offset``."""
+        found = self._data.outcomes.get((partition, offset))
+        if found is None or found[0] < write_time:
+            self._data.outcomes[partition, offset] = (write_time, outcome)
 
-        def effect() -> None:
-            found = self._data.outcomes.get((partition, offset))
-            if found is None or found[0] < write_time:
-                self._data.outcomes[partition, offset] = (write_time, outcome)
-
-        return self._ask("insert_outcome", partition, effect)
-
-    def find_outcome(self, partition: int, offset: int) -> "Future[RecordedOutcome | None]":
+    @request
+    def find_outcome(self, partition: int, offset: int) -> RecordedOutcome | None:
         """Read the outcome of the command at ``offset``."""
+        found = self._data.outcomes.get((partition, offset))
+        return None if found is None else found[1]
 
-        def effect() -> RecordedOutcome | None:
-            found = self._data.outcomes.get((partition, offset))
-            return None if found is None else found[1]
-
-        return self._ask("find_outcome", partition, effect)
-
-    def agree_partition_count(self, count: int) -> "Future[int]":
+    @request
+    def agree_partition_count(self, count: int) -> int:
         """Store ``count`` if no count is stored yet; return the stored one."""
-
-        def effect() -> int:
-            if self._data.partition_count is None and count:
-                self._data.partition_count = count
-            return self._data.partition_count or 0
-
-        return self._ask("agree_partition_count", -1, effect)
+        if self._data.partition_count is None and count:
+            self._data.partition_count = count
+        return self._data.partition_count or 0

@@ -8,29 +8,20 @@ from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.task import StoredTask
 from hourhand.actors.model.window.budget import PAGE_BYTES_MAX
 from hourhand.actors.ports.store import KeysPage, TaskPage
-from hourhand.scheduler.adapters.memory.tables import MemoryStores, View, check_hours
+from hourhand.scheduler.adapters.memory.tables import MemoryTables, check_hours, request
 
 
-class MemorySchedule:
+class MemorySchedule(MemoryTables):
     """Rows of ``task_schedule``."""
 
-    def __init__(self, data: MemoryStores, view: View) -> None:
-        self._data = data
-        self._tasks = data.tasks
-        self._ask = view.ask
-
-    def insert_tasks(
-        self, partition: int, tasks: Sequence[StoredTask], write_time: int
-    ) -> "Future[None]":
+    @request
+    def insert_tasks(self, partition: int, tasks: Sequence[StoredTask], write_time: int) -> None:
         """Write rows; of a task only the columns of a row."""
-        written = {task.key: StoredTask(task.key, task.body, task.offset) for task in tasks}
+        for task in {task.key: task for task in tasks}.values():
+            row = StoredTask(task.key, task.body, task.offset)
+            self._data.tasks.insert(partition, task.key, row, write_time)
 
-        def effect() -> None:
-            for task in written.values():
-                self._tasks.insert(partition, task.key, task, write_time)
-
-        return self._ask("insert_tasks", partition, effect)
-
+    @request
     def load_tasks(
         self,
         partition: int,
@@ -38,25 +29,16 @@ class MemorySchedule:
         before_ms: int,
         limit: int,
         page_bytes: int = PAGE_BYTES_MAX,
-    ) -> "Future[TaskPage]":
+    ) -> TaskPage:
         """Read a page of a range."""
-        return self._ask(
-            "load_tasks",
-            partition,
-            lambda: self._page(self._tasks.before(partition, after, before_ms), limit, page_bytes),
-        )
+        return self._page(self._data.tasks.before(partition, after, before_ms), limit, page_bytes)
 
-    def find_tasks(
-        self, partition: int, keys: Sequence[TaskKey]
-    ) -> "Future[Mapping[TaskKey, StoredTask]]":
+    @request
+    def find_tasks(self, partition: int, keys: Sequence[TaskKey]) -> Mapping[TaskKey, StoredTask]:
         """Read single rows."""
-        asked = tuple(keys)
-        return self._ask(
-            "find_tasks",
-            partition,
-            lambda: {key: row for key in asked for row in self._tasks.of_key(partition, key)},
-        )
+        return {row.key: row for row in self._data.tasks.of_keys(partition, keys)}
 
+    @request
     def load_ordering(
         self,
         partition: int,
@@ -65,27 +47,18 @@ class MemorySchedule:
         up_to: TaskKey,
         limit: int,
         page_bytes: int = PAGE_BYTES_MAX,
-    ) -> "Future[TaskPage]":
+    ) -> TaskPage:
         """Read a page of one ordering id."""
+        rows = self._data.tasks.between(partition, after, up_to)
+        own = [row for row in rows if row.key.ordering_id == ordering_id]
+        return self._page(own, limit, page_bytes)
 
-        def effect() -> TaskPage:
-            rows = self._tasks.between(partition, after, up_to)
-            own = [row for row in rows if row.key.ordering_id == ordering_id]
-            return self._page(own, limit, page_bytes)
-
-        return self._ask("load_ordering", partition, effect)
-
-    def find_keys(
-        self, partition: int, after: TaskKey, before_ms: int, limit: int
-    ) -> "Future[KeysPage]":
+    @request
+    def find_keys(self, partition: int, after: TaskKey, before_ms: int, limit: int) -> KeysPage:
         """Read the keys of a page of a range."""
-
-        def effect() -> KeysPage:
-            rows = self._tasks.before(partition, after, before_ms)
-            page = self._page(rows, limit, PAGE_BYTES_MAX)
-            return KeysPage([row.key for row in page.tasks], page.complete)
-
-        return self._ask("find_keys", partition, effect)
+        rows = self._data.tasks.before(partition, after, before_ms)
+        page = self._page(rows, limit, PAGE_BYTES_MAX)
+        return KeysPage([row.key for row in page.tasks], page.complete)
 
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
@@ -94,11 +67,12 @@ class MemorySchedule:
         check_hours(first_hour_ms, end_hour_ms)
 
         def effect() -> int:
-            held = self._tasks.hours(partition, first_hour_ms, end_hour_ms)
-            self._tasks.delete(partition, first_hour_ms, end_hour_ms, write_time, held)
+            rows = self._data.tasks
+            held = rows.hours(partition, first_hour_ms, end_hour_ms)
+            rows.delete(partition, first_hour_ms, end_hour_ms, write_time, held)
             return end_hour_ms
 
-        return self._ask("delete_tasks", partition, effect)
+        return self.ask("delete_tasks", partition, effect)
 
     def _page(self, rows: Sequence[StoredTask], limit: int, page_bytes: int) -> TaskPage:
         limit = self._data.page_limit(limit)

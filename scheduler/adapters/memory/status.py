@@ -5,88 +5,56 @@ from concurrent.futures import Future
 
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.status import AttemptRecord, Completion
-from hourhand.scheduler.adapters.memory.tables import MemoryStores, View, check_hours
+from hourhand.scheduler.adapters.memory.tables import MemoryTables, check_hours, request
 
 
-class MemoryStatus:
+class MemoryStatus(MemoryTables):
     """Rows of ``task_status`` and ``attempt_history``."""
 
-    def __init__(self, data: MemoryStores, view: View) -> None:
-        self._data = data
-        self._ask = view.ask
-
+    @request
     def insert_completions(
         self, partition: int, completions: Sequence[Completion], write_time: int
-    ) -> "Future[None]":
-        """Write completions."""
-        written = tuple({each.key: each for each in completions}.values())
+    ) -> None:
+        """Write completions; of two of one key in one call the last stands."""
+        for each in {each.key: each for each in completions}.values():
+            self._data.completions.insert(partition, each.key, each, write_time)
 
-        def effect() -> None:
-            for each in written:
-                self._data.completions.insert(partition, each.key, each, write_time)
-
-        return self._ask("insert_completions", partition, effect)
-
+    @request
     def load_completions(
         self, partition: int, after: TaskKey, up_to: TaskKey, failed_max: int | None = None
-    ) -> "Future[Sequence[Completion]]":
+    ) -> Sequence[Completion]:
         """Read a range."""
+        found = self._data.completions.between(partition, after, up_to)
+        if failed_max is None:
+            return found
+        return [each for each in found if each.result.is_failed][:failed_max]
 
-        def effect() -> Sequence[Completion]:
-            found = self._data.completions.between(partition, after, up_to)
-            if failed_max is None:
-                return found
-            return [each for each in found if each.result.is_failed][:failed_max]
-
-        return self._ask("load_completions", partition, effect)
-
+    @request
     def find_completions(
         self, partition: int, keys: Sequence[TaskKey]
-    ) -> "Future[Mapping[TaskKey, Completion]]":
+    ) -> Mapping[TaskKey, Completion]:
         """Read single rows."""
-        asked = tuple(keys)
-        rows = self._data.completions
-        return self._ask(
-            "find_completions",
-            partition,
-            lambda: {key: row for key in asked for row in rows.of_key(partition, key)},
-        )
+        return {each.key: each for each in self._data.completions.of_keys(partition, keys)}
 
+    @request
     def insert_attempts(
         self, partition: int, attempts: Sequence[AttemptRecord], write_time: int
-    ) -> "Future[None]":
-        """Write attempts."""
-        written = tuple({(each.key, each.attempt): each for each in attempts}.values())
+    ) -> None:
+        """Write attempts; of two of one key and number in one call the last stands."""
+        for each in {(each.key, each.attempt): each for each in attempts}.values():
+            self._data.attempts.insert(partition, each.key, each, write_time, number=each.attempt)
 
-        def effect() -> None:
-            for each in written:
-                self._data.attempts.insert(
-                    partition, each.key, each, write_time, number=each.attempt
-                )
-
-        return self._ask("insert_attempts", partition, effect)
-
+    @request
     def load_attempts(
         self, partition: int, after: TaskKey, up_to: TaskKey
-    ) -> "Future[Sequence[AttemptRecord]]":
+    ) -> Sequence[AttemptRecord]:
         """Read a range."""
-        return self._ask(
-            "load_attempts",
-            partition,
-            lambda: self._data.attempts.between(partition, after, up_to),
-        )
+        return self._data.attempts.between(partition, after, up_to)
 
-    def find_attempts(
-        self, partition: int, keys: Sequence[TaskKey]
-    ) -> "Future[Sequence[AttemptRecord]]":
+    @request
+    def find_attempts(self, partition: int, keys: Sequence[TaskKey]) -> Sequence[AttemptRecord]:
         """Read all attempts of single keys."""
-        asked = sorted(set(keys))
-        rows = self._data.attempts
-        return self._ask(
-            "find_attempts",
-            partition,
-            lambda: [row for key in asked for row in rows.of_key(partition, key)],
-        )
+        return self._data.attempts.of_keys(partition, sorted(set(keys)))
 
     def delete_statuses(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
@@ -107,4 +75,4 @@ class MemoryStatus:
                     del self._data.outcomes[place]
             return end_hour_ms
 
-        return self._ask("delete_statuses", partition, effect)
+        return self.ask("delete_statuses", partition, effect)

@@ -3,9 +3,11 @@
 import sys
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from functools import partial, wraps
+from inspect import signature
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from hourhand.actors.model.operations.operator_config import OperatorConfig
 from hourhand.actors.model.operations.oversight import AuditEntry, AuditPlace, NodeReport
@@ -28,6 +30,7 @@ from hourhand.actors.ports.clock import Clock
 from hourhand.scheduler.adapters.memory.delivery import Deliver, Request
 
 Answer = TypeVar("Answer")
+Given = ParamSpec("Given")
 Value = TypeVar("Value")
 _RowKey = tuple[TaskKey, int]
 _LAST = sys.maxsize
@@ -68,11 +71,14 @@ class Rows(Generic[Value]):
         start = bisect_right(keys, (after, _LAST))
         return [cells[each][1] for each in keys[start : _index_at(keys, before_ms)]]
 
-    def of_key(self, partition: int, key: TaskKey) -> list[Value]:
-        """Return the rows of one key, by number."""
-        keys, cells = self._keys[partition], self._cells[partition]
-        start = bisect_left(keys, (key, 0))
-        return [cells[each][1] for each in keys[start : bisect_right(keys, (key, _LAST))]]
+    def of_keys(self, partition: int, keys: Iterable[TaskKey]) -> list[Value]:
+        """Return the rows of single keys in their order, those of one key by number."""
+        known, cells = self._keys[partition], self._cells[partition]
+        return [
+            cells[each][1]
+            for key in keys
+            for each in known[bisect_left(known, (key, 0)) : bisect_right(known, (key, _LAST))]
+        ]
 
     def hours(self, partition: int, first_ms: int, end_ms: int) -> set[int]:
         """Return the hours of [first, end) that hold rows."""
@@ -165,6 +171,32 @@ class View:
     def close(self) -> None:
         """Refuse what comes from now on."""
         self._closed = True
+
+
+class MemoryTables:
+    """One port over the content of a store, as a view reaches it."""
+
+    def __init__(self, data: MemoryStores, view: View) -> None:
+        self._data = data
+        self.ask = view.ask
+
+
+def request(method: "Callable[Given, Answer]") -> "Callable[Given, Future[Answer]]":
+    """Return a method of ``MemoryTables`` that makes a request of its effect.
+
+    The request has the method's name and the method's partition, -1 without one. A list is copied:
+    its caller may change it before the effect.
+    """
+    has_partition = "partition" in signature(method).parameters
+
+    @wraps(method)
+    def asked(*args: Given.args, **named: Given.kwargs) -> "Future[Answer]":
+        copied: list[Any] = [tuple(each) if isinstance(each, list) else each for each in args]
+        tables = cast("MemoryTables", copied[0])
+        partition = copied[1] if has_partition else -1
+        return tables.ask(method.__name__, partition, partial(method, *copied, **named))
+
+    return asked
 
 
 def check_hours(*starts: int) -> None:
