@@ -6,6 +6,7 @@ One fault of each kind.  Decides nothing about what an audit must find: that is 
 
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -32,16 +33,13 @@ _NAMES = ("overdue", "blocked", "lost", "twice", "early", "busy")
 
 def plant(settings: Settings) -> None:
     """Write rows that make one fault of each kind but ``missing``, which is a key not stored."""
-    stores = wiring.open_stores(settings)
     hour_ms = hour_of(wiring.open_clock().now_ms()) - 5 * HOUR_MS
-    try:
+    with closing(wiring.open_stores(settings)) as stores:
         for name in _NAMES:
             key = TaskKey(hour_ms, f"planted-{name}", "x")
             partition = partition_of(key.ordering_id, settings.topic.partitions)
             for each in _written(stores, name, key, partition):
                 each.result(30)
-    finally:
-        stores.close()
 
 
 def _written(stores: Stores, name: str, key: TaskKey, partition: int) -> "Iterator[Future[Any]]":

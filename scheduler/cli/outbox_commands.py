@@ -1,6 +1,7 @@
 """``hourhand outbox``: move rows from a database to the log, make the table, look at the lag."""
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -112,10 +113,7 @@ def status(*, url: UrlOption = None, common: ResultOptions) -> None:
     """
     with command_session(common, _named(url)) as settings:
         clock = wiring.open_clock()
-        table = open_outbox(settings, clock)
-        try:
+        with closing(open_outbox(settings, clock)) as table:
             lag = table.lag()
-        finally:
-            table.close()
         age_ms = None if lag.oldest_ms is None else max(0, clock.now_ms() - lag.oldest_ms)
         print_facts(common, {"rowsWaiting": lag.rows, "oldestAgeMs": age_ms})

@@ -7,6 +7,7 @@ nothing.
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -328,21 +329,20 @@ def list_waiting(settings: Settings, limit: int) -> list[WaitingMessage]:
 
 
 def _waiting_in_kafka(settings: Settings) -> Iterator[WaitingMessage]:
-    reader = wiring.open_topic_reader(settings, settings.buckets.topic)
-    try:
-        with wiring.open_marks(settings) as last_marker:
-            bounds = reader.bounds()
-            for partition, (first, end) in bounds.items():
-                stored = last_marker(partition)
-                marker = Marker(first) if stored is None else decode_marker(stored)
-                for records in reader.read(partition, max(first, marker.next_offset), end):
-                    for record in records:
-                        if marker.is_done(record.offset):
-                            continue
-                        try:
-                            envelope, _ = read_envelope(record)
-                        except NoEnvelope:
-                            continue
-                        yield WaitingMessage(envelope, partition, record.offset)
-    finally:
-        reader.close()
+    with (
+        closing(wiring.open_topic_reader(settings, settings.buckets.topic)) as reader,
+        wiring.open_marks(settings) as last_marker,
+    ):
+        bounds = reader.bounds()
+        for partition, (first, end) in bounds.items():
+            stored = last_marker(partition)
+            marker = Marker(first) if stored is None else decode_marker(stored)
+            for records in reader.read(partition, max(first, marker.next_offset), end):
+                for record in records:
+                    if marker.is_done(record.offset):
+                        continue
+                    try:
+                        envelope, _ = read_envelope(record)
+                    except NoEnvelope:
+                        continue
+                    yield WaitingMessage(envelope, partition, record.offset)

@@ -17,7 +17,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from hourhand.actors.model.operations.ownership import Claim
 from hourhand.actors.model.values.bucket import hour_of
 from hourhand.actors.model.values.errors import StoreUnavailable
 from hourhand.actors.model.values.instant import INSTANT_MIN_MS, format_instant, from_millis
@@ -26,15 +25,15 @@ from hourhand.scheduler.pipeline.columns import columns_of
 from hourhand.scheduler.pipeline.job import (
     JobOptions,
     Summary,
+    only_row,
     partition_count,
     read_table,
     spark_job,
 )
 from hourhand.scheduler.pipeline.options import Options
-from hourhand.scheduler.pipeline.reading import opened_bulk
+from hourhand.scheduler.pipeline.reading import opened_bulk, read_claims
 from hourhand.scheduler.pipeline.transform_archive import REACH, fingerprint, within_reach
 from hourhand.scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
-from hourhand.scheduler.runtime.answers import JOB_S, answered
 
 REMOVED = (BulkTable.TASKS, BulkTable.ATTEMPTS)
 """The tables of which copied rows are removed."""
@@ -125,12 +124,12 @@ class _Archive:
         """Write a table and compare the written rows with the read ones."""
         columns = [column.name for column in columns_of(table.value)]
         rows = rows.persist(StorageLevel.DISK_ONLY)
-        read = _only(fingerprint(rows, columns))
+        read = only_row(fingerprint(rows, columns))
         if not self._job.dry_run and read["rows"]:
             path = self._path(name, table)
             sorted_rows = rows.repartition("date", "partition").sortWithinPartitions(*columns[:5])
             sorted_rows.write.mode("overwrite").partitionBy("date").parquet(path)
-            written = _only(fingerprint(self._spark.read.parquet(path), columns))
+            written = only_row(fingerprint(self._spark.read.parquet(path), columns))
             if written != read:
                 raise StoreUnavailable(
                     f"{path} holds {written}, but {read} was read: nothing was removed; look at"
@@ -150,7 +149,7 @@ class _Archive:
                 counts = doomed.sortWithinPartitions(*order).mapInArrow(
                     partial(_remove_rows, self._job.source, table), "rows long"
                 )
-                removed[table.value] += _only(counts.agg(f.sum("rows").alias("n")))["n"] or 0
+                removed[table.value] += only_row(counts.agg(f.sum("rows").alias("n")))["n"] or 0
         self._note(name, "removed", copied)
 
     def _path(self, name: str, table: BulkTable) -> str:
@@ -183,25 +182,8 @@ class _Archive:
 
 def _finished_until(job: JobOptions) -> dict[int, int]:
     """Return, for each partition with an owner, the time before which all keys are closed."""
-    count = partition_count(job)
-    stores = wiring.open_stores(job.source.settings())
-    try:
-        asked = {each: stores.ownership.read_watermark(each) for each in range(count)}
-        claims = {each: answered(reading, JOB_S) for each, reading in asked.items()}
-    finally:
-        stores.close()
-    return {each: _floor(claim) for each, claim in claims.items() if claim is not None}
-
-
-def _floor(claim: Claim) -> int:
-    mark = claim.watermark
-    return min([mark.watermark_ms, *(each.first_ms for each in mark.stragglers)])
-
-
-def _only(frame: DataFrame) -> dict[str, Any]:
-    row = frame.first()
-    assert row is not None, "an aggregate without groups has one row"
-    return dict(row.asDict())
+    claims = read_claims(job.source.settings(), range(partition_count(job)))
+    return {at: claim.watermark.first_open_ms for at, claim in claims.items() if claim is not None}
 
 
 def _remove_rows(

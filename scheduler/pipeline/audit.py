@@ -23,8 +23,8 @@ from hourhand.scheduler.pipeline.job import (
     read_table,
     spark_job,
 )
+from hourhand.scheduler.pipeline.reading import read_claims
 from hourhand.scheduler.pipeline.transform_load import with_partition
-from hourhand.scheduler.runtime.answers import JOB_S, answered
 
 KEY = ("partition", "scheduled_time", "ordering_id", "uniqueness_key")
 FINDING = ("kind", *KEY, "detail")
@@ -309,20 +309,14 @@ def _within(table: DataFrame, plan: AuditPlan) -> DataFrame:
 
 def _watermarks(spark: SparkSession, job: JobOptions) -> DataFrame:
     """Return one row for each partition that ever had an owner: at most a few hundred."""
-    count = partition_count(job)
-    stores = wiring.open_stores(job.source.settings())
-    try:
-        asked = [stores.ownership.read_watermark(each) for each in range(count)]
-        claims = [answered(reading, JOB_S) for reading in asked]
-    finally:
-        stores.close()
+    claims = read_claims(job.source.settings(), range(partition_count(job)))
     rows = [
         (
             partition,
             from_millis(claim.watermark.watermark_ms),
             [each.ordering_id for each in claim.watermark.stragglers],
         )
-        for partition, claim in enumerate(claims)
+        for partition, claim in claims.items()
         if claim is not None
     ]
     return spark.createDataFrame(rows, WATERMARKS)

@@ -7,6 +7,7 @@ below every owner of the new one. Writing the same rows again changes nothing.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -75,14 +76,11 @@ def attempt_number() -> int:
 def _write_batches(
     destination: Destination, table: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    stores = wiring.open_stores(destination.options.settings())
     rows = 0
-    try:
+    with closing(wiring.open_stores(destination.options.settings())) as stores:
         for batch in batches:
             _wait_all(_WRITERS[table](stores, destination, batch))
             rows += batch.num_rows
-    finally:
-        stores.close()
     yield pa.RecordBatch.from_pydict({"rows": pa.array([rows], pa.int64())})
 
 

@@ -27,7 +27,7 @@ from hourhand.scheduler.pipeline.delta import (
     finish_table,
     written_as_instants,
 )
-from hourhand.scheduler.pipeline.job import JobOptions, Summary, spark_job
+from hourhand.scheduler.pipeline.job import JobOptions, Summary, only_row, spark_job
 from hourhand.scheduler.pipeline.options import Options
 from hourhand.scheduler.pipeline.quiescence import (
     SETTLE_S,
@@ -152,9 +152,7 @@ def read_exported(
 
 def counted(rows: DataFrame) -> dict[str, Any]:
     """Return the number of rows, and their checksum over all columns."""
-    found = fingerprint(rows, rows.columns).first()
-    assert found is not None, "an aggregate without groups has one row"
-    return dict(found.asDict())
+    return only_row(fingerprint(rows, rows.columns))
 
 
 def _write_text(spark: SparkSession, path: str, text: str) -> None:

@@ -10,6 +10,7 @@ node's clock, repeats are forgotten.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,11 +138,8 @@ def run_follow(
     """Follow until stopped, or once; the summary counts the rows that this run read and kept."""
     topic = events_topic(job.source)
     # A missing topic is reported before Spark starts, as an error of its own.
-    reader = wiring.open_topic_reader(job.source.settings(), topic)
-    try:
+    with closing(wiring.open_topic_reader(job.source.settings(), topic)) as reader:
         reader.bounds()
-    finally:
-        reader.close()
     with spark_job("follow", job) as spark:
         query = _start(spark, job, plan)
         if started is not None:
@@ -285,8 +283,7 @@ class EventsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one part."""
         number, start, end, read_ms = partition.value
-        reader = _open(self._options)
-        try:
+        with closing(_open(self._options)) as reader:
             for records in reader.read(number, start, end):
                 texts = [(each.value or b"").decode("utf-8", "replace") for each in records]
                 columns = [
@@ -296,8 +293,6 @@ class EventsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     pa.array(texts, pa.string()),
                 ]
                 yield pa.RecordBatch.from_arrays(columns, schema=_ARROW)
-        finally:
-            reader.close()
 
     def stop(self) -> None:
         """Close the connections."""

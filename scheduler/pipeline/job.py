@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -87,21 +87,22 @@ def read_table(spark: SparkSession, job: JobOptions, table: str, *columns: str) 
     return spark.read.format(FORMAT).options(**options).load()
 
 
+def only_row(aggregate: DataFrame) -> dict[str, Any]:
+    """Return the row of an aggregate without groups, which has one."""
+    row = aggregate.first()
+    assert row is not None, "an aggregate without groups has one row"
+    return dict(row.asDict())
+
+
 def partition_count(job: JobOptions) -> int:
     """Return the installation's number of partitions: the store's, else the log's."""
     settings = job.source.settings()
-    bulk = wiring.open_bulk(settings)
-    try:
+    with closing(wiring.open_bulk(settings)) as bulk:
         stored = bulk.partition_count()
-    finally:
-        bulk.close()
     if stored:
         return stored
-    writer = wiring.open_writer(settings)
-    try:
+    with closing(wiring.open_writer(settings)) as writer:
         return writer.partition_count()
-    finally:
-        writer.close()
 
 
 def _tell_progress(spark: SparkSession, name: str, say: Say, ended: threading.Event) -> None:

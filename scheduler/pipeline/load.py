@@ -22,6 +22,7 @@ from hourhand.scheduler.pipeline.job import (
     EXAMPLES_MAX,
     JobOptions,
     Summary,
+    only_row,
     partition_count,
     spark_job,
 )
@@ -93,9 +94,7 @@ def _load(job: JobOptions, plan: LoadPlan, judged: Callable[..., DataFrame]) -> 
     summary: Summary = {"job": "load", "dryRun": job.dry_run}
     written: Summary = {}
     if job.dry_run:
-        found = checked.agg(*counts()).first()
-        assert found is not None, "an aggregate without groups has one row"
-        summary |= found.asDict()
+        summary |= only_row(checked.agg(*counts()))
     else:
         seen = Observation()
         tasks = checked.observe(seen, *counts()).where(f.col("reason").isNull())

@@ -7,7 +7,7 @@ still unchanged.
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -94,14 +94,11 @@ class Quiescence:
 
     def _look(self) -> QuiescentState:
         settings = self._settings
-        stores = wiring.open_stores(settings)
-        try:
+        with closing(wiring.open_stores(settings)) as stores:
             partitions = sorted(self._tail.spans({}))
             asked = {each: stores.ownership.read_watermark(each) for each in partitions}
             claims = {each: answered(reading, JOB_S) for each, reading in asked.items()}
             config = answered(stores.oversight.read_config(OperatorConfig()), JOB_S)
-        finally:
-            stores.close()
         spans = self._tail.spans(claims)
         count = self._stored_count(len(spans))
         owned = {each: claim for each, claim in claims.items() if each < count}
@@ -112,11 +109,8 @@ class Quiescence:
         has fewer. Nothing is stored for partitions that a topic was given since.
         """
         settings = self._settings
-        bulk = wiring.open_bulk(settings)
-        try:
+        with closing(wiring.open_bulk(settings)) as bulk:
             stored = bulk.partition_count()
-        finally:
-            bulk.close()
         if stored == UNFINISHED:
             raise InvalidInput(
                 f"{store_name(settings)} is still being filled by another job: run that one to its"
@@ -137,8 +131,7 @@ def at_rest(source: Options, settle_s: float = SETTLE_S) -> Iterator[Quiescence]
     Raises InstallationBusy, and FolderLocked if an embedded node runs.
     """
     settings = source.settings()
-    tail = wiring.open_tail(settings)
-    try:
+    with closing(wiring.open_tail(settings)) as tail:
         release = keep_nodes_out(settings)
         try:
             quiescence = Quiescence(settings, tail)
@@ -147,8 +140,6 @@ def at_rest(source: Options, settle_s: float = SETTLE_S) -> Iterator[Quiescence]
             yield quiescence
         finally:
             release()
-    finally:
-        tail.close()
 
 
 def keep_nodes_out(settings: Settings) -> Callable[[], None]:

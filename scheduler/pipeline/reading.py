@@ -9,6 +9,7 @@ import gc
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -216,11 +217,8 @@ class HourhandReader(DataSourceReader):
         if self._selection.is_empty():
             return [BucketsPartition([])]
         settings = self._options.settings()
-        bulk = wiring.open_bulk(settings)
-        try:
+        with closing(wiring.open_bulk(settings)) as bulk:
             buckets = self._buckets(bulk, settings)
-        finally:
-            bulk.close()
         asked_for = self._options.buckets_per_task
         size = asked_for or min(-(-len(buckets) // _TASKS_WANTED), _BUCKETS_PER_TASK_MAX)
         if buckets and not asked_for and self._is_whole():
@@ -338,19 +336,18 @@ def _pieces(rows: Iterator[BulkRow]) -> Iterator[list[BulkRow]]:
 
 def _open_floors(settings: Settings, partitions: Iterable[int]) -> dict[int, float]:
     """Return, for each partition, the time before which no key is open."""
-    stores = wiring.open_stores(settings)
-    try:
+    claims = read_claims(settings, partitions)
+    return {
+        each: float("-inf") if claim is None else claim.watermark.first_open_ms
+        for each, claim in claims.items()
+    }
+
+
+def read_claims(settings: Settings, partitions: Iterable[int]) -> dict[int, Claim | None]:
+    """Return the owner's claim of each partition; None for one that never had an owner."""
+    with closing(wiring.open_stores(settings)) as stores:
         asked = {each: stores.ownership.read_watermark(each) for each in partitions}
-        return {each: _open_floor(answered(reading, JOB_S)) for each, reading in asked.items()}
-    finally:
-        stores.close()
-
-
-def _open_floor(claim: Claim | None) -> float:
-    if claim is None:
-        return float("-inf")
-    mark = claim.watermark
-    return min([mark.watermark_ms, *(each.first_ms for each in mark.stragglers)])
+        return {each: answered(reading, JOB_S) for each, reading in asked.items()}
 
 
 @lru_cache(maxsize=1)

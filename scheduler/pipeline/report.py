@@ -30,7 +30,7 @@ from hourhand.scheduler.pipeline.delta import (
     finish_table,
     written_as_instants,
 )
-from hourhand.scheduler.pipeline.job import JobOptions, Summary, read_table, spark_job
+from hourhand.scheduler.pipeline.job import JobOptions, Summary, only_row, read_table, spark_job
 from hourhand.scheduler.pipeline.states import OPEN_STATES
 
 TOP = 20
@@ -158,20 +158,19 @@ def run_report(job: JobOptions, plan: ReportPlan) -> Summary:
     now_ms = wiring.open_clock().now_ms()
     with spark_job("report", job) as spark, written_as_instants(spark):
         views = _views(spark, job, plan, now_ms)
-        total = views.pop("total").first()
-        assert total is not None, "an aggregate without groups has one row"
+        total = only_row(views.pop("total"))
         tables = {name: _kept(view, plan.folder / name) for name, view in views.items()}
         spark.catalog.clearCache()
         for name, rows in tables.items():
             finish_table(plan.format, str(plan.folder / name), len(rows))
     page = plan.folder / "report.html"
     period = (from_millis(plan.from_ms), from_millis(plan.to_ms))
-    page.write_text(render(total.asDict(), tables, period), encoding="utf-8")
+    page.write_text(render(total, tables, period), encoding="utf-8")
     return {
         "job": "report",
         "page": str(page),
         "tables": {name: len(rows) for name, rows in tables.items()},
-        **total.asDict(),
+        **total,
         "ahead": sum(row["tasks"] for row in tables["ahead_by_day"]),
     }
 

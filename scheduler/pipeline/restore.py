@@ -12,7 +12,7 @@ write times, which are the new installation's own.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from math import gcd
 
@@ -195,16 +195,13 @@ def opened_target(target: Options, partitions: int) -> Iterator[TransferStore]:
 
 
 def _require_silence(settings: Settings) -> None:
-    tail = wiring.open_tail(settings)
-    try:
+    with closing(wiring.open_tail(settings)) as tail:
         if members := tail.members():
             raise InstallationBusy(
                 f"{members} members of group.id {settings.group.id!r} are at work, maybe on the"
                 " target: stop all nodes first"
             )
         held = [each for each, span in tail.spans({}).items() if span.first < span.end]
-    finally:
-        tail.close()
     if held:
         raise InvalidInput(
             f"the target's {log_name(settings)} holds records already, in partition {held[0]}:"
@@ -340,8 +337,7 @@ class Restore:
     ) -> None:
         """Store the begin of each partition, the pauses, and changed limits."""
         now_ms = wiring.open_clock().now_ms()
-        stores = wiring.open_stores(self._settings)
-        try:
+        with closing(wiring.open_stores(self._settings)) as stores:
             saves = []
             for partition, epoch in destination.epochs.items():
                 mark = self._watermark(contents.claims, partition, now_ms)
@@ -355,8 +351,6 @@ class Restore:
             if (pauses or contents.limits) and not (config.pauses or config.limits):
                 filled = replace(config.with_pauses(pauses), limits=tuple(contents.limits))
                 answered(stores.oversight.replace_config(filled), JOB_S)
-        finally:
-            stores.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ Workers read them; the driver holds the names of buckets, and a number or two fo
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -89,29 +90,20 @@ def _read_shares(
 
 
 def _definitions(source: Options, partition: int) -> Iterator[pa.RecordBatch]:
-    store = wiring.open_transfer(source.settings())
-    try:
+    with closing(wiring.open_transfer(source.settings())) as store:
         for rows in store.scan_definitions(partition):
             yield definition_batch([(partition, each) for each in rows])
-    finally:
-        store.close()
 
 
 def _outcomes(source: Options, share: int) -> Iterator[pa.RecordBatch]:
-    store = wiring.open_transfer(source.settings())
-    try:
+    with closing(wiring.open_transfer(source.settings())) as store:
         for rows in store.scan_outcomes(share, _OUTCOME_SHARES):
             yield outcome_batch(rows)
-    finally:
-        store.close()
 
 
 def _records(
     source: Options, unread: Mapping[int, tuple[int, int]], partition: int
 ) -> Iterator[pa.RecordBatch]:
-    tail = wiring.open_tail(source.settings())
-    try:
+    with closing(wiring.open_tail(source.settings())) as tail:
         for records in tail.read(partition, *unread[partition]):
             yield record_batch(records)
-    finally:
-        tail.close()

@@ -194,8 +194,7 @@ def first_open_key(claim: Claim | None) -> TaskKey:
     """Return a key before all open ones of a partition, by its owner's claim."""
     if claim is None:
         return first_key_at(INSTANT_MIN_MS)
-    mark = claim.watermark
-    return first_key_at(min([mark.watermark_ms, *(each.first_ms for each in mark.stragglers)]))
+    return first_key_at(claim.watermark.first_open_ms)
 
 
 def first_kept_key(claim: Claim | None) -> TaskKey:

@@ -134,13 +134,17 @@ class Watermark(msgspec.Struct, frozen=True):
         floor_ms = min(max(self.watermark_ms, now_ms - lag_ms), loaded_ms)
         return floor_ms if earliest_ms is None else min(floor_ms, earliest_ms)
 
+    @property
+    def first_open_ms(self) -> int:
+        """The time before which everything is closed, stragglers included."""
+        return min([self.watermark_ms, *(each.first_ms for each in self.stragglers)])
+
     def tasks_sweep_end_ms(self) -> int:
         """Return the time up to which schedule rows may be deleted: whole hours that are closed.
 
         Those of failed tasks stay for a while.
         """
-        first_open_ms = min([self.watermark_ms, *(each.first_ms for each in self.stragglers)])
-        return hour_of(first_open_ms)
+        return hour_of(self.first_open_ms)
 
     def statuses_sweep_end_ms(self, now_ms: int) -> int:
         """Return the time up to which completions and attempts may be deleted: whole hours after

@@ -5,6 +5,7 @@ The pending topic keeps records by the broker's own time, and for as long as the
 an outage together; marker and layout topics are compacted, so their last records stay.
 """
 
+from contextlib import closing
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -60,12 +61,9 @@ def create_pending_topics(settings: Settings) -> list[str]:
         layout = encode_layout(
             first_layout(buckets.first_ms, buckets.factor, count, buckets.first_partitions)
         )
-        messages = KafkaMessages(settings, SystemClock())
-        try:
+        with closing(KafkaMessages(settings, SystemClock())) as messages:
             produced = messages.produce(buckets.layout_topic, b"layout", layout, ())
             answered(produced, JOB_S, "the log")
-        finally:
-            messages.close()
     return [*made, *_missing_markers(settings)]
 
 

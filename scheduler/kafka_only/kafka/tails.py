@@ -4,7 +4,7 @@ A marker or a layout replaces all earlier ones, so its last record is enough.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -30,11 +30,8 @@ _POLL_S = 0.5
 @contextmanager
 def open_marks(settings: Settings) -> Iterator[Callable[[int], bytes | None]]:
     """Yield a function that reads the last marker of a partition; it raises LogUnavailable."""
-    reader = TailReader(settings, settings.buckets.marker_topic)
-    try:
+    with closing(TailReader(settings, settings.buckets.marker_topic)) as reader:
         yield reader.last
-    finally:
-        reader.close()
 
 
 class TailReader:

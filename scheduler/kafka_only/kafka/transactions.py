@@ -12,6 +12,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -162,11 +163,8 @@ class KafkaTransactions:
             raise self._unknown("beginning", error.args[0]) from error
         if self._marker_topic is None:
             return None
-        reader = TailReader(self._settings, self._marker_topic)
-        try:
+        with closing(TailReader(self._settings, self._marker_topic)) as reader:
             return reader.last(self._place.partition)
-        finally:
-            reader.close()
 
     def commit(self, outgoing: Sequence[Outgoing], next_offset: int, marker: bytes | None) -> None:
         """Produce, record the progress, commit; a transaction that the broker aborts is retried."""
