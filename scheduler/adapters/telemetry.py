@@ -13,59 +13,8 @@ from logging import DEBUG, ERROR, INFO, WARNING
 from operator import attrgetter
 from typing import Any
 
-from hourhand.actors.model.operations.events import (
-    AssignmentReceived,
-    AttemptAbandoned,
-    AttemptFailed,
-    AttemptFinished,
-    AttemptRefused,
-    AttemptStarted,
-    AttemptStuck,
-    BatchPersisted,
-    BucketSplit,
-    BulkEnqueued,
-    CatchUpEnded,
-    CommandDecided,
-    Event,
-    LimitChanged,
-    LogCalled,
-    LoopBlocked,
-    LoopFreed,
-    MessageRelayed,
-    OrderingsMeasured,
-    OutcomeRefused,
-    OutcomesHeld,
-    OutcomesTold,
-    OwnerBegan,
-    PartitionAssigned,
-    PartitionHeld,
-    PartitionLoadReported,
-    PartitionLost,
-    PartitionReleased,
-    PartitionRevoked,
-    PromiseDoubted,
-    RecordMisplaced,
-    RecordPoisoned,
-    RelayRecordRefused,
-    RetriesExhausted,
-    SelfChecked,
-    StoreCalled,
-    TaskClosed,
-    TaskEnqueued,
-    TaskHeld,
-    TasksStored,
-    TasksSucceeded,
-    TimerPopped,
-    TimerTagChanged,
-    TransactionCommitted,
-    TreeRebuilt,
-    WatermarkAdvanced,
-    WatermarkHeld,
-    WindowLoaded,
-    WindowShrunk,
-    WorkersExhausted,
-    WorkersFreed,
-)
+from hourhand.actors.model.operations import events
+from hourhand.actors.model.operations.events import Event
 from hourhand.actors.model.task.definition import ordering_id_parts
 from hourhand.actors.model.task.status import AttemptResult
 from hourhand.actors.model.values.display import (
@@ -87,57 +36,57 @@ _NEVER = 1
 
 _DESTINATIONS: dict[type, tuple[str, int]] = {
     # A node logs these in one line for all partitions.
-    PartitionAssigned: ("node", DEBUG),
-    PartitionRevoked: ("node", DEBUG),
-    PartitionLost: ("node", DEBUG),
-    CatchUpEnded: ("partition_supervisor", DEBUG),
-    TreeRebuilt: ("topic_supervisor", WARNING),
-    BatchPersisted: ("task_persistence", DEBUG),
-    TasksStored: ("task_persistence", _NEVER),
-    RecordPoisoned: ("partition_supervisor", WARNING),
-    RecordMisplaced: ("partition_supervisor", WARNING),
-    PartitionHeld: ("partition_supervisor", WARNING),
-    PartitionReleased: ("partition_supervisor", INFO),
-    WindowLoaded: ("task_persistence", DEBUG),
-    WindowShrunk: ("throughput_controller", INFO),
-    PartitionLoadReported: ("throughput_controller", DEBUG),
-    AttemptStarted: ("task_executor", DEBUG),
-    AttemptFinished: ("task_executor", DEBUG),
-    AttemptFailed: ("task_executor", DEBUG),
+    events.PartitionAssigned: ("node", DEBUG),
+    events.PartitionRevoked: ("node", DEBUG),
+    events.PartitionLost: ("node", DEBUG),
+    events.CatchUpEnded: ("partition_supervisor", DEBUG),
+    events.TreeRebuilt: ("topic_supervisor", WARNING),
+    events.BatchPersisted: ("task_persistence", DEBUG),
+    events.TasksStored: ("task_persistence", _NEVER),
+    events.RecordPoisoned: ("partition_supervisor", WARNING),
+    events.RecordMisplaced: ("partition_supervisor", WARNING),
+    events.PartitionHeld: ("partition_supervisor", WARNING),
+    events.PartitionReleased: ("partition_supervisor", INFO),
+    events.WindowLoaded: ("task_persistence", DEBUG),
+    events.WindowShrunk: ("throughput_controller", INFO),
+    events.PartitionLoadReported: ("throughput_controller", DEBUG),
+    events.AttemptStarted: ("task_executor", DEBUG),
+    events.AttemptFinished: ("task_executor", DEBUG),
+    events.AttemptFailed: ("task_executor", DEBUG),
     # A node that stops refuses each waiting task; the lines of the stop say so once.
-    AttemptRefused: ("task_executor", DEBUG),
-    AttemptStuck: ("task_executor", WARNING),
-    AttemptAbandoned: ("task_executor", WARNING),
-    WorkersExhausted: ("runner", WARNING),
-    WorkersFreed: ("runner", INFO),
-    LoopBlocked: ("runner", WARNING),
-    LoopFreed: ("runner", INFO),
-    RetriesExhausted: ("task_executor", ERROR),
-    TaskHeld: ("task_executor", WARNING),
-    TaskClosed: ("completion_tracker", DEBUG),
-    TasksSucceeded: ("task_executor", DEBUG),
-    CommandDecided: ("partition_supervisor", INFO),
-    WatermarkAdvanced: ("task_persistence", DEBUG),
-    WatermarkHeld: ("task_persistence", WARNING),
-    OutcomesTold: ("outcomes", DEBUG),
-    OutcomesHeld: ("outcomes", WARNING),
-    OutcomeRefused: ("outcomes", ERROR),
-    RelayRecordRefused: ("relay", DEBUG),
-    MessageRelayed: ("relay", DEBUG),
-    TimerPopped: ("timers", DEBUG),
-    TimerTagChanged: ("timers", DEBUG),
-    TaskEnqueued: ("client", DEBUG),
-    BulkEnqueued: ("client", INFO),
-    AssignmentReceived: ("node", DEBUG),
-    OrderingsMeasured: ("partition_executor", DEBUG),
-    StoreCalled: ("store", DEBUG),
-    LogCalled: ("log", DEBUG),
-    SelfChecked: ("self_check", DEBUG),
-    PromiseDoubted: ("self_check", ERROR),
-    OwnerBegan: ("buckets", DEBUG),
-    TransactionCommitted: ("buckets", DEBUG),
-    BucketSplit: ("buckets", INFO),
-    LimitChanged: ("runner", INFO),
+    events.AttemptRefused: ("task_executor", DEBUG),
+    events.AttemptStuck: ("task_executor", WARNING),
+    events.AttemptAbandoned: ("task_executor", WARNING),
+    events.WorkersExhausted: ("runner", WARNING),
+    events.WorkersFreed: ("runner", INFO),
+    events.LoopBlocked: ("runner", WARNING),
+    events.LoopFreed: ("runner", INFO),
+    events.RetriesExhausted: ("task_executor", ERROR),
+    events.TaskHeld: ("task_executor", WARNING),
+    events.TaskClosed: ("completion_tracker", DEBUG),
+    events.TasksSucceeded: ("task_executor", DEBUG),
+    events.CommandDecided: ("partition_supervisor", INFO),
+    events.WatermarkAdvanced: ("task_persistence", DEBUG),
+    events.WatermarkHeld: ("task_persistence", WARNING),
+    events.OutcomesTold: ("outcomes", DEBUG),
+    events.OutcomesHeld: ("outcomes", WARNING),
+    events.OutcomeRefused: ("outcomes", ERROR),
+    events.RelayRecordRefused: ("relay", DEBUG),
+    events.MessageRelayed: ("relay", DEBUG),
+    events.TimerPopped: ("timers", DEBUG),
+    events.TimerTagChanged: ("timers", DEBUG),
+    events.TaskEnqueued: ("client", DEBUG),
+    events.BulkEnqueued: ("client", INFO),
+    events.AssignmentReceived: ("node", DEBUG),
+    events.OrderingsMeasured: ("partition_executor", DEBUG),
+    events.StoreCalled: ("store", DEBUG),
+    events.LogCalled: ("log", DEBUG),
+    events.SelfChecked: ("self_check", DEBUG),
+    events.PromiseDoubted: ("self_check", ERROR),
+    events.OwnerBegan: ("buckets", DEBUG),
+    events.TransactionCommitted: ("buckets", DEBUG),
+    events.BucketSplit: ("buckets", INFO),
+    events.LimitChanged: ("runner", INFO),
 }
 """For each class of event, the role whose logger gets it, and its usual level."""
 
@@ -145,13 +94,13 @@ _DESTINATIONS: dict[type, tuple[str, int]] = {
 def _raised_level(event: Event) -> int:
     """Return the level of an event whose level depends on its content."""
     match event:
-        case AttemptFinished():
+        case events.AttemptFinished():
             # The error of a failed attempt was already logged.
             return WARNING if event.result is AttemptResult.RETRY else 0
-        case AttemptFailed():
+        case events.AttemptFailed():
             # ``drop_on`` lists expected errors, which are logged like any other end.
             return DEBUG if event.result is AttemptResult.DROPPED else WARNING
-        case CatchUpEnded(complete=False):
+        case events.CatchUpEnded(complete=False):
             return WARNING
         case _:
             return 0
@@ -159,7 +108,7 @@ def _raised_level(event: Event) -> int:
 
 _UNSAID = frozenset({"is_showable", "stack", "failed_ms"})
 """Fields that are not logged: they are for the stack below the line, or for counts."""
-_DEPENDS = frozenset({AttemptFailed, AttemptFinished, CatchUpEnded})
+_DEPENDS = frozenset({events.AttemptFailed, events.AttemptFinished, events.CatchUpEnded})
 
 
 class LoggingTelemetry:
@@ -194,7 +143,7 @@ class LoggingTelemetry:
                 if self._repeated.has_counted:
                     self._tell_suppressed()
                 return
-            if isinstance(event, TasksSucceeded):
+            if isinstance(event, events.TasksSucceeded):
                 for each in event.singles():
                     self.emit(each)
                 return
@@ -202,7 +151,7 @@ class LoggingTelemetry:
             if suppressed is None:
                 return
             values = read(event)
-            if isinstance(event, AttemptFailed):
+            if isinstance(event, events.AttemptFailed):
                 # Only an event with a kind shows one, as its last field.
                 kind = values.pop("kind")
                 values["error_message"] = message_of(event.error)
@@ -260,7 +209,7 @@ def _line(
 ) -> logging.LogRecord:
     line = _record(log, level, event.__class__.__name__, values)
     line.event_key = getattr(event, "key", None)
-    if isinstance(event, AttemptFailed) and _tells_stack(event):
+    if isinstance(event, events.AttemptFailed) and _tells_stack(event):
         stack = event.stack or stack_of(event.error, _STACK_CHARS_MAX)
         # For errors that Hourhand raises before user code runs, such as a bad payload, the message
         # is enough.
@@ -279,7 +228,7 @@ def _record(
     return log.makeRecord(log.name, level, __file__, 0, "%s %s", (name, shown), None, "emit", extra)
 
 
-def _tells_stack(event: AttemptFailed) -> bool:
+def _tells_stack(event: events.AttemptFailed) -> bool:
     """True if the log's handlers get the error, to show its stack or report it.
 
     Left out are errors that handlers cannot format, as they would print a trace of their own;
