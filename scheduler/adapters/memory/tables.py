@@ -71,14 +71,15 @@ class Rows(Generic[Value]):
         start = bisect_right(keys, (after, _LAST))
         return [cells[each][1] for each in keys[start : _index_at(keys, before_ms)]]
 
+    def of_key(self, partition: int, key: TaskKey) -> list[Value]:
+        """Return the rows of one key, by number."""
+        keys, cells = self._keys[partition], self._cells[partition]
+        start = bisect_left(keys, (key, 0))
+        return [cells[each][1] for each in keys[start : bisect_right(keys, (key, _LAST))]]
+
     def of_keys(self, partition: int, keys: Iterable[TaskKey]) -> list[Value]:
-        """Return the rows of single keys in their order, those of one key by number."""
-        known, cells = self._keys[partition], self._cells[partition]
-        return [
-            cells[each][1]
-            for key in keys
-            for each in known[bisect_left(known, (key, 0)) : bisect_right(known, (key, _LAST))]
-        ]
+        """Return the rows of single keys, in their order."""
+        return [row for key in keys for row in self.of_key(partition, key)]
 
     def hours(self, partition: int, first_ms: int, end_ms: int) -> set[int]:
         """Return the hours of [first, end) that hold rows."""
