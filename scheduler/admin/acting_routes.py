@@ -20,6 +20,7 @@ from hourhand.actors.model.values.display import shown
 from hourhand.actors.model.values.errors import InvalidTask, LogUnavailable
 from hourhand.actors.model.values.instant import from_millis
 from hourhand.actors.ports.log import Position
+from hourhand.scheduler.admin import asking
 from hourhand.scheduler.admin.acting import (
     ACKNOWLEDGED_S,
     Action,
@@ -29,32 +30,6 @@ from hourhand.scheduler.admin.acting import (
     TasksActedOn,
 )
 from hourhand.scheduler.admin.answers import Answer, KeyText, ShownReceipt
-from hourhand.scheduler.admin.asking import (
-    ACT_REFUSALS,
-    NOT_FOUND,
-    ActionBody,
-    BackfillBody,
-    FilterBody,
-    FollowerBody,
-    GroupBody,
-    LimitBody,
-    MemberBody,
-    PauseBody,
-    ReplayBody,
-    ResetBody,
-    RuleBody,
-    TaskBody,
-    UnblockBody,
-    admin_router,
-    is_system_id,
-    letter_filter,
-    parsed_key,
-    parsed_ms,
-    parsed_name,
-    parsed_range,
-    parsed_time,
-    who_asks,
-)
 from hourhand.scheduler.admin.blocking import blocked_by, blocking_task
 from hourhand.scheduler.admin.dead_letters import Replayed, letters_target, parse_places, place_text
 from hourhand.scheduler.admin.limit_settings import ChangedLimits, LimitSettings, limit_words
@@ -107,7 +82,7 @@ class SchedulePreview(Answer, frozen=True):
 
 def acting_routes(service: AdminService) -> TypedRouter:
     """Return the paths that act."""
-    router = admin_router(ACT_REFUSALS)
+    router = asking.admin_router(asking.ACT_REFUSALS)
     # Added first, or ``unblock`` would be taken for the name of an action.
     _add_unblock(router, service)
     _add_actions(router, service)
@@ -127,7 +102,7 @@ def _add_unblock(router: TypedRouter, service: AdminService) -> None:
         tags=["actions"],
         summary="Retry or drop the tasks that block ordering ids",
     )
-    def unblock(body: UnblockBody, request: Request) -> Preview | TasksActedOn:
+    def unblock(body: asking.UnblockBody, request: Request) -> Preview | TasksActedOn:
         keys, unknown = _blocking(service, body)
         if body.dry_run:
             return replace(Preview.of(keys), not_blocked=unknown)
@@ -143,7 +118,7 @@ def _add_unblock(router: TypedRouter, service: AdminService) -> None:
         if body.ordering_ids:
             detail["orderingIds"] = body.ordering_ids[:_SHOWN_MAX]
         report = service.audit.audited(
-            who_asks(request),
+            asking.who_asks(request),
             "unblock",
             _target(keys),
             {**detail, "reason": body.reason},
@@ -157,9 +132,9 @@ def _add_actions(router: TypedRouter, service: AdminService) -> None:
         "/actions/{action}", tags=["actions"], summary="Do something to one task or to many"
     )
     def act(
-        action: Annotated[Action, Path()], body: ActionBody, request: Request
+        action: Annotated[Action, Path()], body: asking.ActionBody, request: Request
     ) -> Preview | TasksActedOn:
-        to = parsed_time("to", body.to)
+        to = asking.parsed_time("to", body.to)
         if (to is None) is (action is Action.RESCHEDULE):
             raise Problem(400, "invalid-request", "`to` belongs to reschedule, and only to it")
         selection = _chosen(service, body)
@@ -171,7 +146,7 @@ def _add_actions(router: TypedRouter, service: AdminService) -> None:
         shown = [str(key) for key in keys[:_SHOWN_MAX]]
         moved = {} if body.to is None else {"to": body.to}
         report = service.audit.audited(
-            who_asks(request),
+            asking.who_asks(request),
             action.value,
             _target(keys),
             {"count": len(keys), "keys": shown, **moved, "reason": body.reason},
@@ -181,10 +156,10 @@ def _add_actions(router: TypedRouter, service: AdminService) -> None:
 
 
 def _add_pauses(router: TypedRouter, service: AdminService) -> None:
-    def change(body: PauseBody, request: Request, action: str) -> ShownPauses:
+    def change(body: asking.PauseBody, request: Request, action: str) -> ShownPauses:
         pauses = service.pauses
         targets = [pauses.target(t.scope, t.partition, t.ordering_id) for t in body.targets]
-        who = who_asks(request)
+        who = asking.who_asks(request)
 
         def act() -> tuple[ShownPauses, str]:
             if action == "pause":
@@ -201,11 +176,11 @@ def _add_pauses(router: TypedRouter, service: AdminService) -> None:
         return service.audit.audited(who, action, target_words(targets), detail, act)
 
     @router.post("/pauses", tags=["pauses"], summary="Pause everything, partitions, ordering ids")
-    def pause(body: PauseBody, request: Request) -> ShownPauses:
+    def pause(body: asking.PauseBody, request: Request) -> ShownPauses:
         return change(body, request, "pause")
 
     @router.post("/pauses/resume", tags=["pauses"], summary="Lift pauses")
-    def resume(body: PauseBody, request: Request) -> ShownPauses:
+    def resume(body: asking.PauseBody, request: Request) -> ShownPauses:
         return change(body, request, "resume")
 
 
@@ -213,10 +188,10 @@ def _add_limits(router: TypedRouter, service: AdminService) -> None:
     limits = service.limits
 
     @router.post("/limits", tags=["limits"], summary="Change a limit while nodes run")
-    def change(body: LimitBody, request: Request) -> LimitSettings:
+    def change(body: asking.LimitBody, request: Request) -> LimitSettings:
         numbers = body.rate, body.per_ms, body.burst, body.concurrency
         wanted = LimitChange.of_numbers(body.limit, *numbers, body.rates)
-        who = who_asks(request)
+        who = asking.who_asks(request)
 
         def act() -> tuple[LimitSettings, str]:
             return settled(limits.change(wanted, who, body.reason))
@@ -225,13 +200,13 @@ def _add_limits(router: TypedRouter, service: AdminService) -> None:
         return service.audit.audited(who, "limit", body.limit, detail, act)
 
     @router.post("/limits/reset", tags=["limits"], summary="Reset limits to their declaration")
-    def reset(body: ResetBody, request: Request) -> LimitSettings:
+    def reset(body: asking.ResetBody, request: Request) -> LimitSettings:
         def act() -> tuple[LimitSettings, str]:
             return settled(limits.reset(body.limits))
 
         detail = {"limits": body.limits[:_SHOWN_MAX], "reason": body.reason}
         target = limit_words(body.limits)
-        return service.audit.audited(who_asks(request), "reset limit", target, detail, act)
+        return service.audit.audited(asking.who_asks(request), "reset limit", target, detail, act)
 
     def settled(changed: ChangedLimits) -> tuple[LimitSettings, str]:
         service.cluster.learn(changed.config)
@@ -244,7 +219,7 @@ def _add_replay(router: TypedRouter, service: AdminService) -> None:
         tags=["dead letters"],
         summary="Bring back the tasks of dead letters",
     )
-    def replay(body: ReplayBody, request: Request) -> Preview | Replayed:
+    def replay(body: asking.ReplayBody, request: Request) -> Preview | Replayed:
         places = _letters(service, body)
         texts = [place_text(each) for each in places]
         if body.dry_run:
@@ -257,22 +232,22 @@ def _add_replay(router: TypedRouter, service: AdminService) -> None:
             return report, report.words
 
         detail = {"count": len(texts), "places": texts[:_SHOWN_MAX], "reason": body.reason}
-        who, target = who_asks(request), letters_target(texts)
+        who, target = asking.who_asks(request), letters_target(texts)
         return service.audit.audited(who, "replay", target, detail, act)
 
 
-def _letters(service: AdminService, body: ReplayBody) -> list[Position]:
+def _letters(service: AdminService, body: asking.ReplayBody) -> list[Position]:
     if (body.places is None) is (body.filter is None):
         raise Problem(400, "invalid-request", "give either `places` or a `filter`")
     if body.places is not None:
         return list(dict.fromkeys(parse_places(body.places)))
     assert body.filter is not None, "one of the two is there"
     given = body.filter
-    chosen = letter_filter(given.from_, given.to, given.kind, given.error_class)
+    chosen = asking.letter_filter(given.from_, given.to, given.kind, given.error_class)
     return service.dead_letters.selected(chosen, service.settings.admin.bulk_keys_max)
 
 
-def _blocking(service: AdminService, body: UnblockBody) -> tuple[list[TaskKey], list[str]]:
+def _blocking(service: AdminService, body: asking.UnblockBody) -> tuple[list[TaskKey], list[str]]:
     """Return the tasks that block a body's ordering ids, and the ids that no task blocks."""
     inspector, clock = service.inspector, service.clock
     if (body.ordering_ids is None) is (body.error_class is None):
@@ -291,20 +266,20 @@ def _other_count(who: str, count: int, what: str = "tasks") -> Problem:
     return Problem(409, "other-count", words, count=count)
 
 
-def _chosen(service: AdminService, body: ActionBody) -> SelectedTasks:
+def _chosen(service: AdminService, body: asking.ActionBody) -> SelectedTasks:
     keys_max = service.settings.admin.bulk_keys_max
     if (body.keys is None) is (body.filter is None):
         raise Problem(400, "invalid-request", "give either `keys` or a `filter`")
     if body.keys is not None:
         if len(body.keys) > keys_max:
             raise Problem(400, "invalid-request", f"at most {keys_max} keys at a time")
-        return SelectedTasks([parsed_name(text) for text in dict.fromkeys(body.keys)])
+        return SelectedTasks([asking.parsed_name(text) for text in dict.fromkeys(body.keys)])
     assert body.filter is not None, "one of the two is there"
     return service.actions.selected(_filter(body.filter, service.cluster.word()), keys_max)
 
 
-def _filter(body: FilterBody, word: NodesWord) -> Filter:
-    from_ms, to_ms = parsed_range(body.from_, body.to)
+def _filter(body: asking.FilterBody, word: NodesWord) -> Filter:
+    from_ms, to_ms = asking.parsed_range(body.from_, body.to)
     return Filter(
         from_ms,
         to_ms,
@@ -312,9 +287,9 @@ def _filter(body: FilterBody, word: NodesWord) -> Filter:
         body.ordering_id,
         body.partition,
         body.limit,
-        None if body.after is None else parsed_key(body.after),
+        None if body.after is None else asking.parsed_key(body.after),
         body.error_class,
-        body.system or is_system_id(body.ordering_id),
+        body.system or asking.is_system_id(body.ordering_id),
         frozenset() if body.kind is None else frozenset({body.kind}),
         word,
     )
@@ -350,10 +325,10 @@ def _expires_of(text: str | None) -> datetime | timedelta | None:
         raise InvalidTask(f"expires: {error}") from None
 
 
-def _task_of(body: TaskBody | MemberBody | FollowerBody) -> Task:
+def _task_of(body: asking.TaskBody | asking.MemberBody | asking.FollowerBody) -> Task:
     return Task(
         ordering_id=body.ordering_id,
-        scheduled_time=from_millis(parsed_ms("scheduledTime", body.scheduled_time)),
+        scheduled_time=from_millis(asking.parsed_ms("scheduledTime", body.scheduled_time)),
         uniqueness_key=body.uniqueness_key,
         data=body.data,
         kind=body.kind,
@@ -370,7 +345,7 @@ _ONE_OF_THEM = (
 
 def _add_task(router: TypedRouter, service: AdminService) -> None:
     @router.post("/tasks", tags=["tasks"], summary="Schedule a task")
-    def schedule(body: TaskBody, request: Request) -> TaskPreview | TaskScheduled:
+    def schedule(body: asking.TaskBody, request: Request) -> TaskPreview | TaskScheduled:
         task = _task_of(body)
         then = None if body.then is None else _task_of(body.then)
         on = "success" if body.then is None else body.then.on
@@ -399,14 +374,16 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
         }
         told = {name: value for name, value in named.items() if value is not None}
         detail = {"reason": body.reason, **told}
-        return service.audit.audited(who_asks(request), "schedule", str(task.key), detail, act)
+        return service.audit.audited(
+            asking.who_asks(request), "schedule", str(task.key), detail, act
+        )
 
 
 def _add_group(router: TypedRouter, service: AdminService) -> None:
     @router.post(
         "/groups", tags=["tasks"], summary="Schedule tasks, and one that follows all of them"
     )
-    def group(body: GroupBody, request: Request) -> Preview | GroupScheduled:
+    def group(body: asking.GroupBody, request: Request) -> Preview | GroupScheduled:
         tasks, then = [_task_of(each) for each in body.tasks], _task_of(body.then)
         keys = [each.key for each in tasks]
         if body.dry_run:
@@ -424,7 +401,7 @@ def _add_group(router: TypedRouter, service: AdminService) -> None:
         told = [str(each) for each in keys[:_SHOWN_MAX]]
         detail = {"count": len(keys), "keys": told, "then": str(then.key), "reason": body.reason}
         return service.audit.audited(
-            who_asks(request), "schedule group", _target(keys), detail, act
+            asking.who_asks(request), "schedule group", _target(keys), detail, act
         )
 
 
@@ -434,7 +411,7 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
     @router.post(
         "/recurring/schedule", tags=["recurring"], summary="Make or replace a recurring schedule"
     )
-    def set_schedule(body: RuleBody, request: Request) -> SchedulePreview | SchedulesChanged:
+    def set_schedule(body: asking.RuleBody, request: Request) -> SchedulePreview | SchedulesChanged:
         known = schedules.find(body.name)
         given = _given(body, known)
         times = schedules.times_of(body.name, given, _NEXT_SHOWN)
@@ -454,7 +431,9 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
             name: str(value) for name, value in said.items() if value is not None and name != "data"
         }
         detail = {"rule": told, "reason": body.reason}
-        return service.audit.audited(who_asks(request), "recurring set", body.name, detail, act)
+        return service.audit.audited(
+            asking.who_asks(request), "recurring set", body.name, detail, act
+        )
 
 
 def _add_backfill(router: TypedRouter, service: AdminService) -> None:
@@ -462,12 +441,15 @@ def _add_backfill(router: TypedRouter, service: AdminService) -> None:
         "/recurring/backfill",
         tags=["recurring"],
         summary="Make the tasks of past times of a schedule",
-        responses=NOT_FOUND,
+        responses=asking.NOT_FOUND,
     )
-    def backfill(body: BackfillBody, request: Request) -> ShownBackfill:
+    def backfill(body: asking.BackfillBody, request: Request) -> ShownBackfill:
         if service.recurring.find(body.name) is None:
             raise Problem(404, "unknown-schedule", "no recurring schedule has this name")
-        starts, ends = parsed_time("starts", body.starts), parsed_time("ends", body.ends)
+        starts, ends = (
+            asking.parsed_time("starts", body.starts),
+            asking.parsed_time("ends", body.ends),
+        )
         assert starts is not None, "it is required"
         assert ends is not None, "it is required"
 
@@ -480,7 +462,7 @@ def _add_backfill(router: TypedRouter, service: AdminService) -> None:
         if body.dry_run:
             return act()[0]
         detail = {"from": str(starts), "to": str(ends), "reason": body.reason}
-        who = who_asks(request)
+        who = asking.who_asks(request)
         return service.audit.audited(who, "recurring backfill", body.name, detail, act)
 
 
@@ -501,7 +483,7 @@ def _expires_after(after_ms: int | None) -> timedelta | None:
     return None if after_ms is None else timedelta(milliseconds=after_ms)
 
 
-def _given(body: RuleBody, known: Recurring | None) -> Mapping[str, Any]:
+def _given(body: asking.RuleBody, known: Recurring | None) -> Mapping[str, Any]:
     """Return the arguments of a schedule; without ``data`` it keeps the previous data."""
     kept = known.rule if known is not None and body.data is None else None
     if kept is not None and body.kind != kept.kind:
@@ -518,8 +500,8 @@ def _given(body: RuleBody, known: Recurring | None) -> Mapping[str, Any]:
         "overlap": body.overlap,
         "catch_up": timedelta(milliseconds=body.catch_up_ms),
         "jitter": timedelta(milliseconds=body.jitter_ms),
-        "starts": parsed_time("starts", body.starts),
-        "ends": parsed_time("ends", body.ends),
+        "starts": asking.parsed_time("starts", body.starts),
+        "ends": asking.parsed_time("ends", body.ends),
         "except_dates": body.except_dates,
         "count_max": body.count_max,
     }

@@ -20,29 +20,12 @@ from hourhand.actors.model.values.errors import HourhandError
 from hourhand.actors.model.values.instant import format_instant
 from hourhand.actors.ports.clock import Clock
 from hourhand.actors.ports.store import Stores
+from hourhand.scheduler.admin import picture
 from hourhand.scheduler.admin.answers import (
     ShownCheckpoint,
     ShownExecution,
     ShownLimit,
     instant_text,
-)
-from hourhand.scheduler.admin.picture import (
-    BlockedTasks,
-    ClusterStatus,
-    ExecutedTask,
-    FailingTasks,
-    History,
-    LimitedFlows,
-    NodeCounts,
-    NodeListing,
-    PartitionCounts,
-    PartitionListing,
-    PausedCounts,
-    Quantiles,
-    ShownExecutions,
-    ShownFlow,
-    ShownPartition,
-    ShownTrouble,
 )
 from hourhand.scheduler.admin.reports import (
     RATE_MS,
@@ -142,7 +125,7 @@ class Cluster:
 
     # Answers from the picture.
 
-    def status(self) -> ClusterStatus:
+    def status(self) -> picture.ClusterStatus:
         """Return the figures of the whole cluster at a glance."""
         with self._lock:
             alive = self._alive()
@@ -153,20 +136,20 @@ class Cluster:
             known_lags = [lag for lag in lags if lag is not None]
             waits_ms = [flow.since_ms for each in alive for flow in each.report.limited_flows]
             now_ms = self._clock.now_ms()
-            figures = ClusterStatus(
+            figures = picture.ClusterStatus(
                 time=instant_text(now_ms),
                 as_of=instant_text(self._read_ms),
                 stale=self._is_stale(),
                 error=self._error,
-                nodes=NodeCounts(alive=len(alive), silent=len(self._nodes) - len(alive)),
-                partitions=PartitionCounts(
+                nodes=picture.NodeCounts(alive=len(alive), silent=len(self._nodes) - len(alive)),
+                partitions=picture.PartitionCounts(
                     count=self.partition_count,
                     owned=self.partition_count - unknown,
                     unknown=unknown,
                 ),
                 executions_per_s=sum_known(each.executions_per_s for each in nodes),
                 failures_per_s=sum_known(each.failures_per_s for each in nodes),
-                lateness_ms=Quantiles.of(summed(each.lateness() for each in alive)),
+                lateness_ms=picture.Quantiles.of(summed(each.lateness() for each in alive)),
                 window_ms=RATE_MS,
                 in_flight=sum_known(each.in_flight for each in nodes),
                 failing=sum_known(each.failing for each in nodes),
@@ -180,22 +163,24 @@ class Cluster:
             )
         return replace(figures, verdict=judged(figures))
 
-    def nodes(self) -> NodeListing:
+    def nodes(self) -> picture.NodeListing:
         """Return every node that reported lately, by name."""
         with self._lock:
             nodes = [self._nodes[name] for name in sorted(self._nodes)]
-            return NodeListing(nodes=[each.shown(alive=self._is_alive(each)) for each in nodes])
+            return picture.NodeListing(
+                nodes=[each.shown(alive=self._is_alive(each)) for each in nodes]
+            )
 
-    def partitions(self) -> PartitionListing:
+    def partitions(self) -> picture.PartitionListing:
         """Return every partition with its owner's report, or that no owner answers."""
         with self._lock:
-            return PartitionListing(partitions=self._shown_partitions())
+            return picture.PartitionListing(partitions=self._shown_partitions())
 
-    def blocked(self) -> BlockedTasks:
+    def blocked(self) -> picture.BlockedTasks:
         """Return the blocked tasks that nodes report, oldest first."""
         with self._lock:
             alive = self._alive()
-            return BlockedTasks(
+            return picture.BlockedTasks(
                 as_of=instant_text(self._read_ms),
                 count=sum(each.report.blocked_count for each in alive),
                 unknown_partitions=_unanswered(self._shown_partitions()),
@@ -211,11 +196,11 @@ class Cluster:
             for number in range(self.partition_count)
         }
 
-    def failing(self) -> FailingTasks:
+    def failing(self) -> picture.FailingTasks:
         """Return the failing tasks that nodes report, oldest first."""
         with self._lock:
             alive = self._alive()
-            return FailingTasks(
+            return picture.FailingTasks(
                 as_of=instant_text(self._read_ms),
                 count=sum(each.report.failing_count for each in alive),
                 unknown_partitions=_unanswered(self._shown_partitions()),
@@ -286,7 +271,7 @@ class Cluster:
         with_rates = (each for each in reports if each.rate_share is not None)
         return sorted(with_rates, key=lambda each: each.node)
 
-    def limited(self) -> LimitedFlows:
+    def limited(self) -> picture.LimitedFlows:
         """Return the tasks that wait for limits, by limit and value of its key, the largest group
         first.
         """
@@ -298,10 +283,10 @@ class Cluster:
             flow = each.limit, each.value
             waiting[flow] += each.waiting
             since_ms[flow] = min(since_ms.get(flow, each.since_ms), each.since_ms)
-        return LimitedFlows(
+        return picture.LimitedFlows(
             count=sum(each.limited_count for each in reports),
             flows=[
-                ShownFlow(
+                picture.ShownFlow(
                     limit=limit,
                     value=value,
                     waiting=count,
@@ -311,16 +296,16 @@ class Cluster:
             ],
         )
 
-    def running(self) -> ShownExecutions:
+    def running(self) -> picture.ShownExecutions:
         """Return the running attempts that nodes report, the longest first."""
         with self._lock:
             reports = [each.report for each in self._alive()]
         found = [(told.node, each) for told in reports for each in told.running]
         found.sort(key=lambda pair: (pair[1].started_ms or 0, pair[1].key))
-        return ShownExecutions(
+        return picture.ShownExecutions(
             count=sum(each.running_count for each in reports),
             running=[
-                ExecutedTask(
+                picture.ExecutedTask(
                     key=each.key,
                     kind=each.kind,
                     attempt=each.attempt,
@@ -334,7 +319,7 @@ class Cluster:
             ],
         )
 
-    def history(self, partition: int | None = None) -> History:
+    def history(self, partition: int | None = None) -> picture.History:
         """Return the last hour as this process saw it, and marks for events."""
         with self._lock:
             return self._last_hour.shown(self._reports(), partition)
@@ -367,7 +352,7 @@ class Cluster:
     def _alive(self) -> list[ReportedNode]:
         return [each for each in self._nodes.values() if self._is_alive(each)]
 
-    def _shown_partitions(self) -> list[ShownPartition]:
+    def _shown_partitions(self) -> list[picture.ShownPartition]:
         owners = self._owners()
         return [self._shown_partition(n, owners.get(n)) for n in range(self.partition_count)]
 
@@ -382,10 +367,10 @@ class Cluster:
 
     def _shown_partition(
         self, number: int, owned: tuple[NodeReport, PartitionReport] | None
-    ) -> ShownPartition:
+    ) -> picture.ShownPartition:
         end = self._ends.get(number)
         pause = self.config.of_partition(number)
-        unknown = ShownPartition(
+        unknown = picture.ShownPartition(
             partition=number,
             owner=None,
             state="unknown",
@@ -426,22 +411,22 @@ class Cluster:
         end = self._ends.get(told.partition)
         return max(0, (0 if end is None else end.end_offset) - told.next_offset)
 
-    def _paused(self) -> PausedCounts:
+    def _paused(self) -> picture.PausedCounts:
         scopes = [each.scope for each in self.config.pauses]
-        return PausedCounts(
+        return picture.PausedCounts(
             all=PauseScope.ALL in scopes,
             partitions=scopes.count(PauseScope.PARTITION),
             ordering_ids=scopes.count(PauseScope.ORDERING),
         )
 
 
-def _unanswered(partitions: Sequence[ShownPartition]) -> list[int]:
+def _unanswered(partitions: Sequence[picture.ShownPartition]) -> list[int]:
     return [each.partition for each in partitions if each.owner is None]
 
 
-def _troubles(told: Mapping[str, Sequence[TroubledTask]]) -> list[ShownTrouble]:
+def _troubles(told: Mapping[str, Sequence[TroubledTask]]) -> list[picture.ShownTrouble]:
     shown = [
-        ShownTrouble(
+        picture.ShownTrouble(
             key=each.key,
             ordering_id=(key := TaskKey.parse(each.key)).ordering_id,
             scheduled_time=instant_text(key.scheduled_ms),

@@ -11,25 +11,9 @@ from fastapi import Path, Query, Request
 from msgspec.structs import replace
 
 from hourhand.actors.model.task.key import TaskKey
+from hourhand.scheduler.admin import asking
 from hourhand.scheduler.admin.acting import Action, Preview, TasksActedOn
 from hourhand.scheduler.admin.answers import Answer, instant_text
-from hourhand.scheduler.admin.asking import (
-    ACT_REFUSALS,
-    KEY_CHARS_MAX,
-    NOT_FOUND,
-    KeyBehind,
-    Limit,
-    RecurringBody,
-    RelayBody,
-    Time,
-    TimersBody,
-    WithData,
-    admin_router,
-    parsed_key,
-    parsed_ms,
-    parsed_time,
-    who_asks,
-)
 from hourhand.scheduler.admin.problems import Problem
 from hourhand.scheduler.admin.recurring import (
     RecurringChange,
@@ -56,7 +40,9 @@ _AHEAD_DAYS_MAX = 400
 Cursor = Annotated[
     str | None,
     Query(
-        max_length=KEY_CHARS_MAX, description="A nextAfter.", json_schema_extra={"format": "cursor"}
+        max_length=asking.KEY_CHARS_MAX,
+        description="A nextAfter.",
+        json_schema_extra={"format": "cursor"},
     ),
 ]
 MOVES = (Action.CANCEL, Action.RESCHEDULE, Action.RUN_NOW)
@@ -92,7 +78,7 @@ class ShownDoors(Answer, frozen=True):
 
 def door_routes(service: AdminService) -> TypedRouter:
     """Return these paths."""
-    router = admin_router()
+    router = asking.admin_router()
     _add_installation(router, service)
     _add_recurring(router, service)
     _add_recurring_acts(router, service)
@@ -130,7 +116,7 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
 
     @router.get("/recurring", tags=["recurring"], summary="Recurring schedules, in pages")
     def page(
-        limit: Limit = 100, after: Cursor = None, *, data: WithData = False
+        limit: asking.Limit = 100, after: Cursor = None, *, data: asking.WithData = False
     ) -> ScheduleListing:
         return schedules.page(after, limit, data=data and shows_data)
 
@@ -138,12 +124,15 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
         "/recurring/schedule",
         tags=["recurring"],
         summary="One schedule with its next times and last runs",
-        responses=NOT_FOUND,
+        responses=asking.NOT_FOUND,
     )
     def show(
         name: Annotated[
             str,
-            Query(max_length=KEY_CHARS_MAX, json_schema_extra={"minLength": 1, "maxLength": 1_000}),
+            Query(
+                max_length=asking.KEY_CHARS_MAX,
+                json_schema_extra={"minLength": 1, "maxLength": 1_000},
+            ),
         ],
         next_: Annotated[int, Query(alias="next", ge=0, le=_NEXT_MAX)] = 5,
     ) -> ScheduleAnswer:
@@ -160,10 +149,10 @@ def _add_recurring_acts(router: TypedRouter, service: AdminService) -> None:
         "/recurring/{change}",
         tags=["recurring"],
         summary="Pause, resume, trigger or end schedules",
-        responses=ACT_REFUSALS,
+        responses=asking.ACT_REFUSALS,
     )
     def change(
-        change: Annotated[RecurringChange, Path()], body: RecurringBody, request: Request
+        change: Annotated[RecurringChange, Path()], body: asking.RecurringBody, request: Request
     ) -> Preview | SchedulesChanged:
         known = list(schedules.known(body.names))
         unknown = [each for each in dict.fromkeys(body.names) if each not in known]
@@ -176,7 +165,9 @@ def _add_recurring_acts(router: TypedRouter, service: AdminService) -> None:
         if not known:
             return replace(SchedulesChanged.of([], ""), unknown=unknown)
         what = f"recurring {change.value}", "schedules"
-        report = service.audit.audited_report(who_asks(request), what, known, body.reason, act)
+        report = service.audit.audited_report(
+            asking.who_asks(request), what, known, body.reason, act
+        )
         return replace(report, unknown=unknown)
 
 
@@ -186,10 +177,10 @@ def _add_timers(router: TypedRouter, service: AdminService) -> None:
     @router.get("/timers", tags=["timers"], summary="Timers, those of a tag, in pages")
     def page(
         tag: Annotated[str | None, Query(max_length=100)] = None,
-        limit: Limit = 100,
+        limit: asking.Limit = 100,
         after: Cursor = None,
         *,
-        data: WithData = False,
+        data: asking.WithData = False,
     ) -> TimerListing:
         return timers.page(tag, after, limit, data=data and shows_data)
 
@@ -197,7 +188,7 @@ def _add_timers(router: TypedRouter, service: AdminService) -> None:
         "/timers/timer",
         tags=["timers"],
         summary="One timer with the tasks it waits for",
-        responses=NOT_FOUND,
+        responses=asking.NOT_FOUND,
     )
     def show(timer_id: Annotated[str, Query(alias="id", max_length=200)]) -> TimerAnswer:
         found = timers.find(timer_id)
@@ -205,8 +196,10 @@ def _add_timers(router: TypedRouter, service: AdminService) -> None:
             raise _unknown(service, "timer", "no timer has this id, or it has ended", id=timer_id)
         return TimerAnswer(timer=timers.shown(found, data=shows_data))
 
-    @router.post("/timers/delete", tags=["timers"], summary="End timers", responses=ACT_REFUSALS)
-    def delete(body: TimersBody, request: Request) -> Preview | TimersEnded:
+    @router.post(
+        "/timers/delete", tags=["timers"], summary="End timers", responses=asking.ACT_REFUSALS
+    )
+    def delete(body: asking.TimersBody, request: Request) -> Preview | TimersEnded:
         known = timers.known(body.ids)
         unknown = [each for each in dict.fromkeys(body.ids) if each not in known]
 
@@ -217,7 +210,7 @@ def _add_timers(router: TypedRouter, service: AdminService) -> None:
             return replace(Preview.of(list(known)), unknown=unknown)
         if not known:
             return replace(TimersEnded.of([]), unknown=unknown)
-        who, what = who_asks(request), ("timer delete", "timers")
+        who, what = asking.who_asks(request), ("timer delete", "timers")
         report = service.audit.audited_report(who, what, list(known), body.reason, act)
         return replace(report, unknown=unknown)
 
@@ -227,15 +220,15 @@ def _add_relay(router: TypedRouter, service: AdminService) -> None:
 
     @router.get("/relay/pending", tags=["relay"], summary="Messages that wait, earliest first")
     def pending(
-        limit: Limit = 100,
-        after: KeyBehind = None,
-        to: Time = None,
+        limit: asking.Limit = 100,
+        after: asking.KeyBehind = None,
+        to: asking.Time = None,
     ) -> MessageListing:
         now_ms = service.clock.now_ms()
-        to_ms = now_ms + _AHEAD_DAYS * _DAY_MS if to is None else parsed_ms("to", to)
+        to_ms = now_ms + _AHEAD_DAYS * _DAY_MS if to is None else asking.parsed_ms("to", to)
         if to_ms > now_ms + _AHEAD_DAYS_MAX * _DAY_MS:
             raise Problem(400, "invalid-request", f"to: at most {_AHEAD_DAYS_MAX} days ahead")
-        listing = relayed.page(None if after is None else parsed_key(after), limit, to_ms)
+        listing = relayed.page(None if after is None else asking.parsed_key(after), limit, to_ms)
         return MessageListing(
             messages=[ShownMessage.of(each) for each in listing.tasks],
             before=instant_text(to_ms),
@@ -246,10 +239,10 @@ def _add_relay(router: TypedRouter, service: AdminService) -> None:
         "/relay/message",
         tags=["relay"],
         summary="The message that waits under an id",
-        responses=NOT_FOUND,
+        responses=asking.NOT_FOUND,
     )
     def message(
-        message_id: Annotated[str, Query(alias="id", max_length=KEY_CHARS_MAX)],
+        message_id: Annotated[str, Query(alias="id", max_length=asking.KEY_CHARS_MAX)],
     ) -> MessageAnswer:
         found = relayed.find(message_id)
         if found is None:
@@ -262,16 +255,16 @@ def _add_relay_acts(router: TypedRouter, service: AdminService) -> None:
         "/relay/{action}",
         tags=["relay"],
         summary="Cancel, reschedule or pass on waiting messages",
-        responses=ACT_REFUSALS,
+        responses=asking.ACT_REFUSALS,
     )
     def act(
-        action: Annotated[Action, Path()], body: RelayBody, request: Request
+        action: Annotated[Action, Path()], body: asking.RelayBody, request: Request
     ) -> Preview | TasksActedOn:
         if action not in MOVES:
             raise Problem(
                 404, "no-such-path", f"the action {action.value} is not possible for a message"
             )
-        to = parsed_time("to", body.to)
+        to = asking.parsed_time("to", body.to)
         if (to is None) is (action is Action.RESCHEDULE):
             raise Problem(400, "invalid-request", "`to` belongs to reschedule, and only to it")
         keys, unknown = _named(service, body)
@@ -287,11 +280,13 @@ def _add_relay_acts(router: TypedRouter, service: AdminService) -> None:
             return replace(TasksActedOn.of([], f"relay {action.value}"), unknown=unknown)
         what = f"relay {action.value}", "messages"
         names = [str(each) for each in keys]
-        report = service.audit.audited_report(who_asks(request), what, names, body.reason, send)
+        report = service.audit.audited_report(
+            asking.who_asks(request), what, names, body.reason, send
+        )
         return replace(report, unknown=unknown)
 
 
-def _named(service: AdminService, body: RelayBody) -> tuple[list[TaskKey], list[str]]:
+def _named(service: AdminService, body: asking.RelayBody) -> tuple[list[TaskKey], list[str]]:
     """Return the deliveries that a body names, and the ids without a waiting message."""
     if (body.keys is None) is (body.ids is None):
         raise Problem(400, "invalid-request", "give either `keys` or `ids`")
@@ -299,7 +294,7 @@ def _named(service: AdminService, body: RelayBody) -> tuple[list[TaskKey], list[
         found = service.relayed.known(body.ids)
         unknown = [each for each in dict.fromkeys(body.ids) if each not in found]
         return [view.key for view in found.values()], unknown
-    keys = [parsed_key(text) for text in dict.fromkeys(body.keys or ())]
+    keys = [asking.parsed_key(text) for text in dict.fromkeys(body.keys or ())]
     for key in keys:
         if not is_delivery(key):
             raise Problem(400, "invalid-request", "no message waits under this key", key=str(key))

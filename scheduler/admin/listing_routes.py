@@ -12,23 +12,8 @@ from msgspec.structs import replace
 
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.partition import partition_of
+from hourhand.scheduler.admin import asking
 from hourhand.scheduler.admin.answers import ShownTask, ShownTasks, executed_task
-from hourhand.scheduler.admin.asking import (
-    NOT_FOUND,
-    ErrorClass,
-    Instant,
-    KeyBehind,
-    Kind,
-    Limit,
-    OrderingId,
-    Time,
-    WithData,
-    admin_router,
-    is_system_id,
-    parsed_key,
-    parsed_ms,
-    parsed_range,
-)
 from hourhand.scheduler.admin.problems import Problem
 from hourhand.scheduler.admin.service import AdminService
 from hourhand.scheduler.services.http.typed_routes import TypedRouter
@@ -64,32 +49,32 @@ System = Annotated[
 class _Asked:
     """The parameters of a listing, without its range of time."""
 
-    limit: Limit = 100
+    limit: asking.Limit = 100
     state: States = None
-    ordering_id: OrderingId = None
+    ordering_id: asking.OrderingId = None
     partition: Partition = None
-    error_class: ErrorClass = None
-    kind: Kind = None
+    error_class: asking.ErrorClass = None
+    kind: asking.Kind = None
     system: System = False
-    after: KeyBehind = None
-    data: WithData = False
+    after: asking.KeyBehind = None
+    data: asking.WithData = False
 
     @property
     def filter(self) -> TaskFilter:
         """The filter for the tasks."""
-        system = self.system or is_system_id(self.ordering_id)
+        system = self.system or asking.is_system_id(self.ordering_id)
         kinds = frozenset() if self.kind is None else frozenset({self.kind})
         return TaskFilter(frozenset(self.state or ()), self.error_class, system, kinds)
 
     @property
     def behind(self) -> TaskKey | None:
         """The key behind which the page begins."""
-        return None if self.after is None else parsed_key(self.after)
+        return None if self.after is None else asking.parsed_key(self.after)
 
 
 def listing_routes(service: AdminService) -> TypedRouter:
     """Return the paths that list tasks."""
-    router = admin_router()
+    router = asking.admin_router()
     _add_listing(router, service)
     _add_open(router, service)
     return router
@@ -100,17 +85,17 @@ def _add_listing(router: TypedRouter, service: AdminService) -> None:
         "/tasks",
         tags=["tasks"],
         summary="Tasks of a stretch of time, in key order or the newest first",
-        responses=NOT_FOUND,
+        responses=asking.NOT_FOUND,
     )
     def tasks(
         *,
-        from_: Annotated[Instant, Query(alias="from")],
-        to: Instant,
+        from_: Annotated[asking.Instant, Query(alias="from")],
+        to: asking.Instant,
         asked: Annotated[_Asked, Depends()],
         order: Literal["key", "newest"] = "key",
         attempts: bool = False,
     ) -> ShownTasks:
-        from_ms, to_ms = parsed_range(from_, to)
+        from_ms, to_ms = asking.parsed_range(from_, to)
         check_partition(service, asked.partition)
         part, behind = _parts(service, asked), asked.behind
         if asked.filter.states and _EXECUTED.issuperset(asked.filter.states):
@@ -130,11 +115,11 @@ def _add_open(router: TypedRouter, service: AdminService) -> None:
         "/tasks/open",
         tags=["tasks"],
         summary="Tasks that are not finished, from the first on, in key order",
-        responses=NOT_FOUND,
+        responses=asking.NOT_FOUND,
     )
-    def open_tasks(*, to: Time = None, asked: Annotated[_Asked, Depends()]) -> ShownTasks:
+    def open_tasks(*, to: asking.Time = None, asked: Annotated[_Asked, Depends()]) -> ShownTasks:
         check_partition(service, asked.partition)
-        to_ms = service.clock.now_ms() + _AHEAD_MS if to is None else parsed_ms("to", to)
+        to_ms = service.clock.now_ms() + _AHEAD_MS if to is None else asking.parsed_ms("to", to)
         return _page(service, _open(service, asked, to_ms), asked)
 
 

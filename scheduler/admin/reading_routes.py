@@ -11,23 +11,8 @@ from msgspec.structs import replace
 
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.values.bucket import HOUR_MS
+from hourhand.scheduler.admin import asking
 from hourhand.scheduler.admin.answers import Answer, ShownAttempt, ShownTask
-from hourhand.scheduler.admin.asking import (
-    NOT_FOUND,
-    ErrorClass,
-    Instant,
-    Key,
-    Kind,
-    Limit,
-    Time,
-    admin_router,
-    letter_filter,
-    may_act,
-    parsed_key,
-    parsed_ms,
-    parsed_range,
-    who_asks,
-)
 from hourhand.scheduler.admin.auditing import AuditEntries, parse_place
 from hourhand.scheduler.admin.blocking import WaitingBehind, waiting_behind
 from hourhand.scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Ahead, Hours, Unit
@@ -89,7 +74,7 @@ class ShownSettings(Answer, frozen=True):
 
 def reading_routes(service: AdminService) -> TypedRouter:
     """Return the paths that look."""
-    router = admin_router()
+    router = asking.admin_router()
     _add_tasks(router, service)
     _add_waiting(router, service)
     _add_cluster(router, service)
@@ -106,10 +91,10 @@ def _add_tasks(router: TypedRouter, service: AdminService) -> None:
         "/task",
         tags=["tasks"],
         summary="One task, with all that is known about it",
-        responses=NOT_FOUND,
+        responses=asking.NOT_FOUND,
     )
-    def task(key: Key) -> TaskAnswer:
-        view = _known(service, parsed_key(key))
+    def task(key: asking.Key) -> TaskAnswer:
+        view = _known(service, asking.parsed_key(key))
         shown = shown_with_execution(service, view, data=data)
         told = as_executed(view, service.cluster.word())
         waits = service.wait_reasons.of(told, service.clock.now_ms())
@@ -119,15 +104,15 @@ def _add_tasks(router: TypedRouter, service: AdminService) -> None:
         "/attempts",
         tags=["tasks"],
         summary="A task's attempts, newest or oldest first",
-        responses=NOT_FOUND,
+        responses=asking.NOT_FOUND,
     )
     def attempts(
-        key: Key,
-        limit: Limit = 20,
+        key: asking.Key,
+        limit: asking.Limit = 20,
         order: Literal["newest", "oldest"] = "newest",
         after: Annotated[int | None, Query(ge=0, description="An attempt's number.")] = None,
     ) -> AttemptPage:
-        found = list(_known(service, parsed_key(key)).attempts)
+        found = list(_known(service, asking.parsed_key(key)).attempts)
         if order == "newest":
             found.reverse()
             left = [each for each in found if after is None or each.attempt < after]
@@ -143,8 +128,8 @@ def _add_tasks(router: TypedRouter, service: AdminService) -> None:
 
 def _add_waiting(router: TypedRouter, service: AdminService) -> None:
     @router.get("/waiting", tags=["tasks"], summary="The number of due tasks behind one")
-    def waiting(key: Key) -> WaitingBehind:
-        return waiting_behind(service.inspector, service.clock, parsed_key(key))
+    def waiting(key: asking.Key) -> WaitingBehind:
+        return waiting_behind(service.inspector, service.clock, asking.parsed_key(key))
 
 
 def _add_cluster(router: TypedRouter, service: AdminService) -> None:
@@ -197,8 +182,8 @@ def _add_settled(router: TypedRouter, service: AdminService) -> None:
     )
     def whoami(request: Request) -> Whoami:
         return Whoami(
-            who=who_asks(request),
-            may_act=may_act(request),
+            who=asking.who_asks(request),
+            may_act=asking.may_act(request),
             shows_data=service.settings.admin.show_data,
             partition_count=service.partition_count,
             version=hourhand_version(),
@@ -211,23 +196,26 @@ def _add_settled(router: TypedRouter, service: AdminService) -> None:
 
 def _add_counts(router: TypedRouter, service: AdminService) -> None:
     @router.get(
-        "/ahead", tags=["counts"], summary="The number of due tasks by time", responses=NOT_FOUND
+        "/ahead",
+        tags=["counts"],
+        summary="The number of due tasks by time",
+        responses=asking.NOT_FOUND,
     )
     def ahead(
         unit: Unit = Unit.MINUTE,
-        from_: Annotated[Time, Query(alias="from")] = None,
+        from_: Annotated[asking.Time, Query(alias="from")] = None,
         bars: Annotated[int, Query(ge=1, le=1_440)] = 60,
         partition: Partition = None,
     ) -> Ahead:
-        from_ms = None if from_ is None else parsed_ms("from", from_)
+        from_ms = None if from_ is None else asking.parsed_ms("from", from_)
         if bars > BARS_MAX[unit]:
             raise Problem(400, "invalid-request", f"bars: at most {BARS_MAX[unit]} by {unit}")
         check_partition(service, partition)
         return service.counts.ahead(unit, service.clock.now_ms(), bars, partition, from_ms)
 
     @router.get("/buckets", tags=["counts"], summary="The results of each partition's hours")
-    def buckets(from_: Annotated[Instant, Query(alias="from")], to: Instant) -> Hours:
-        from_ms, to_ms = parsed_range(from_, to)
+    def buckets(from_: Annotated[asking.Instant, Query(alias="from")], to: asking.Instant) -> Hours:
+        from_ms, to_ms = asking.parsed_range(from_, to)
         if to_ms - from_ms > BUCKET_HOURS_MAX * HOUR_MS:
             raise Problem(400, "invalid-request", f"at most {BUCKET_HOURS_MAX} hours at a time")
         return service.counts.buckets(from_ms, to_ms, service.cluster.blocked_hours())
@@ -242,17 +230,17 @@ def _add_records(router: TypedRouter, service: AdminService) -> None:
         before: Annotated[
             str | None, Query(max_length=20_000, json_schema_extra={"format": "letter-place"})
         ] = None,
-        from_: Annotated[Time, Query(alias="from")] = None,
-        to: Time = None,
-        kind: Kind = None,
-        error_class: ErrorClass = None,
+        from_: Annotated[asking.Time, Query(alias="from")] = None,
+        to: asking.Time = None,
+        kind: asking.Kind = None,
+        error_class: asking.ErrorClass = None,
     ) -> LetterListing:
-        chosen = letter_filter(from_, to, kind, error_class)
+        chosen = asking.letter_filter(from_, to, kind, error_class)
         return service.dead_letters.listing(before, limit, chosen, data=data)
 
     @router.get("/audit", tags=["audit"], summary="Acts and their users, newest first")
     def audit(
-        limit: Limit = 100,
+        limit: asking.Limit = 100,
         before: Annotated[
             str | None, Query(max_length=100, json_schema_extra={"format": "audit-place"})
         ] = None,
