@@ -97,7 +97,6 @@ class LifecycleFeed:
             logging.getLogger("hourhand").debug("a start could not be published", exc_info=True)
 
     def close(self) -> None:
-        """Wait, for a bounded time, for unacknowledged events."""
         self._messages.close()
 
     def _which(self) -> str:

@@ -180,13 +180,15 @@ class ActionBody(_Body):
     """Seconds to wait for outcomes; a command stays in the log after that."""
 
 
-class _ChangeBody(_Body):
+class ChangeBody(_Body):
+    """An act that can be previewed."""
+
     dry_run: bool = Field(default=False, alias="dryRun")
     """True to return what it would concern, and do nothing."""
     reason: Annotated[str, Field(max_length=300)] = ""
 
 
-class UnblockBody(_ChangeBody):
+class UnblockBody(ChangeBody):
     """Ordering ids to unblock, or a class of errors: all tasks that it blocks."""
 
     model_config = _one_of("orderingIds", "errorClass")
@@ -261,7 +263,7 @@ class LetterFilterBody(_Body):
     """Only tasks whose last attempt failed with this class of error."""
 
 
-class ReplayBody(_ChangeBody):
+class ReplayBody(ChangeBody):
     """Dead letters to bring back: ``places`` or a ``filter``."""
 
     model_config = _one_of("places", "filter")
@@ -275,7 +277,7 @@ class ReplayBody(_ChangeBody):
     """Seconds to wait for the owners' decisions; a command stays in the log after that."""
 
 
-class RecurringBody(_ChangeBody):
+class RecurringBody(ChangeBody):
     """Recurring schedules to change."""
 
     names: list[Name] = Field(min_length=1, max_length=1_000)
@@ -307,7 +309,7 @@ class MemberBody(_NewTaskBody):
     """A task of a group."""
 
 
-class GroupBody(_ChangeBody):
+class GroupBody(ChangeBody):
     """Tasks to schedule, and one that is scheduled once all of them have ended."""
 
     tasks: list[MemberBody] = Field(min_length=1, max_length=MEMBERS_MAX)
@@ -315,7 +317,7 @@ class GroupBody(_ChangeBody):
     then: FollowerBody
 
 
-class TaskBody(_NewTaskBody, _ChangeBody):
+class TaskBody(_NewTaskBody, ChangeBody):
     """A task to schedule."""
 
     model_config = ConfigDict(
@@ -364,7 +366,7 @@ class TaskBody(_NewTaskBody, _ChangeBody):
         return asked
 
 
-class RuleBody(_ChangeBody):
+class RuleBody(ChangeBody):
     """A recurring schedule to make, or to replace the one of this name."""
 
     model_config = _one_of("cron", "everyMs")
@@ -403,7 +405,7 @@ class RuleBody(_ChangeBody):
     wait_s: Wait = Field(5.0, alias="waitS")
 
 
-class BackfillBody(_ChangeBody):
+class BackfillBody(ChangeBody):
     """Past times of a recurring schedule, whose tasks are to be made."""
 
     name: Name
@@ -413,13 +415,13 @@ class BackfillBody(_ChangeBody):
     """The first time that is left out; it may not lie in the future."""
 
 
-class TimersBody(_ChangeBody):
+class TimersBody(ChangeBody):
     """Timers to end."""
 
     ids: list[Annotated[str, Field(max_length=200)]] = Field(min_length=1, max_length=1_000)
 
 
-class RelayBody(_ChangeBody):
+class RelayBody(ChangeBody):
     """Waiting messages: by the ``keys`` of their tasks, or by their own ``ids``."""
 
     model_config = _one_of("keys", "ids")

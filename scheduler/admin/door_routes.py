@@ -4,7 +4,9 @@ They read and change the installation of this process's settings, which a servic
 settings uses. Every act is audited before it begins.
 """
 
-from typing import Annotated
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, TypeVar
 
 import msgspec
 from fastapi import Path, Query, Request
@@ -45,6 +47,7 @@ Cursor = Annotated[
         json_schema_extra={"format": "cursor"},
     ),
 ]
+_Report = TypeVar("_Report", SchedulesChanged, TasksActedOn, TimersEnded)
 MOVES = (Action.CANCEL, Action.RESCHEDULE, Action.RUN_NOW)
 
 
@@ -156,19 +159,9 @@ def _add_recurring_acts(router: TypedRouter, service: AdminService) -> None:
     ) -> Preview | SchedulesChanged:
         known = list(schedules.known(body.names))
         unknown = [each for each in dict.fromkeys(body.names) if each not in known]
-
-        def act() -> SchedulesChanged:
-            return schedules.change(change, known, body.wait_s)
-
-        if body.dry_run:
-            return replace(Preview.of(known), unknown=unknown)
-        if not known:
-            return replace(SchedulesChanged.of([], ""), unknown=unknown)
-        what = f"recurring {change.value}", "schedules"
-        report = service.audit.audited_report(
-            asking.who_asks(request), what, known, body.reason, act
-        )
-        return replace(report, unknown=unknown)
+        what, names = (f"recurring {change.value}", "schedules"), (known, unknown)
+        act = partial(schedules.change, change, known, body.wait_s)
+        return _acted(service, request, body, what, names, act)
 
 
 def _add_timers(router: TypedRouter, service: AdminService) -> None:
@@ -202,17 +195,8 @@ def _add_timers(router: TypedRouter, service: AdminService) -> None:
     def delete(body: asking.TimersBody, request: Request) -> Preview | TimersEnded:
         known = timers.known(body.ids)
         unknown = [each for each in dict.fromkeys(body.ids) if each not in known]
-
-        def act() -> TimersEnded:
-            return timers.delete(known.values())
-
-        if body.dry_run:
-            return replace(Preview.of(list(known)), unknown=unknown)
-        if not known:
-            return replace(TimersEnded.of([]), unknown=unknown)
-        who, what = asking.who_asks(request), ("timer delete", "timers")
-        report = service.audit.audited_report(who, what, list(known), body.reason, act)
-        return replace(report, unknown=unknown)
+        what, names = ("timer delete", "timers"), (list(known), unknown)
+        return _acted(service, request, body, what, names, partial(timers.delete, known.values()))
 
 
 def _add_relay(router: TypedRouter, service: AdminService) -> None:
@@ -274,16 +258,30 @@ def _add_relay_acts(router: TypedRouter, service: AdminService) -> None:
                 service.actions.act(action, keys, to, body.wait_s), f"relay {action.value}"
             )
 
-        if body.dry_run:
-            return replace(Preview.of(keys), unknown=unknown)
-        if not keys:
-            return replace(TasksActedOn.of([], f"relay {action.value}"), unknown=unknown)
-        what = f"relay {action.value}", "messages"
-        names = [str(each) for each in keys]
-        report = service.audit.audited_report(
-            asking.who_asks(request), what, names, body.reason, send
-        )
-        return replace(report, unknown=unknown)
+        what, names = (f"relay {action.value}", "messages"), (list(map(str, keys)), unknown)
+        return _acted(service, request, body, what, names, send)
+
+
+def _acted(
+    service: AdminService,
+    request: Request,
+    body: asking.ChangeBody,
+    what: tuple[str, str],
+    names: tuple[list[str], list[str]],
+    act: Callable[[], _Report],
+) -> Preview | _Report:
+    """Preview an act on known names, or do it; ``what`` is as in the audit log.
+
+    The unknown names, second, are answered in any case.
+    """
+    known, unknown = names
+    if body.dry_run:
+        return replace(Preview.of(known), unknown=unknown)
+    if not known:
+        return replace(act(), unknown=unknown)
+    who = asking.who_asks(request)
+    report = service.audit.audited_report(who, what, known, body.reason, act)
+    return replace(report, unknown=unknown)
 
 
 def _named(service: AdminService, body: asking.RelayBody) -> tuple[list[TaskKey], list[str]]:

@@ -54,8 +54,6 @@ class CassandraCheckpointStore:
     def load_checkpoints(
         self, partition: int, after: TaskKey, up_to: TaskKey
     ) -> "Future[Sequence[TaskCheckpoint]]":
-        """Read all checkpoints with ``after`` < key <= ``up_to``, in key order."""
-
         def work() -> Sequence[TaskCheckpoint]:
             if after >= up_to:
                 return []
@@ -71,8 +69,6 @@ class CassandraCheckpointStore:
     def find_checkpoints(
         self, partition: int, keys: Sequence[TaskKey]
     ) -> "Future[Sequence[TaskCheckpoint]]":
-        """Read the checkpoints of single keys, in key order."""
-
         def work() -> Sequence[TaskCheckpoint]:
             found = map(_checkpoint, self._finder.find(partition, keys))
             return sorted(found, key=lambda each: each.key)

@@ -45,19 +45,16 @@ class CassandraOutcomeLog:
     def load_closed(
         self, partition: int, first: int, end: int, limit: int
     ) -> "Future[Sequence[OutcomesRow]]":
-        """Read rows."""
         read = self._load.bind((partition, first, end, limit))
         return self._session.submit(lambda: [_row(row) for row in self._session.execute(read)])
 
     def find_last_closed(self, partition: int, end: int) -> "Future[OutcomesRow | None]":
-        """Read the last row."""
         found = self._session.look_up([self._last.bind((partition, end))])
         return then(found, lambda answers: _row(answers[0][0]) if answers[0] else None)
 
     def delete_closed(
         self, partition: int, first: tuple[int, int], last: tuple[int, int], write_time: int
     ) -> "Future[None]":
-        """Remove rows."""
         return self._session.write([self._delete.bind((write_time, partition, *first, *last))])
 
 

@@ -84,8 +84,6 @@ class CassandraOversightStore:
         return self._session.write([self._save_report.bind((*values, report.report_number, ttl_s))])
 
     def read_reports(self) -> "Future[tuple[NodeReport, ...]]":
-        """Read all reports."""
-
         def work() -> tuple[NodeReport, ...]:
             return decode_reports(self._session.execute(self._read_reports.bind((_SHARD,))))
 
@@ -199,8 +197,6 @@ class CassandraTallyStore:
     def load(
         self, partition: int, first_hour_ms: int, end_hour_ms: int
     ) -> "Future[PartitionTally]":
-        """Read the counts of some hours."""
-
         def work() -> PartitionTally:
             rows = self._session.execute(self._load.bind((partition, first_hour_ms, end_hour_ms)))
             # Each row also has the offset; if none of these hours exists it is read separately.

@@ -121,8 +121,6 @@ class CassandraOwnershipStore:
         return self._session.submit(work)
 
     def read_watermark(self, partition: int) -> "Future[Claim | None]":
-        """Read the row without changing it; None if the partition never had an owner."""
-
         def work() -> Claim | None:
             row = self._row(partition)
             return None if row is None else Claim(row[0], _watermark(row))
@@ -141,7 +139,6 @@ class CassandraOwnershipStore:
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
     ) -> "Future[None]":
-        """Record the outcome of the command at ``offset``; kept as long as completions."""
         new_key = outcome.new_key or (None, None, None)
         values = (
             partition,
@@ -156,8 +153,6 @@ class CassandraOwnershipStore:
         return self._session.write(map(self._insert_outcome.bind, [values]))
 
     def find_outcome(self, partition: int, offset: int) -> "Future[RecordedOutcome | None]":
-        """Read the outcome of the command at ``offset``."""
-
         def work() -> RecordedOutcome | None:
             rows = self._session.execute(self._find_outcome.bind((partition, offset)))
             return outcome_of(rows[0]) if rows else None
@@ -165,8 +160,6 @@ class CassandraOwnershipStore:
         return self._session.submit(work)
 
     def agree_partition_count(self, count: int) -> "Future[int]":
-        """Store ``count`` if no count is stored yet; return the stored one (one winner)."""
-
         def work() -> int:
             if count and self._applied(self._agree.bind((PARTITION_COUNT, str(count)))):
                 return count

@@ -56,8 +56,6 @@ class CassandraResultStore:
     def find_results(
         self, partition: int, keys: Sequence[TaskKey]
     ) -> "Future[Sequence[StoredResult]]":
-        """Read the results of single keys, in key order."""
-
         def work() -> Sequence[StoredResult]:
             found = map(_result, self._finder.find(partition, keys))
             return sorted(found, key=lambda each: each.key)

@@ -87,8 +87,6 @@ class CassandraScheduleStore:
         limit: int,
         page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
-        """Read up to ``limit`` rows with key > ``after`` and scheduled_ms < ``before_ms``."""
-
         def read(after: TaskKey, rows_max: int) -> Piece:
             return self._in_range(self._load, partition, after, before_ms, rows_max)
 
@@ -97,8 +95,6 @@ class CassandraScheduleStore:
     def find_tasks(
         self, partition: int, keys: Sequence[TaskKey]
     ) -> "Future[Mapping[TaskKey, StoredTask]]":
-        """Read single rows; a key without a row is absent from the answer."""
-
         def work() -> Mapping[TaskKey, StoredTask]:
             return {task.key: task for task in _tasks(self._finder.find(partition, keys))}
 
@@ -134,8 +130,6 @@ class CassandraScheduleStore:
     def find_keys(
         self, partition: int, after: TaskKey, before_ms: int, limit: int
     ) -> "Future[KeysPage]":
-        """Read the keys of up to ``limit`` rows of a range."""
-
         def work() -> KeysPage:
             rows, complete = self._in_range(self._find_keys, partition, after, before_ms, limit)
             return KeysPage([*map(key_of, rows)], complete)

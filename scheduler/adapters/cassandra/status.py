@@ -131,7 +131,6 @@ class CassandraStatusStore:
     def load_completions(
         self, partition: int, after: TaskKey, up_to: TaskKey, failed_max: int | None = None
     ) -> "Future[Sequence[Completion]]":
-        """Read all completions with ``after`` < key <= ``up_to``, in key order."""
         if failed_max is not None:
             return self._session.submit(lambda: self._failed(partition, after, up_to, failed_max))
 
@@ -168,8 +167,6 @@ class CassandraStatusStore:
     def find_completions(
         self, partition: int, keys: Sequence[TaskKey]
     ) -> "Future[Mapping[TaskKey, Completion]]":
-        """Read single completions; an open key is absent from the answer."""
-
         def work() -> Mapping[TaskKey, Completion]:
             entries = self._segments.find(partition, keys)
             rows = self._completion_finder.find(partition, keys)
@@ -190,8 +187,6 @@ class CassandraStatusStore:
     def load_attempts(
         self, partition: int, after: TaskKey, up_to: TaskKey
     ) -> "Future[Sequence[AttemptRecord]]":
-        """Read all attempts with ``after`` < key <= ``up_to``, by key, then number."""
-
         def work() -> Sequence[AttemptRecord]:
             return [
                 _attempt(row)
@@ -205,8 +200,6 @@ class CassandraStatusStore:
     def find_attempts(
         self, partition: int, keys: Sequence[TaskKey]
     ) -> "Future[Sequence[AttemptRecord]]":
-        """Read all attempts of single keys, by key, then number."""
-
         def work() -> Sequence[AttemptRecord]:
             found = [_attempt(row) for row in self._attempt_finder.find(partition, keys)]
             return sorted(found, key=lambda each: (each.key, each.attempt))

@@ -47,7 +47,6 @@ class EmbeddedCheckpoints:
     def load_checkpoints(
         self, partition: int, after: TaskKey, up_to: TaskKey
     ) -> "Future[Sequence[TaskCheckpoint]]":
-        """Read a range."""
         arguments = (partition, *after, *up_to)
         return self._database.read(
             lambda connection: list(map(_checkpoint, read_rows(connection, _LOAD, arguments)))
@@ -56,7 +55,6 @@ class EmbeddedCheckpoints:
     def find_checkpoints(
         self, partition: int, keys: Sequence[TaskKey]
     ) -> "Future[Sequence[TaskCheckpoint]]":
-        """Read single rows."""
         wanted = storable(keys)
 
         def find(connection: sqlite3.Connection) -> Sequence[TaskCheckpoint]:

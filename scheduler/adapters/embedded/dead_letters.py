@@ -50,7 +50,6 @@ class EmbeddedLogView:
         return answered(self._database.read(work))
 
     def find_letters(self, places: Sequence[Position]) -> Mapping[Position, LogRecord]:
-        """Read single dead letters."""
         asked = [each for each in dict.fromkeys(places) if each.partition == 0]
         query = f"{_SELECT} WHERE id = ?"
 
@@ -64,5 +63,4 @@ class EmbeddedLogView:
         return answered(self._database.read(work))
 
     def close(self) -> None:
-        """Close the file."""
         self._database.close()

@@ -121,7 +121,6 @@ class EmbeddedLog:
     def start(
         self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
     ) -> StartPosition:
-        """Begin to deliver an assigned partition."""
         if partition not in self._assigned:
             raise ValueError(f"partition {partition} is not assigned")
         try:
@@ -133,9 +132,6 @@ class EmbeddedLog:
         return position
 
     def seek(self, partition: int, next_offset: int | None) -> None:
-        """Deliver a started partition again from ``next_offset``; with None, deliver nothing of
-        it.
-        """
         if next_offset is None:
             self._held.add(partition)
         else:

@@ -32,7 +32,6 @@ class EmbeddedOutcomes:
     def insert_closed(
         self, partition: int, rows: Sequence[OutcomesRow], write_time: int
     ) -> "Future[None]":
-        """Write rows."""
         written: list[Row] = [
             sealed((partition, each.number, each.piece, each.body, write_time)) for each in rows
         ]
@@ -45,7 +44,6 @@ class EmbeddedOutcomes:
     def load_closed(
         self, partition: int, first: int, end: int, limit: int
     ) -> "Future[Sequence[OutcomesRow]]":
-        """Read rows."""
         query = f"{_SELECT} AND number >= ? AND number < ? ORDER BY number, piece LIMIT ?"
 
         def work(connection: sqlite3.Connection) -> Sequence[OutcomesRow]:
@@ -54,7 +52,6 @@ class EmbeddedOutcomes:
         return self._database.read(work)
 
     def find_last_closed(self, partition: int, end: int) -> "Future[OutcomesRow | None]":
-        """Read the last row."""
         query = f"{_SELECT} AND number < ? ORDER BY number DESC, piece DESC LIMIT 1"
 
         def work(connection: sqlite3.Connection) -> OutcomesRow | None:
@@ -66,7 +63,6 @@ class EmbeddedOutcomes:
     def delete_closed(
         self, partition: int, first: tuple[int, int], last: tuple[int, int], write_time: int
     ) -> "Future[None]":
-        """Remove rows."""
         statement = (
             "DELETE FROM outcome_log WHERE partition = ? AND (number, piece) >= (?, ?)"
             " AND (number, piece) <= (?, ?) AND write_time <= ?"
@@ -80,7 +76,6 @@ class EmbeddedOutcomes:
     def keep_outcomes(
         self, values: Sequence[bytes], now_ms: int, retention_ms: int
     ) -> "Future[None]":
-        """Append outcomes."""
         rows = [sealed((now_ms, each)) for each in values]
         forgotten = max(_FORGOTTEN_MIN, _FORGOTTEN_PER_ROW * len(rows))
 
@@ -91,8 +86,6 @@ class EmbeddedOutcomes:
         return self._database.write(work, rows=len(rows))
 
     def load_kept(self, after: int, limit: int) -> "Future[Sequence[KeptOutcome]]":
-        """Read outcomes."""
-
         def work(connection: sqlite3.Connection) -> Sequence[KeptOutcome]:
             rows = connection.execute(f"{_KEPT} ORDER BY position LIMIT ?", (after, limit))
             return [KeptOutcome(row[0], opened(row[1:])[1]) for row in rows]

@@ -46,7 +46,6 @@ class EmbeddedOversight:
         self._database = database
 
     def save_report(self, report: NodeReport) -> "Future[None]":
-        """Replace the node's report, and delete those of nodes that were silent for long."""
         row = sealed((report.node, report.reported_ms, encode_report(report), report.report_number))
 
         def work(connection: sqlite3.Connection) -> None:
@@ -59,8 +58,6 @@ class EmbeddedOversight:
         return self._database.write(work)
 
     def read_reports(self) -> "Future[tuple[NodeReport, ...]]":
-        """Read all reports."""
-
         def work(connection: sqlite3.Connection) -> tuple[NodeReport, ...]:
             rows = connection.execute(f"SELECT {_REPORT.selected} FROM node_report")
             found = (opened(row) for row in rows)
@@ -71,7 +68,6 @@ class EmbeddedOversight:
         return self._database.read(work)
 
     def read_config(self, known: OperatorConfig) -> "Future[OperatorConfig]":
-        """Read the operator config."""
         return self._database.read(lambda connection: _config(connection, known))
 
     def replace_config(self, config: OperatorConfig) -> "Future[bool]":
@@ -112,7 +108,6 @@ class EmbeddedOversight:
         return self._database.write(work)
 
     def page_audit(self, before: AuditPlace | None, limit: int) -> "Future[AuditPage]":
-        """Read a page, newest first."""
         place = before or _LAST
         query = (
             f"SELECT {_AUDIT.selected} FROM audit_log WHERE (at_ms, id) < (?, ?)"
@@ -146,7 +141,6 @@ class EmbeddedTallies:
     def load(
         self, partition: int, first_hour_ms: int, end_hour_ms: int
     ) -> "Future[PartitionTally]":
-        """Read the counts of some hours."""
         query = (
             f"SELECT {_TALLY.selected} FROM hour_tally WHERE partition = ?"
             " AND (hour_ms = ? OR (hour_ms >= ? AND hour_ms < ?)) ORDER BY hour_ms"
@@ -172,7 +166,6 @@ class EmbeddedTallies:
         counted_offset: int,
         write_time: int,
     ) -> "Future[None]":
-        """Replace the counts of some hours."""
         bodies = {_MARK: b"", **{hour: encode_tally(tally) for hour, tally in hours.items()}}
         rows: list[Row] = [
             (partition, hour_ms, body, counted_offset, write_time)
@@ -185,8 +178,6 @@ class EmbeddedTallies:
         return self._database.write(work, rows=len(rows))
 
     def forget(self, partition: int, before_hour_ms: int, write_time: int) -> "Future[None]":
-        """Remove the counts of old hours."""
-
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
                 "DELETE FROM hour_tally WHERE partition = ? AND hour_ms > ? AND hour_ms < ?"

@@ -59,8 +59,6 @@ class EmbeddedOwnership:
         self._upsert_outcome = OUTCOME.upsert
 
     def claim(self, partition: int, initial_watermark_ms: int) -> "Future[Claim]":
-        """Raise the owner epoch by one and return it with the row as it was."""
-
         def work(connection: sqlite3.Connection) -> Claim:
             found = read_claim(connection, partition)
             if found is None:
@@ -85,7 +83,6 @@ class EmbeddedOwnership:
         return self._database.write(work)
 
     def read_watermark(self, partition: int) -> "Future[Claim | None]":
-        """Read the row without changing it."""
         return self._database.read(lambda connection: read_claim(connection, partition))
 
     def find_watermark(self, partition: int) -> "Future[Claim | None]":
@@ -95,7 +92,6 @@ class EmbeddedOwnership:
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
     ) -> "Future[None]":
-        """Record the outcome of the command at ``offset``."""
         new_key = outcome.new_key or (None, None, None)
         row = (
             partition,
@@ -113,8 +109,6 @@ class EmbeddedOwnership:
         return self._database.write(work)
 
     def find_outcome(self, partition: int, offset: int) -> "Future[RecordedOutcome | None]":
-        """Read the outcome of the command at ``offset``."""
-
         def work(connection: sqlite3.Connection) -> RecordedOutcome | None:
             rows = read_rows(
                 connection,
@@ -141,8 +135,6 @@ class EmbeddedOwnership:
         return answered(self._database.write(work))
 
     def agree_partition_count(self, count: int) -> "Future[int]":
-        """Store ``count`` if no count is stored yet; return the stored one."""
-
         def stored(connection: sqlite3.Connection) -> int:
             row = connection.execute(
                 "SELECT value FROM schedule_meta WHERE name = ?", (PARTITION_COUNT,)

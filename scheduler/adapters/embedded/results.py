@@ -65,7 +65,6 @@ class EmbeddedResults:
     def find_results(
         self, partition: int, keys: Sequence[TaskKey]
     ) -> "Future[Sequence[StoredResult]]":
-        """Read single rows."""
         wanted = storable(keys)
 
         def find(connection: sqlite3.Connection) -> Sequence[StoredResult]:

@@ -52,7 +52,6 @@ class EmbeddedGroup:
         self._settled = threading.Event()
 
     def append(self, ordering_id: str, value: bytes) -> None:
-        """Append a record to the partition of its ordering id."""
         key = ordering_id.encode()
         if len(key) + len(value) > self._record_bytes_max:
             raise _too_large(key, value, self._record_bytes_max)
@@ -145,7 +144,6 @@ class EmbeddedWriter:
         return self._database.write(partial(_insert_dead_letter, row=row))
 
     def flush(self, timeout_ms: int) -> int:
-        """Wait for appended records; return the number of unacknowledged ones."""
         self._database.flush(timeout_ms / 1000)
         return self._appends.unanswered
 

@@ -24,7 +24,6 @@ class KafkaLogView:
         self._readers: dict[str, KafkaTopicReader] = {}
 
     def ends(self) -> Mapping[int, LogEnd]:
-        """Return the bounds of every partition of the task topic."""
         with self._lock:
             bounds = self._reader(self._settings.topic.name).bounds()
         return {partition: LogEnd(*each) for partition, each in bounds.items()}
@@ -55,7 +54,6 @@ class KafkaLogView:
         return LetterPage(page, following if more else None)
 
     def find_letters(self, places: Sequence[Position]) -> Mapping[Position, LogRecord]:
-        """Read single dead letters."""
         found: dict[Position, LogRecord] = {}
         with self._lock:
             try:
@@ -72,7 +70,6 @@ class KafkaLogView:
         return found
 
     def close(self) -> None:
-        """Close the connections."""
         with self._lock:
             while self._readers:
                 self._readers.popitem()[1].close()

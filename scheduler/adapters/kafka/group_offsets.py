@@ -51,19 +51,16 @@ class KafkaGroupOffsets:
         self._partitions = [TopicPartition(topic, each.id) for each in found.partitions]
 
     def members(self) -> int:
-        """Return the group's number of nodes."""
         futures = self._admin.describe_consumer_groups([self._settings.group.id])
         return len(self._answer(futures[self._settings.group.id]).members)
 
     def committed(self) -> Mapping[int, int]:
-        """Return the group's next offsets, for partitions that have one."""
         asked = ConsumerGroupTopicPartitions(self._settings.group.id, self._partitions)
         futures = self._admin.list_consumer_group_offsets([asked])
         answer = self._answer(futures[self._settings.group.id])
         return {each.partition: each.offset for each in answer.topic_partitions if each.offset >= 0}
 
     def bounds(self) -> Mapping[int, tuple[int, int]]:
-        """Return each partition's first offset and the next one to be written."""
         firsts, ends = self._listed(_SPEC.earliest()), self._listed(_SPEC.latest())
         return {partition: (first, ends[partition]) for partition, first in firsts.items()}
 

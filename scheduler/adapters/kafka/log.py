@@ -208,9 +208,6 @@ class KafkaLog:
         return StartPosition(beginning.next_offset, beginning.end_offset, beginning.topic_id)
 
     def seek(self, partition: int, next_offset: int | None) -> None:
-        """Deliver a started partition again from ``next_offset``; with None, deliver nothing of
-        it.
-        """
         if next_offset is None:
             self._fetching.hold(partition)
         else:

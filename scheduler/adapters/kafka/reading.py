@@ -37,7 +37,6 @@ class KafkaTopicReader:
         self._consumer: Any = opened(Consumer, self._properties())
 
     def bounds(self) -> Mapping[int, tuple[int, int]]:
-        """Return, by partition, the first existing offset and the next one to be written."""
         admin = admin_client(self._settings, self._last_error)
         described = describe_topic(self._settings, self._topic, admin, self._last_error)
         return {
@@ -48,7 +47,6 @@ class KafkaTopicReader:
         }
 
     def read(self, partition: int, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
-        """Yield the records with ``start`` <= offset < ``end``, in order and in pieces."""
         if start >= end:
             return
         self._consumer.assign([TopicPartition(self._topic, partition, start)])
@@ -68,7 +66,6 @@ class KafkaTopicReader:
         self._consumer.unassign()
 
     def close(self) -> None:
-        """Close the connections."""
         close_client(self._consumer)
 
     def _taken(self, messages: Sequence[Any], start: int, end: int) -> tuple[list[LogRecord], int]:

@@ -80,7 +80,6 @@ class KafkaGroup:
         """Records that the driver never got; any thread may add one at any time."""
 
     def append(self, ordering_id: str, value: bytes) -> None:
-        """Append a record to the partition of its ordering id."""
         key = ordering_id.encode()
         self._refuse_large(key, value)
         if len(value) < _HELD_BYTES_MAX:
@@ -143,7 +142,6 @@ class KafkaWriter:
     def append(
         self, partition: int, key: bytes, value: bytes, headers: Headers = ()
     ) -> "Future[Position]":
-        """Append a record to the task topic."""
         if partition < 0:
             raise ValueError(
                 f"partition {partition} is not a partition: Kafka would choose one itself"

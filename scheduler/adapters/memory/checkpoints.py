@@ -22,10 +22,8 @@ class MemoryCheckpoints(MemoryTables):
     def load_checkpoints(
         self, partition: int, after: TaskKey, up_to: TaskKey
     ) -> Sequence[TaskCheckpoint]:
-        """Read a range."""
         return self._data.checkpoints.between(partition, after, up_to)
 
     @request
     def find_checkpoints(self, partition: int, keys: Sequence[TaskKey]) -> Sequence[TaskCheckpoint]:
-        """Read single rows."""
         return self._data.checkpoints.of_keys(partition, sorted(set(keys)))

@@ -26,7 +26,6 @@ class MemoryDefinitions(MemoryTables):
     def find(
         self, partition: int, names: Sequence[DefinitionName]
     ) -> Mapping[DefinitionName, Definition]:
-        """Read single rows."""
         rows = self._data.definitions.get(partition, {})
         there = [name for name in names if name in rows and self._has(partition, name)]
         return {name: rows[name] for name in there}
@@ -35,7 +34,6 @@ class MemoryDefinitions(MemoryTables):
     def page(
         self, partition: int, kind: DefinitionKind, after: str | None, limit: int
     ) -> DefinitionPage:
-        """Read a page, in the order of ids."""
         rows = self._data.definitions.get(partition, {})
         rows = {name: rows[name] for name in tuple(rows) if self._has(partition, name)}
         found = sorted(
@@ -48,7 +46,6 @@ class MemoryDefinitions(MemoryTables):
 
     @request
     def forget(self, partition: int, before_ms: int) -> None:
-        """Remove expired rows."""
         rows = self._data.definitions.get(partition, {})
         for name, row in list(rows.items()):
             if row.expires_ms is not None and row.expires_ms < before_ms:

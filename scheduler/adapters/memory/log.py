@@ -63,14 +63,12 @@ class MemoryLog:
         self._polled_ms = -math.inf
 
     def subscribe(self, listener: AssignmentListener) -> None:
-        """Join the group."""
         self._listener = listener
         self._member = self._coordinator.join(self._group)
 
     def start(
         self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
     ) -> StartPosition:
-        """Begin to deliver an assigned partition."""
         if self._member is None or partition not in self._member.assigned:
             raise ValueError(f"partition {partition} is not assigned")
         self._broker.check_leader(partition)
@@ -92,9 +90,6 @@ class MemoryLog:
         return StartPosition(begun.next_offset, begun.end_offset, begun.topic_id)
 
     def seek(self, partition: int, next_offset: int | None) -> None:
-        """Deliver a started partition again from ``next_offset``; with None, deliver nothing of
-        it.
-        """
         if next_offset is None:
             self._held.add(partition)
         else:

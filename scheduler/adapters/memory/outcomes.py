@@ -15,7 +15,6 @@ class MemoryOutcomes(MemoryTables):
 
     @request
     def insert_closed(self, partition: int, rows: Sequence[OutcomesRow], write_time: int) -> None:
-        """Write rows."""
         stored = self._data.outcome_log.setdefault(partition, {})
         for row in rows:
             place = row.number, row.piece
@@ -28,12 +27,10 @@ class MemoryOutcomes(MemoryTables):
     def load_closed(
         self, partition: int, first: int, end: int, limit: int
     ) -> Sequence[OutcomesRow]:
-        """Read rows."""
         return self._between(partition, first, end)[:limit]
 
     @request
     def find_last_closed(self, partition: int, end: int) -> OutcomesRow | None:
-        """Read the last row."""
         rows = self._between(partition, 0, end)
         return rows[-1] if rows else None
 
@@ -41,7 +38,6 @@ class MemoryOutcomes(MemoryTables):
     def delete_closed(
         self, partition: int, first: tuple[int, int], last: tuple[int, int], write_time: int
     ) -> None:
-        """Remove rows."""
         self._gone(partition).append((first, last, write_time))
         stored = self._data.outcome_log.get(partition, {})
         for place in [each for each in stored if first <= each <= last]:
@@ -50,7 +46,6 @@ class MemoryOutcomes(MemoryTables):
 
     @request
     def keep_outcomes(self, values: Sequence[bytes], now_ms: int, retention_ms: int) -> None:
-        """Append outcomes."""
         data = self._data
         for value in values:
             data.kept_position += 1
@@ -61,7 +56,6 @@ class MemoryOutcomes(MemoryTables):
 
     @request
     def load_kept(self, after: int, limit: int) -> Sequence[KeptOutcome]:
-        """Read outcomes."""
         kept = self._data.kept_outcomes
         positions = sorted(each for each in kept if each > after)[:limit]
         return [KeptOutcome(each, kept[each][1]) for each in positions]

@@ -17,7 +17,6 @@ class MemoryOversight(MemoryTables):
 
     @request
     def save_report(self, report: NodeReport) -> None:
-        """Replace the node's report, and delete those of nodes that were silent for long."""
         reports = self._data.reports
         found = reports.get(report.node)
         if found is None or found.report_number < report.report_number:
@@ -28,18 +27,15 @@ class MemoryOversight(MemoryTables):
 
     @request
     def read_reports(self) -> tuple[NodeReport, ...]:
-        """Read all reports."""
         return tuple(self._data.reports.values())
 
     @request
     def read_config(self, known: OperatorConfig) -> OperatorConfig:
-        """Read the operator config."""
         stored = self._data.config
         return known if stored.version == known.version else stored
 
     @request
     def replace_config(self, config: OperatorConfig) -> bool:
-        """Replace the operator config by its successor."""
         if self._data.config.version != config.version - 1:
             return False
         self._data.config = config
@@ -53,7 +49,6 @@ class MemoryOversight(MemoryTables):
 
     @request
     def page_audit(self, before: AuditPlace | None, limit: int) -> AuditPage:
-        """Read a page, newest first."""
         places = sorted(self._data.audit, reverse=True)
         older = [each for each in places if before is None or each < before]
         page = tuple(self._data.audit[each] for each in older[:limit])
@@ -61,13 +56,11 @@ class MemoryOversight(MemoryTables):
 
 
 class MemoryTallies(MemoryTables):
-    """Rows of ``hour_tally``; its requests have names of their own, as definitions have the same."""
+    """Rows of ``hour_tally``, with names of their own for requests."""
 
     def load(
         self, partition: int, first_hour_ms: int, end_hour_ms: int
     ) -> "Future[PartitionTally]":
-        """Read the counts of some hours."""
-
         def effect() -> PartitionTally:
             rows = self._data.tallies.get(partition, {})
             hours = {
@@ -87,7 +80,6 @@ class MemoryTallies(MemoryTables):
         counted_offset: int,
         write_time: int,
     ) -> "Future[None]":
-        """Replace the counts of some hours."""
         bodies = {hour_ms: encode_tally(tally) for hour_ms, tally in hours.items()}
 
         def effect() -> None:
@@ -101,8 +93,6 @@ class MemoryTallies(MemoryTables):
         return self.ask("save_tallies", partition, effect)
 
     def forget(self, partition: int, before_hour_ms: int, write_time: int) -> "Future[None]":
-        """Remove the counts of old hours."""
-
         def effect() -> None:
             rows = self._data.tallies.get(partition, {})
             for hour_ms, (written, _) in list(rows.items()):

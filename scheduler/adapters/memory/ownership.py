@@ -13,7 +13,6 @@ class MemoryOwnership(MemoryTables):
 
     @request
     def claim(self, partition: int, initial_watermark_ms: int) -> Claim:
-        """Raise the owner epoch by one and return it with the row as it was."""
         found = self._data.claims.get(partition)
         claim = (
             Claim(1, initial_watermark(initial_watermark_ms))
@@ -34,7 +33,6 @@ class MemoryOwnership(MemoryTables):
 
     @request
     def read_watermark(self, partition: int) -> Claim | None:
-        """Read the row without changing it."""
         return self._data.claims.get(partition)
 
     def find_watermark(self, partition: int) -> "Future[Claim | None]":
@@ -45,20 +43,17 @@ class MemoryOwnership(MemoryTables):
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
     ) -> None:
-        """Record the outcome of the command at ``offset``."""
         found = self._data.outcomes.get((partition, offset))
         if found is None or found[0] < write_time:
             self._data.outcomes[partition, offset] = (write_time, outcome)
 
     @request
     def find_outcome(self, partition: int, offset: int) -> RecordedOutcome | None:
-        """Read the outcome of the command at ``offset``."""
         found = self._data.outcomes.get((partition, offset))
         return None if found is None else found[1]
 
     @request
     def agree_partition_count(self, count: int) -> int:
-        """Store ``count`` if no count is stored yet; return the stored one."""
         if self._data.partition_count is None and count:
             self._data.partition_count = count
         return self._data.partition_count or 0

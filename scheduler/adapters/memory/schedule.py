@@ -30,12 +30,10 @@ class MemorySchedule(MemoryTables):
         limit: int,
         page_bytes: int = PAGE_BYTES_MAX,
     ) -> TaskPage:
-        """Read a page of a range."""
         return self._page(self._data.tasks.before(partition, after, before_ms), limit, page_bytes)
 
     @request
     def find_tasks(self, partition: int, keys: Sequence[TaskKey]) -> Mapping[TaskKey, StoredTask]:
-        """Read single rows."""
         return {row.key: row for row in self._data.tasks.of_keys(partition, keys)}
 
     @request
@@ -48,14 +46,12 @@ class MemorySchedule(MemoryTables):
         limit: int,
         page_bytes: int = PAGE_BYTES_MAX,
     ) -> TaskPage:
-        """Read a page of one ordering id."""
         rows = self._data.tasks.between(partition, after, up_to)
         own = [row for row in rows if row.key.ordering_id == ordering_id]
         return self._page(own, limit, page_bytes)
 
     @request
     def find_keys(self, partition: int, after: TaskKey, before_ms: int, limit: int) -> KeysPage:
-        """Read the keys of a page of a range."""
         rows = self._data.tasks.before(partition, after, before_ms)
         page = self._page(rows, limit, PAGE_BYTES_MAX)
         return KeysPage([row.key for row in page.tasks], page.complete)
@@ -63,7 +59,6 @@ class MemorySchedule(MemoryTables):
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
     ) -> "Future[int]":
-        """Remove whole hours."""
         check_hours(first_hour_ms, end_hour_ms)
 
         def effect() -> int:

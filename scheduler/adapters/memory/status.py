@@ -23,7 +23,6 @@ class MemoryStatus(MemoryTables):
     def load_completions(
         self, partition: int, after: TaskKey, up_to: TaskKey, failed_max: int | None = None
     ) -> Sequence[Completion]:
-        """Read a range."""
         found = self._data.completions.between(partition, after, up_to)
         if failed_max is None:
             return found
@@ -33,7 +32,6 @@ class MemoryStatus(MemoryTables):
     def find_completions(
         self, partition: int, keys: Sequence[TaskKey]
     ) -> Mapping[TaskKey, Completion]:
-        """Read single rows."""
         return {each.key: each for each in self._data.completions.of_keys(partition, keys)}
 
     @request
@@ -48,12 +46,10 @@ class MemoryStatus(MemoryTables):
     def load_attempts(
         self, partition: int, after: TaskKey, up_to: TaskKey
     ) -> Sequence[AttemptRecord]:
-        """Read a range."""
         return self._data.attempts.between(partition, after, up_to)
 
     @request
     def find_attempts(self, partition: int, keys: Sequence[TaskKey]) -> Sequence[AttemptRecord]:
-        """Read all attempts of single keys."""
         return self._data.attempts.of_keys(partition, sorted(set(keys)))
 
     def delete_statuses(
