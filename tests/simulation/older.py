@@ -8,15 +8,13 @@ the log is sent once all nodes are updated (``docs/operations/upgrading.md``), s
 sends it; ``tests/two_versions`` runs the real code of versions before.
 """
 
-from concurrent.futures import Future
-
 from msgspec.structs import replace
 
 from hourhand.actors.model.operations.ownership import Claim, Watermark
 from hourhand.actors.model.values.settings import TreeSettings
 from hourhand.scheduler.adapters.memory.delivery import at_once
 from hourhand.scheduler.adapters.memory.ownership import MemoryOwnership
-from hourhand.scheduler.adapters.memory.tables import MemoryStores, View
+from hourhand.scheduler.adapters.memory.tables import MemoryStores, View, request
 
 
 class OlderOwnership(MemoryOwnership):
@@ -26,32 +24,23 @@ class OlderOwnership(MemoryOwnership):
         super().__init__(data, view)
         self._now = MemoryOwnership(data, View(at_once))
 
-    def claim(self, partition: int, initial_watermark_ms: int) -> "Future[Claim]":
+    @request
+    def claim(self, partition: int, initial_watermark_ms: int) -> Claim:
         """Raise the owner epoch by one and return it with what is known of the row."""
+        return _as_read(self._now.claim(partition, initial_watermark_ms).result())
 
-        def effect() -> Claim:
-            return _as_read(self._now.claim(partition, initial_watermark_ms).result())
-
-        return self._ask("claim", partition, effect)
-
-    def save_watermark(self, partition: int, epoch: int, watermark: Watermark) -> "Future[None]":
+    @request
+    def save_watermark(self, partition: int, epoch: int, watermark: Watermark) -> None:
         """Replace the columns that are known."""
+        found = self._data.claims.get(partition)
+        saved = watermark if found is None else _over(found.watermark, watermark)
+        self._now.save_watermark(partition, epoch, saved).result()
 
-        def effect() -> None:
-            found = self._data.claims.get(partition)
-            saved = watermark if found is None else _over(found.watermark, watermark)
-            self._now.save_watermark(partition, epoch, saved).result()
-
-        return self._ask("save_watermark", partition, effect)
-
-    def read_watermark(self, partition: int) -> "Future[Claim | None]":
+    @request
+    def read_watermark(self, partition: int) -> Claim | None:
         """Read what is known of the row."""
-
-        def effect() -> Claim | None:
-            found = self._data.claims.get(partition)
-            return None if found is None else _as_read(found)
-
-        return self._ask("read_watermark", partition, effect)
+        found = self._data.claims.get(partition)
+        return None if found is None else _as_read(found)
 
 
 def older_settings(tree: TreeSettings) -> TreeSettings:
