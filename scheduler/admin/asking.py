@@ -136,7 +136,9 @@ def _one_of(one: str, other: str) -> ConfigDict:
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    """An object of a request: its values are not converted."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, strict=True)
 
 
 class FilterBody(_Body):
@@ -144,7 +146,7 @@ class FilterBody(_Body):
 
     from_: TimeField = Field(alias="from")
     to: TimeField
-    states: list[TaskState] = Field(min_length=1, max_length=20)
+    states: list[Annotated[TaskState, Field(strict=False)]] = Field(min_length=1, max_length=20)
     ordering_id: Text | None = Field(None, alias="orderingId")
     partition: int | None = Field(None, ge=0, le=100_000)
     limit: int | None = Field(None, ge=1, le=100_000)
@@ -217,7 +219,7 @@ class PauseTarget(_Body):
         }
     )
 
-    scope: PauseScope
+    scope: Annotated[PauseScope, Field(strict=False)]
     partition: int | None = Field(None, json_schema_extra={"minimum": 0})
     ordering_id: Text | None = Field(None, alias="orderingId", json_schema_extra={"minLength": 1})
 

@@ -255,6 +255,41 @@ def test_a_task_that_cannot_be_is_refused(untouched: World, wrong: dict[str, obj
     assert not any(each.end_offset for each in untouched.broker.partitions)
 
 
+@pytest.mark.parametrize(
+    ("path", "field", "value"),
+    [
+        ("/tasks", "replace", "yes"),
+        ("/tasks", "replace", 1),
+        ("/tasks", "debounceMs", True),
+        ("/tasks", "uniqueForMs", "60000"),
+        ("/tasks", "priority", True),
+        ("/tasks", "dryRun", "false"),
+        ("/recurring/schedule", "jitterMs", "5"),
+        ("/recurring/schedule", "waitS", "0"),
+        ("/groups", "dryRun", 0),
+        ("/actions/cancel", "waitS", True),
+        ("/limits", "concurrency", True),
+        ("/limits", "rate", "5"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(
+    untouched: World, path: str, field: str, value: object
+) -> None:
+    """It might mean something else; the answer names the field."""
+    bodies: dict[str, dict[str, object]] = {
+        "/tasks": TASK,
+        "/recurring/schedule": NIGHTLY,
+        "/groups": {"tasks": [TASK], "then": {**TASK, "uniquenessKey": "2"}},
+        "/actions/cancel": {"keys": ["a,b"]},
+        "/limits": {"limit": "mail"},
+    }
+    status, told = untouched.post(path, {**bodies[path], field: value})
+
+    assert (status, told["code"]) == (400, "invalid-request")
+    assert f"body.{field}: " in told["detail"] and "is needed" in told["detail"]
+    assert not any(each.end_offset for each in untouched.broker.partitions)
+
+
 def test_sealed_data_of_a_schedule_stays_with_its_kind() -> None:
     """It could not be opened for another; without data and with the same kind it is kept."""
     heard: list[object] = []
