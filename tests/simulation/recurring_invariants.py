@@ -289,9 +289,7 @@ def _open_count(
     )
 
 
-def _unsure_count(
-    facts: DoorFacts, judged: dict[int, TaskKey], due_ms: int, maker: Started
-) -> int:
+def _unsure_count(facts: DoorFacts, judged: dict[int, TaskKey], due_ms: int, maker: Started) -> int:
     """Count the earlier ones that were left out at their starts, but later: no node can be sure of
     that within two differences of clocks.
     """
