@@ -25,6 +25,7 @@ from hourhand.scheduler.services.recurring.rule import RecurringRule
 from hourhand.scheduler.services.recurring.state import (
     Recurring,
     State,
+    Withdrawn,
     name_of,
     recent_keys,
     recurring_of,
@@ -159,20 +160,46 @@ def count_ends(
 
 
 def count_withdrawn(known: Recurring, ends: "Ends", now_ms: int) -> State:
-    """Return the state with those of the withdrawn occurrences counted that ran all the same;
-    those whose end is not known yet stay.
+    """Return the state with those of the withdrawn occurrences counted that ran all the same, and
+    without those that are of no use any more.
     """
-    state, kept = known.state, []
+    state, kept = known.state, list[Withdrawn]()
+    ahead = (occurrence_key(known.name, known.rule, each) for each in state.ahead)
+    made_again = {*map(str, ahead), *state.recent}
     for each in state.withdrawn:
-        key = occurrence_key(known.name, known.rule, each)
-        closed = ends.closed.get(key)
-        if closed is None:
-            if key in ends.stored or now_ms - each < STORED_WITHIN_MS:
-                kept.append(each)
-        elif closed.result is not CompletionResult.CANCELLED and was_left_out(closed) is None:
-            recent = (*state.recent, str(key))[-RECENT_MAX:]
-            state = replace(state, taken=state.taken + 1, recent=recent)
+        key = TaskKey.parse(each.key)
+        if each.key not in made_again:
+            closed = ends.closed.get(key)
+            is_sure = closed is not None or now_ms - key.scheduled_ms >= STORED_WITHIN_MS
+            is_sure = is_sure and key not in ends.stored
+            if each.counts and closed is not None and _ran(closed):
+                state = with_taken(state, key)
+            if is_sure and (occurrence_ms(key.uniqueness_key) or 0) <= state.passed_ms:
+                continue
+            kept.append(replace(each, counts=each.counts and not is_sure))
+        else:
+            kept.append(each)
     return replace(state, withdrawn=tuple(kept))
+
+
+def with_taken(state: State, key: TaskKey) -> State:
+    """Return a state with one more occurrence that became a task."""
+    return replace(state, taken=state.taken + 1, recent=(*state.recent, str(key))[-RECENT_MAX:])
+
+
+def _ran(completion: Completion) -> bool:
+    is_cancelled = completion.result is CompletionResult.CANCELLED
+    return not is_cancelled and was_left_out(completion) is None
+
+
+def is_of_withdrawn(state: State, completion: Completion) -> bool:
+    """True if a completion is the end of a task that was withdrawn, and not of one that was made
+    again for its time.
+    """
+    if completion.result is not CompletionResult.CANCELLED:
+        return False
+    text = str(completion.key)
+    return any(each.key == text and completion.offset <= each.offset for each in state.withdrawn)
 
 
 def _may_overlap(

@@ -31,18 +31,19 @@ from hourhand.scheduler.runtime.awaiting import settled
 from hourhand.scheduler.runtime.steps import begun
 from hourhand.scheduler.services.recurring.ahead import (
     BEHIND_MS,
-    RECENT_MAX,
     STORED_WITHIN_MS,
     Ends,
     count_ends,
     count_left,
     count_withdrawn,
     found_ends,
+    is_of_withdrawn,
     next_tick_ms,
     occurrence_key,
     overlaps,
     sure_to_be_left_out,
     times_ahead,
+    with_taken,
     without_left_out,
 )
 from hourhand.scheduler.services.recurring.rule import RecurringRule, checked_name, read_rule
@@ -52,6 +53,7 @@ from hourhand.scheduler.services.recurring.state import (
     Recurring,
     State,
     Tick,
+    Withdrawn,
     name_of,
     recent_keys,
     recurring_of,
@@ -75,6 +77,8 @@ class _Step:
     occurrence: Task | None = None
     cancelled: tuple[TaskKey, ...] = ()
     """Keys made ahead that a change ends; they are cancelled before it."""
+    begins: bool = False
+    """True if a new rule begins, which counts anew."""
 
 
 class RunRecurring(SystemExecutor):
@@ -149,7 +153,6 @@ class RunRecurring(SystemExecutor):
         else:
             open_keys = without_left_out(known, left_out, open_keys)
             state, occurrence = self._occurrence(known, state, due_ms, "", open_keys)
-            state = _without_withdrawn(state, [due_ms])
         # Times that passed while no node ran, and are too old now, are skipped in one step.
         from_ms = self._within_catch_up(rule, due_ms)
         state = replace(state, passed_ms=from_ms)
@@ -176,12 +179,7 @@ class RunRecurring(SystemExecutor):
         numbered = _next_number(state) - 1 + len(times)
         return dataclasses_replace(
             step,
-            state=replace(
-                _without_withdrawn(state, times),
-                ahead=all_ahead,
-                fresh=len(times),
-                numbered=numbered,
-            ),
+            state=replace(state, ahead=all_ahead, fresh=len(times), numbered=numbered),
             next_ms=step.next_ms if tick_ms is None else tick_ms,
         )
 
@@ -205,6 +203,10 @@ class RunRecurring(SystemExecutor):
         keys = [] if rule.overlap == "allow" else recent_keys(state)
         keys += [occurrence_key(known.name, rule, each) for each in state.ahead if each <= due_ms]
         ends = await self._found_ends(keys)
+        for key, closed in tuple(ends.closed.items()):
+            if is_of_withdrawn(state, closed):
+                # The task that was made again is not stored yet.
+                del ends.closed[key]
         now_ms = self._dependencies.clock.now_ms()
         open_keys = [
             key
@@ -230,8 +232,7 @@ class RunRecurring(SystemExecutor):
         """Find out which of the withdrawn occurrences ran all the same."""
         if not known.state.withdrawn:
             return known
-        keys = [occurrence_key(known.name, known.rule, each) for each in known.state.withdrawn]
-        ends = await self._found_ends(keys)
+        ends = await self._found_ends([TaskKey.parse(each.key) for each in known.state.withdrawn])
         now_ms = self._dependencies.clock.now_ms()
         return known._replace(state=count_withdrawn(known, ends, now_ms))
 
@@ -331,6 +332,7 @@ class RunRecurring(SystemExecutor):
         if request.change is Change.SET:
             return self._set(task, known, request)
         assert known is not None, "only a schedule that exists is changed"
+        known = await self._with_withdrawn_counted(known)
         state = _made_by(known.state, task)
         if request.change is Change.TRIGGER:
             return await self._triggered(known, state, asked_ms)
@@ -357,8 +359,6 @@ class RunRecurring(SystemExecutor):
         """Return the step that makes an occurrence now; the last one that is still ahead makes
         room for it where the count is used up.
         """
-        known = await self._with_withdrawn_counted(known._replace(state=state))
-        state = known.state
         ends, open_keys = await self._ends_of(known, asked_ms)
         left_out = sure_to_be_left_out(known, ends, self._began_ms)
         later = [each for each in state.ahead if each > max(asked_ms, self._began_ms)]
@@ -403,13 +403,15 @@ class RunRecurring(SystemExecutor):
             # The rest was made by the rule of before, and runs as any earlier task.
             left = (str(occurrence_key(known.name, known.rule, t)) for t in before.state.ahead)
             recent = (*known.state.recent, *left)
-            state = replace(state, recent=recent, ended=before.state.ended)
+            # Tasks of the rule before do not count for this one.
+            withdrawn = tuple(replace(each, counts=False) for each in known.state.withdrawn)
+            state = replace(state, recent=recent, ended=before.state.ended, withdrawn=withdrawn)
             cancelled = before.cancelled
         name = task.ordering_id.removeprefix(_ORDERING_IDS)
         made = Recurring(name, rule, state, None)
         from_ms = self._within_catch_up(rule, asked_ms)
         step = _Step(state, None) if stays_paused else self._beginning(made, from_ms, state)
-        return dataclasses_replace(step, cancelled=cancelled)
+        return dataclasses_replace(step, cancelled=cancelled, begins=True)
 
     @staticmethod
     def _ending_ahead(known: Recurring, step: _Step, from_ms: int) -> _Step:
@@ -419,8 +421,6 @@ class RunRecurring(SystemExecutor):
         state = replace(step.state, ahead=kept, fresh=max(0, step.state.fresh - len(times)))
         if times:
             state = replace(state, ended=(from_ms, times[-1]))
-        if known.rule.count_max is not None:
-            state = replace(state, withdrawn=(*state.withdrawn, *times))
         cancelled = (occurrence_key(known.name, known.rule, each) for each in times)
         return dataclasses_replace(step, state=state, cancelled=tuple(cancelled))
 
@@ -429,19 +429,11 @@ class RunRecurring(SystemExecutor):
     async def _follow(self, name: str, found: Definition | None, step: _Step) -> Outcome | None:
         offset, appender = self.offset_over(found), self._dependencies.appender
         self._dependencies.check_lease()
-        if step.occurrence is not None or step.cancelled:
-            made = () if step.occurrence is None else (step.occurrence,)
-            await settled(
-                gather(
-                    [
-                        *(appender.cancel(key) for key in step.cancelled),
-                        *(appender.append(each) for each in made),
-                    ]
-                )
-            )
-        rule = RecurringRule.model_validate(step.state.rule)
-        used_up = rule.count_max is not None and step.state.taken >= rule.count_max
-        state, expires_ms = step.state, None
+        if step.occurrence is not None:
+            await settled(appender.append(step.occurrence))
+        state, expires_ms = await self._withdrawn(step), None
+        rule = RecurringRule.model_validate(state.rule)
+        used_up = rule.count_max is not None and state.taken >= rule.count_max
         # A paused schedule has no next time but has not ended; any other one without a next time
         # has.
         if used_up or (step.next_ms is None and not state.paused):
@@ -453,6 +445,18 @@ class RunRecurring(SystemExecutor):
         await settled(self._dependencies.definitions.save(row))
         await self._append(Recurring(name, rule, state, next_ms), offset)
         return None
+
+    async def _withdrawn(self, step: _Step) -> State:
+        """Cancel what a change ends; return the state that knows of it."""
+        if not step.cancelled:
+            return step.state
+        appender = self._dependencies.appender
+        places = await settled(gather([appender.cancel(key) for key in step.cancelled]))
+        counts = step.state.rule.get("count_max") is not None and not step.begins
+        withdrawn = {each.key: each for each in step.state.withdrawn}
+        for key, place in zip(step.cancelled, places, strict=True):
+            withdrawn[str(key)] = Withdrawn(str(key), place.offset, counts)
+        return replace(step.state, withdrawn=tuple(withdrawn.values()))
 
     async def _append(self, known: Recurring, generation: int) -> None:
         """Append what is in the state: the tasks that it makes ahead, and the next tick."""
@@ -539,22 +543,12 @@ def _made_by(state: State, task: Task) -> State:
     return replace(state, made_by=_mark(task), fresh=0)
 
 
-def _without_withdrawn(state: State, made_again: Sequence[int]) -> State:
-    """Return a state behind which the tasks of some times, withdrawn before, are made again."""
-    if not state.withdrawn:
-        return state
-    return replace(
-        state, withdrawn=tuple(each for each in state.withdrawn if each not in made_again)
-    )
-
-
 def _next_number(state: State) -> int:
     return max(state.numbered, state.taken) + 1
 
 
 def _with(state: State, key: TaskKey) -> State:
-    recent = (*state.recent, str(key))[-RECENT_MAX:]
-    return replace(state, taken=state.taken + 1, recent=recent, numbered=_next_number(state))
+    return replace(with_taken(state, key), numbered=_next_number(state))
 
 
 def _data(rule: RecurringRule, number: int) -> dict[str, JsonValue]:

@@ -44,6 +44,17 @@ class Tick(msgspec.Struct, frozen=True):
     """Offset of the definition it belongs to."""
 
 
+class Withdrawn(msgspec.Struct, frozen=True, array_like=True):
+    """A task made ahead of its time that a change cancelled."""
+
+    key: str
+    offset: int
+    """Log offset of its cancel. A task of the same time that is made again comes behind it, so a
+    cancelled completion up to here is not its end."""
+    counts: bool
+    """True if it is one of the count, should it have run before its cancel was decided."""
+
+
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
     """The rule of a definition: the schedule's own rule, and its progress."""
 
@@ -81,9 +92,8 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: tuple[int, int] | None = None
     """First and last of the times whose tasks the last change cancelled; a task of theirs that
     starts late is left out though its partition may not have read that yet."""
-    withdrawn: tuple[int, ...] = ()
-    """Times whose tasks changes cancelled, where tasks are counted: one may have run before its
-    cancel was decided, and counts then."""
+    withdrawn: tuple[Withdrawn, ...] = ()
+    """Tasks that changes cancelled, while their times may be made again, or their ends count."""
     passed_ms: int = 0
     """Every time of the rule up to this one had its tick."""
     owner: str | None = None

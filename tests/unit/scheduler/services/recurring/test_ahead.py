@@ -14,7 +14,7 @@ from hourhand.actors.kernel.simulated import VirtualClock
 from hourhand.actors.model.task.definition import Definition
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.partition import partition_of
-from hourhand.actors.model.task.status import Completion
+from hourhand.actors.model.task.status import Completion, CompletionResult
 from hourhand.actors.model.task.task import StoredTask, Task
 from hourhand.actors.model.values.errors import LogUnavailable
 from hourhand.actors.model.values.instant import to_millis
@@ -30,6 +30,8 @@ from hourhand.scheduler.services.recurring.ahead import (
     Ends,
     LateOccurrences,
     count_ends,
+    count_withdrawn,
+    is_of_withdrawn,
     next_tick_ms,
     occurrence_key,
 )
@@ -37,6 +39,7 @@ from hourhand.scheduler.services.recurring.rule import RecurringRule
 from hourhand.scheduler.services.recurring.state import (
     Recurring,
     State,
+    Withdrawn,
     name_of,
     rule_values,
 )
@@ -78,11 +81,11 @@ def judge_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SystemTaskRegistry, "__init__", without)
 
 
-def _lost(lost: list[object], key: TaskKey) -> "Future[None]":
+def _lost(lost: list[object], key: object) -> "Future[Position]":
     lost.append(key)
-    answered: Future[None] = Future()
-    answered.set_result(None)
-    return answered
+    done: Future[Position] = Future()
+    done.set_result(Position(0, len(lost)))
+    return done
 
 
 def test_the_occurrences_of_the_next_seconds_are_stored_before_they_are_due() -> None:
@@ -289,6 +292,47 @@ def test_one_that_is_open_is_kept_beside_many_that_have_ended() -> None:
 
     assert (after.taken, after.ahead) == (70, ())
     assert after.recent == (str(open_key), *map(str, keys[-2:]))
+
+
+_HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("end", "age_ms", "taken", "stays"),
+    [
+        (CompletionResult.CANCELLED, 0, 3, False),
+        (CompletionResult.SUCCESS, 0, 4, False),
+        (None, _HOUR_MS - 1, 3, True),
+        (None, _HOUR_MS, 3, False),
+    ],
+)
+def test_a_withdrawn_one_counts_where_it_ran_all_the_same(
+    end: CompletionResult | None, age_ms: int, taken: int, stays: bool
+) -> None:
+    """A change cancels what was made ahead; what becomes of that is known later."""
+    rule = RecurringRule(every_ms=1_000, ordering_id="n", count_max=9)
+    key = occurrence_key("n", rule, 5_000)
+    state = State({}, 0, "m", taken=3, withdrawn=(Withdrawn(str(key), 7, counts=True),))
+    state = replace(state, passed_ms=5_000)
+    closed = {} if end is None else {key: a_completion(key=key, result=end, offset=7)}
+
+    after = count_withdrawn(Recurring("n", rule, state, None), Ends(closed), 5_000 + age_ms)
+
+    assert (after.taken, bool(after.withdrawn)) == (taken, stays)
+
+
+def test_the_cancel_of_a_withdrawn_one_does_not_end_what_is_made_again() -> None:
+    """A task made again comes behind it in the log; it is open until its own end."""
+    rule = RecurringRule(every_ms=1_000, ordering_id="n")
+    key = occurrence_key("n", rule, 5_000)
+    state = State({}, 0, "m", ahead=(5_000,), withdrawn=(Withdrawn(str(key), 7, counts=True),))
+    cancelled = CompletionResult.CANCELLED
+
+    assert is_of_withdrawn(state, a_completion(key=key, result=cancelled, offset=7))
+    assert not is_of_withdrawn(state, a_completion(key=key, result=cancelled, offset=8))
+    assert not is_of_withdrawn(state, a_completion(key=key, offset=7))
+    known = Recurring("n", rule, state, None)
+    assert count_withdrawn(known, Ends({key: a_completion(key=key)}), 9_000) == state
 
 
 @pytest.mark.parametrize("is_late", [False, True])
