@@ -373,6 +373,15 @@ class OrderingExecutor(msgspec.Struct, eq=False):
         if role is not None and role.is_own and role.phase is not Phase.FOLLOWING:
             self.mark_slow(role)
 
+    def note_log_awaited(self, ended_ms: int) -> None:
+        """Note tasks that ended by then, and whose followers the log has not taken."""
+        roles = () if self.front is None else (self.front,)
+        if self.unordered is not None:
+            roles = (*roles, *self.unordered.roles())
+        for role in roles:
+            if role.awaits_log_since(ended_ms):
+                self.mark_slow(role)
+
     # An earlier tree, commands, and the end.
 
     def adopt(self, attempt: Attempt) -> None:

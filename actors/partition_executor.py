@@ -305,6 +305,10 @@ class PartitionExecutor(Actor):
             key = attempt.task.key
             if ordering := self._orderings.get(key.ordering_id):
                 ordering.note_long_running(key)
+        # The log of a follower may be unavailable for long.
+        ended_ms = self._context.clock.now_ms() - slow_ms
+        for ordering in self._orderings.values():
+            ordering.note_log_awaited(ended_ms)
         self._context.after(slow_ms, _SlowCheckDue())
 
     def _measure_progress(self, message: MeasureProgress) -> None:

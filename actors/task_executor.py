@@ -133,6 +133,11 @@ class TaskExecutorRole(msgspec.Struct, eq=False):
         """True if its key is read again once it has ended."""
         return self.fate is Fate.DOUBTED or self.fate is Fate.FOREIGN
 
+    def awaits_log_since(self, ended_ms: int) -> bool:
+        """True if the task ended by then, and waits until the log has its follower."""
+        closing = None if self.setback is None else self.setback.closing
+        return closing is not None and closing.completion.finished_ms <= ended_ms
+
     @property
     def _known_setback(self) -> _Setback:
         if self.setback is None:

@@ -201,7 +201,7 @@ class UnorderedTasks:
     @property
     def is_foreign(self) -> bool:
         """True if an attempt of another owner is at hand."""
-        return any(not role.is_own for role in self._roles())
+        return any(not role.is_own for role in self.roles())
 
     def adopt(self, attempt: Attempt) -> None:
         """Wait for an attempt of an earlier tree."""
@@ -270,8 +270,9 @@ class UnorderedTasks:
         for of_kind in self._kinds.values():
             of_kind.tasks.stop_reading()
             of_kind.tasks.spill_all()
-        for role in tuple(self._roles()):
+        for role in tuple(self.roles()):
             role.pause()
 
-    def _roles(self) -> Iterator[TaskExecutorRole]:
+    def roles(self) -> Iterator[TaskExecutorRole]:
+        """Return the tasks at hand."""
         return (role for role, _ in self._at_hand.values())

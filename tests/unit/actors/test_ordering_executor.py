@@ -6,10 +6,12 @@ from msgspec.structs import replace
 from hourhand.actors.messages import DrainTasks, LoadOrdering, OrderingLoaded, UpdateTask
 from hourhand.actors.model.execution.attempts import Ending
 from hourhand.actors.model.execution.commands import Withdrawal, WithdrawalResult
+from hourhand.actors.model.task.codec import decode_record, encode_task
 from hourhand.actors.model.task.key import TaskKey, first_key_at
+from hourhand.actors.model.task.links import with_then
 from hourhand.actors.model.task.task import StoredTask
 from hourhand.actors.ordering_executor import OrderingExecutor
-from tests.builders import NOW_MS, a_completion
+from tests.builders import NOW_MS, a_completion, a_record, a_task
 from tests.unit.actors.execution_bench import ID, QUEUE_MAX, Bench, holding_of, task_named
 from tests.unit.fakes import SLOW_MS
 
@@ -192,6 +194,21 @@ def test_p7_what_waits_behind_a_suspect_is_left_to_the_store() -> None:
 
     assert (slots, is_slow) == (1, True)
     assert bench.running == ["b"] and bench.slots == 2
+
+
+def test_p7_what_waits_behind_a_follower_that_is_not_taken_is_left_to_the_store() -> None:
+    """The log may be unavailable for long."""
+    bench = Bench()
+    follower = encode_task(a_task(ordering_id="b"))
+    row = decode_record(a_record(value=with_then(encode_task(a_task()), follower, "any")))
+    assert isinstance(row, StoredTask)
+    bench.execute(replace(task_named("a"), body=row.body))
+    bench.send("b")
+
+    bench.end()
+    bench.advance(SLOW_MS)
+
+    assert bench.harness.writer.appended and bench.slots == 1 and bench.is_slow
 
 
 def test_what_was_slow_and_has_ended_says_nothing_of_the_next() -> None:
