@@ -20,7 +20,7 @@ from hourhand.actors.model.task.codec import encode_task
 from hourhand.actors.model.task.partition import partition_of
 from hourhand.actors.model.task.status import CompletionResult
 from hourhand.actors.model.task.task import Task
-from hourhand.actors.model.values.settings import TreeSettings
+from hourhand.actors.model.values.settings import TreeSettings, WatermarkSettings, WindowSettings
 from hourhand.actors.ports.effects import Effects
 from hourhand.scheduler.adapters.memory.broker import MemoryBroker
 from hourhand.scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
@@ -41,6 +41,14 @@ PATIENT = GroupSettings.model_construct(
     session_timeout_ms=FOR_EVER_MS, max_poll_interval_ms=FOR_EVER_MS
 )
 """A membership that outlives any jump of the clock."""
+QUIET = TreeSettings(
+    # Looks so far apart are more than users may set.
+    window=WindowSettings(slow_attempt_ms=3_600_000).model_copy(
+        update={"clock_check_ms": 600_000, "tick_ms": 600_000}
+    ),
+    watermark=WatermarkSettings(interval_ms=600_000),
+)
+"""Little background work, so that days pass quickly."""
 STEP_MS = 1_000
 
 

@@ -9,7 +9,7 @@ from hourhand.actors.model.execution.task_executor import TaskExecutor
 from hourhand.actors.model.task.status import CompletionResult
 from hourhand.actors.model.task.task import StoredTask, Task
 from tests.builders import a_task
-from tests.promises.group import Group, Member
+from tests.promises.group import QUIET, Group, Member
 
 DUE = a_task(due_in_ms=1_000)
 
@@ -126,7 +126,7 @@ def test_an_owner_that_was_replaced_changes_nothing_more() -> None:
 
 def test_a_retry_by_an_operator_goes_on_from_the_checkpoint() -> None:
     """What failed for good was mended, and need not begin again."""
-    group = Group()
+    group = Group(tree=QUIET)
     journal = Journal(group)
     is_mended: list[bool] = []
 

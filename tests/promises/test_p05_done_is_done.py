@@ -10,9 +10,9 @@ from hourhand.actors.model.execution.outcome import Drop
 from hourhand.actors.model.task.key import first_key_at
 from hourhand.actors.model.task.status import CommandOutcome, CompletionResult
 from hourhand.actors.model.task.task import Task
-from hourhand.actors.model.values.settings import TreeSettings, WatermarkSettings, WindowSettings
+from hourhand.actors.model.values.settings import WatermarkSettings
 from tests.builders import NOW_MS, a_task
-from tests.promises.group import Group, Member
+from tests.promises.group import QUIET, Group, Member
 
 DAY_MS = 86_400_000
 FIRST_KEY = first_key_at(NOW_MS - DAY_MS)
@@ -82,13 +82,6 @@ def _swept(group: Group) -> Member:
     group.advance(hours=5)
     assert group.data.tasks.of_key(0, a_task(due_in_ms=1_000).key) == []
     return member
-
-
-QUIET = TreeSettings(
-    window=WindowSettings(clock_check_ms=60_000, tick_ms=60_000, slow_attempt_ms=3_600_000),
-    watermark=WatermarkSettings(interval_ms=600_000),
-)
-"""Little background work, so that days pass quickly."""
 
 
 @pytest.mark.parametrize("days", [0, 1, 13])

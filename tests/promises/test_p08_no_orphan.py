@@ -5,22 +5,21 @@ import pytest
 from hourhand.actors.model.execution.backoff import RetryPolicy
 from hourhand.actors.model.task.key import TaskKey
 from hourhand.actors.model.task.task import Task
-from hourhand.actors.model.values.settings import TreeSettings, WatermarkSettings, WindowSettings
+from hourhand.actors.model.values.settings import WatermarkSettings, WindowSettings
 from tests.builders import a_task
 from tests.promises.faults import every
-from tests.promises.group import Group, Member
+from tests.promises.group import QUIET, Group, Member
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-QUIET = TreeSettings(
-    window=WindowSettings(clock_check_ms=60_000, tick_ms=60_000, slow_attempt_ms=HOUR_MS),
-    watermark=WatermarkSettings(interval_ms=600_000, stragglers_max=3),
+FEW = QUIET.model_copy(
+    update={"watermark": WatermarkSettings(interval_ms=600_000, stragglers_max=3)}
 )
-"""Little background work, so that days pass quickly; few stragglers, so that they overflow."""
+"""Few stragglers, so that they overflow."""
 
 
 def _quiet_group() -> Group:
-    return Group(tree=QUIET, step_ms=HOUR_MS)
+    return Group(tree=FEW, step_ms=HOUR_MS)
 
 
 def _fail(task: Task, _attempt: int) -> None:
@@ -139,7 +138,7 @@ def _first() -> TaskKey:
 def test_p8_overdue_tasks_of_a_long_outage_all_run(days: int) -> None:
     """Nothing lived meanwhile, and the backlog is larger than a page."""
     group = Group(
-        tree=QUIET.model_copy(
+        tree=FEW.model_copy(
             update={"window": WindowSettings(page_tasks=50, tasks_max=100, tick_ms=1_000)}
         ),
         step_ms=HOUR_MS,
