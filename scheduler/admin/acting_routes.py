@@ -134,9 +134,7 @@ def _add_actions(router: TypedRouter, service: AdminService) -> None:
     def act(
         action: Annotated[Action, Path()], body: asking.ActionBody, request: Request
     ) -> Preview | TasksActedOn:
-        to = asking.parsed_time("to", body.to)
-        if (to is None) is (action is Action.RESCHEDULE):
-            raise Problem(400, "invalid-request", "`to` belongs to reschedule, and only to it")
+        to = asking.target_time(body.to, moves=action is Action.RESCHEDULE)
         selection = _chosen(service, body)
         keys = selection.keys
         if body.dry_run:

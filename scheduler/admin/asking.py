@@ -492,6 +492,15 @@ def parsed_time(name: str, text: str | None) -> datetime | None:
     return None if text is None else from_millis(parsed_ms(name, text))
 
 
+def target_time(text: str | None, *, moves: bool) -> datetime | None:
+    """Read the ``to`` of an act; Problem if one that moves tasks has none, or another one has."""
+    if moves and text is None:
+        raise Problem(400, "invalid-request", "reschedule needs `to`, the new time")
+    if text is not None and not moves:
+        raise Problem(400, "invalid-request", "`to` is for reschedule alone: leave it out")
+    return parsed_time("to", text)
+
+
 def letter_filter(
     from_: str | None, to: str | None, kind: str | None, error_class: str | None
 ) -> LetterFilter:

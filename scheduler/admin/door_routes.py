@@ -248,9 +248,7 @@ def _add_relay_acts(router: TypedRouter, service: AdminService) -> None:
             raise Problem(
                 404, "no-such-path", f"the action {action.value} is not possible for a message"
             )
-        to = asking.parsed_time("to", body.to)
-        if (to is None) is (action is Action.RESCHEDULE):
-            raise Problem(400, "invalid-request", "`to` belongs to reschedule, and only to it")
+        to = asking.target_time(body.to, moves=action is Action.RESCHEDULE)
         keys, unknown = _named(service, body)
 
         def send() -> TasksActedOn:

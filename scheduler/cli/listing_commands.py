@@ -132,8 +132,13 @@ def list_tasks(
       hourhand list --state pending --limit 1000 --act run-now --yes
     """
     with operator_session(chosen) as service:
-        if (chosen.reschedule_to is None) is (chosen.act is Action.RESCHEDULE):
-            raise InvalidInput("--reschedule-to belongs to --act reschedule, and only to it")
+        moves = chosen.act is Action.RESCHEDULE
+        if moves and chosen.reschedule_to is None:
+            raise InvalidInput("--act reschedule needs a time: give --reschedule-to")
+        if chosen.reschedule_to is not None and not moves:
+            raise InvalidInput(
+                "--reschedule-to is for --act reschedule: leave it out, or give that"
+            )
         service.cluster.read()
         now_ms = service.clock.now_ms()
         found = _filter(service, chosen, now_ms)

@@ -155,8 +155,10 @@ def set_schedule(
       hourhand recurring set poll --every 90s --overlap allow --data '{"source": 7}'
     """
     with command_session(rule) as settings:
-        if (rule.cron is None) is (rule.every is None):
-            raise InvalidTask("give exactly one of --cron and --every")
+        if rule.cron is None and rule.every is None:
+            raise InvalidTask("the times are missing: give one of --cron and --every")
+        if rule.cron is not None and rule.every is not None:
+            raise InvalidTask("--cron and --every are both given: leave out one of them")
         now_ms = wiring.open_clock().now_ms()
         bounds = [
             None if text is None else from_millis(task_input.parse_moment_ms(text, now_ms))

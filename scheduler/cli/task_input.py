@@ -75,11 +75,13 @@ def parse_moment_ms(text: str, now_ms: int) -> int:
 
 def due_ms(at: str | None, delay: str | None, now_ms: int, names: str) -> int:
     """Return the moment that one of ``at`` and ``delay`` gives; ``names`` is for the error."""
-    if (at is None) == (delay is None):
-        raise InvalidTask(f"give exactly one of {names}")
+    if at is not None and delay is not None:
+        raise InvalidTask(f"{names} are both given: leave out one of them")
     if at is not None:
         return parse_moment_ms(at, now_ms)
-    return _within_years(str(delay), now_ms + parse_duration_ms(str(delay)))
+    if delay is None:
+        raise InvalidTask(f"the time is missing: give one of {names}")
+    return _within_years(delay, now_ms + parse_duration_ms(delay))
 
 
 def _within_years(text: str, time_ms: int) -> int:

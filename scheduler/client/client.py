@@ -71,7 +71,9 @@ from hourhand.scheduler.tasks.admission import (
     encoded,
     followed,
     refuse_large,
+    refuse_lone_end,
     refuse_the_past,
+    several,
     target_ms,
 )
 from hourhand.scheduler.tasks.grouping import grouped
@@ -240,6 +242,7 @@ class SchedulerClient:
         try:
             admit = self._admission_with(unique_for, debounce, replace)
             if then is None:
+                refuse_lone_end(on)
                 key, value = admit(task)
             else:
                 if unique_for is not None or debounce is not None:
@@ -305,13 +308,7 @@ class SchedulerClient:
         With ``unique_for``, ``debounce`` or ``replace`` each task is asked for as ``schedule_task``
         does; an accepted one is a request then, and a node decides which tasks are made.
         """
-        given: object = tasks
-        if isinstance(given, Task):
-            # A Task is a model and could be iterated over its fields.
-            raise InvalidTask(
-                "schedule_tasks takes any number of tasks, got a Task: write schedule_task(task),"
-                " or schedule_tasks([task])"
-            )
+        given = several(tasks, "schedule_tasks")
         run = BulkRun(
             admit=self._admission_with(unique_for, debounce, replace),
             begin_group=self._task_writer().begin_group,
@@ -320,7 +317,7 @@ class SchedulerClient:
             telemetry=self._telemetry,
             on_rejected=on_rejected,
         )
-        return run.run(tasks)
+        return run.run(given)
 
     @overload
     def cancel_task(self, key: TaskKey, *, running: bool = False) -> "LightFuture[Receipt]": ...

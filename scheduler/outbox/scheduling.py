@@ -27,7 +27,14 @@ from hourhand.scheduler.outbox.table import (
     row_values,
 )
 from hourhand.scheduler.payloads.codecs import PayloadCodecs
-from hourhand.scheduler.tasks.admission import admission, checked_key, followed, refuse_large
+from hourhand.scheduler.tasks.admission import (
+    admission,
+    checked_key,
+    followed,
+    refuse_large,
+    refuse_lone_end,
+    several,
+)
 from hourhand.scheduler.tasks.grouping import GroupRecords, grouped
 
 _TAKEN = (
@@ -172,7 +179,9 @@ class Outbox:
 
         All are checked before the first is written.
         """
-        return self._write(connection, [self._admission.admit(task) for task in tasks])
+        return self._write(
+            connection, [self._admission.admit(each) for each in several(tasks, "schedule_many")]
+        )
 
     def group(
         self, connection: Any, tasks: Iterable[Task], *, then: Task, on: On = "success"
@@ -222,6 +231,7 @@ class Outbox:
     def _admitted(self, task: Task, then: Task | None, on: On) -> tuple[TaskKey, bytes]:
         key, record = self._admission.admit(task)
         if then is None:
+            refuse_lone_end(on)
             return key, record
         record = followed(key, record, *self._admission.admit(then), on)
         refuse_large(record, self._record_bytes_max)

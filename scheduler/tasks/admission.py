@@ -4,9 +4,9 @@ Every refusal is a CallerError before anything is sent, so that a producer learn
 record that a node would put aside.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 from hourhand.actors.model.task.codec import encode_parts
 from hourhand.actors.model.task.definition import RESERVED
@@ -142,6 +142,22 @@ def followed(key: TaskKey, record: bytes, then: TaskKey, follower: bytes, on: ob
     if then == key:
         raise InvalidTask(f"a task cannot follow itself: both have the key {key}")
     return with_then(record, follower, checked_end(on))
+
+
+def refuse_lone_end(on: object) -> None:
+    """Raise InvalidTask for the ends that bring a follower, where none is given."""
+    if on != "success":
+        raise InvalidTask(f"on={shown(on)} says when a follower comes: give it as then=")
+
+
+def several(tasks: object, call: str) -> Iterable[Any]:
+    """Return the tasks that a call was given; InvalidTask for one task, or nothing to iterate."""
+    if isinstance(tasks, Task):
+        # A Task is a model and could be iterated over its fields.
+        raise InvalidTask(f"{call} takes several tasks, got a Task: write {call}([task])")
+    if not isinstance(tasks, Iterable):
+        raise InvalidTask(f"{call} takes several tasks, as in a list, got {shown(tasks)}")
+    return tasks
 
 
 def checked_end(on: object) -> On:

@@ -20,7 +20,7 @@ from hourhand.actors.model.task.status import CompletionResult
 from hourhand.actors.model.task.task import Task
 from hourhand.actors.model.values.errors import InvalidTask
 from hourhand.actors.model.values.instant import format_instant, from_millis
-from hourhand.scheduler.tasks.admission import checked_end, followed, refuse_large
+from hourhand.scheduler.tasks.admission import checked_end, followed, refuse_large, several
 
 MEMBERS_MAX = 500
 """Most members of a group: its row is written once for each."""
@@ -66,10 +66,7 @@ def grouped(
     """Return the records of a group whose tasks ``admit`` checks; CallerError where it refuses one,
     InvalidTask for tasks that cannot be a group, TaskTooLarge.
     """
-    given: object = tasks
-    if isinstance(given, Task):
-        raise InvalidTask("a group has several tasks, got a Task: write group([task], then=…)")
-    some = list(islice(tasks, MEMBERS_MAX + 1))
+    some = list(islice(several(tasks, "group"), MEMBERS_MAX + 1))
     if len(some) > MEMBERS_MAX:
         raise InvalidTask(f"a group has at most {MEMBERS_MAX} tasks: let each do more of the work")
     members, follower = [admit(each) for each in some], admit(then)

@@ -310,6 +310,7 @@ def test_a_group_that_cannot_be_is_refused_before_anything_is_sent() -> None:
     many = [page.model_copy(update={"uniqueness_key": str(n)}) for n in range(MEMBERS_MAX + 1)]
     long = [page.model_copy(update={"uniqueness_key": f"{n}{'y' * 3_000}"}) for n in range(400)]
     wrong: Any = "sometimes"
+    nothing: Any = None
     refusals: list[tuple[Future[Any], type[CallerError], str]] = [
         (group(many, then=report), InvalidTask, "at most 500"),
         (group([], then=report), InvalidTask, "at least"),
@@ -317,6 +318,7 @@ def test_a_group_that_cannot_be_is_refused_before_anything_is_sent() -> None:
         (group([page], then=page), InvalidTask, "follow itself"),
         (group([page], then=report, on=wrong), InvalidTask, "on is"),
         (group(page, then=report), InvalidTask, "got a Task"),  # type: ignore[arg-type]
+        (group(nothing, then=report), InvalidTask, "as in a list, got None"),
         (group(long, then=report), TaskTooLarge, "record_bytes_max"),
     ]
     for refused, error, says in refusals:

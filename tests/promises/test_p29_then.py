@@ -249,5 +249,6 @@ def test_a_follower_is_another_task_and_has_no_window() -> None:
         client.schedule_task(FIRST, then=FIRST),
         client.schedule_task(FIRST, then=NEXT, unique_for=timedelta(hours=1)),
         client.schedule_task(FIRST, then=NEXT, on="sometimes"),  # type: ignore[arg-type]
+        client.schedule_task(FIRST, on="any"),
     ):
         assert isinstance(refused.exception(0), InvalidTask)

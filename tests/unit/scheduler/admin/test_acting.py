@@ -60,8 +60,10 @@ def test_a_task_is_moved_to_the_time_named() -> None:
     to = format_instant(NOW_MS + 3_600_000)
     body = {"keys": [str(task.key)], "to": to, "waitS": 0}
 
-    assert world.post("/actions/drop", body)[0] == 400
-    assert world.post("/actions/reschedule", {**body, "to": None})[0] == 400
+    extra = world.post("/actions/drop", body)
+    assert (extra[0], extra[1]["detail"]) == (400, "`to` is for reschedule alone: leave it out")
+    missing = world.post("/actions/reschedule", {**body, "to": None})
+    assert (missing[0], missing[1]["detail"]) == (400, "reschedule needs `to`, the new time")
     assert world.post("/actions/reschedule", body)[0] == 200
     world.group.advance(1_000)
     assert state_of(world, task.key._replace(scheduled_ms=NOW_MS + 3_600_000)) == "pending"

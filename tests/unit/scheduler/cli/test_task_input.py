@@ -5,9 +5,22 @@ from pathlib import Path
 import pytest
 
 from hourhand.actors.model.values.errors import InvalidTask
-from hourhand.scheduler.cli.task_input import parse_dates
+from hourhand.scheduler.cli.task_input import due_ms, parse_dates
 
 DATES = ["2026-12-25", "2027-01-01"]
+
+
+@pytest.mark.parametrize(
+    ("at", "delay", "said"),
+    [
+        (None, None, "the time is missing: give one of --to and --in"),
+        ("now", "1h", "--to and --in are both given: leave out one of them"),
+    ],
+)
+def test_a_time_is_given_once(at: str | None, delay: str | None, said: str) -> None:
+    """Each of the two faults is told for itself."""
+    with pytest.raises(InvalidTask, match=said):
+        due_ms(at, delay, 0, "--to and --in")
 
 
 def test_dates_are_read_from_text_and_from_a_file(tmp_path: Path) -> None:

@@ -187,9 +187,12 @@ def test_one_task_is_not_taken_for_many() -> None:
     """As a model it can be iterated: its four fields would be refused one by one."""
     world = World(HeldWriter(acknowledge))
     one: Any = a_task()
+    nothing: Any = None
 
-    with pytest.raises(InvalidTask, match=r"got a Task: write schedule_task\(task\)"):
+    with pytest.raises(InvalidTask, match=r"got a Task: write schedule_tasks\(\[task"):
         world.client.schedule_tasks(one)
+    with pytest.raises(InvalidTask, match="as in a list, got None"):
+        world.client.schedule_tasks(nothing)
 
 
 def test_rejections_that_nobody_is_told_are_logged(caplog: pytest.LogCaptureFixture) -> None:

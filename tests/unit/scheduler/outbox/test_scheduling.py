@@ -100,8 +100,14 @@ def test_a_group_that_cannot_be_is_refused_before_a_row_is_written() -> None:
             ([page], page, "any"),
             ([page], a_task(uniqueness_key="2"), wrong),
             (page, a_task(uniqueness_key="2"), "any"),
+            (None, page, "any"),
         ):
             with pytest.raises(InvalidTask):
                 outbox.group(database, tasks, then=then, on=on)  # type: ignore[arg-type]
+        for tasks in (page, None):
+            with pytest.raises(InvalidTask, match="schedule_many takes several tasks"):
+                outbox.schedule_many(database, tasks)  # type: ignore[arg-type]
+        with pytest.raises(InvalidTask, match="give it as then="):
+            outbox.schedule(database, page, on="any")
         ((count,),) = database.execute("SELECT count(*) FROM hourhand_outbox").fetchall()
     assert count == 0
