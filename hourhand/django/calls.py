@@ -227,11 +227,15 @@ def _class_path(attempt: AttemptInfo) -> str:
 
 
 def enqueued_call(result: Any, run_after: datetime | None) -> TaskCall:
-    """Return the call of a result that is being enqueued."""
+    """Return the call of a result that is being enqueued; InvalidTask for an impossible time."""
+    try:
+        run_after_ms = None if run_after is None else to_millis(run_after)
+    except ValueError as error:
+        raise errors.InvalidTask(f"run_after: {error}: choose another time") from None
     return TaskCall(
         args=result.args,
         kwargs=result.kwargs,
         queue=result.task.queue_name,
         enqueued_ms=to_millis(aware_time(result.enqueued_at)),
-        run_after_ms=None if run_after is None else to_millis(run_after),
+        run_after_ms=run_after_ms,
     )

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, ClassVar
 
 from asgiref.sync import async_to_sync
@@ -90,6 +90,15 @@ class EnqueuedCase(SimpleTestCase):
 
         assert (found.return_value, found.started_at) == (3, later)
         assert found.task == result.task
+
+    def test_a_time_that_no_task_can_have_is_refused_by_its_name(self) -> None:
+        """Django takes any; one that a zone moves beyond the year 9999 is no instant."""
+        for impossible in (
+            datetime.max.replace(tzinfo=timezone(timedelta(hours=-1))),
+            datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
+        ):
+            with self.assertRaisesRegex(framework.InvalidTask, "run_after"):
+                tasks.add.using(run_after=impossible).enqueue(1)
 
     def test_an_exception_fails_the_task_at_once(self) -> None:
         """Unless its function asks for retries."""
